@@ -1,0 +1,2 @@
+//! Titan and its peers, side by side on the same work.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Simulated file system, crash images and models for testing Titan.

@@ -1,0 +1,254 @@
+//! The one error type of the engine.
+//!
+//! Every fallible operation returns [`Result`]. An [`Error`] says what kind of thing went wrong
+//! ([`ErrorKind`], stable, meant for matching), what the engine was doing (text), and where it
+//! applies which file and offset. Errors clone cheaply, because a background error is reported to
+//! every later write.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong. Match on this; the text is for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Stored bytes are not what was written, or contradict each other.
+    Corruption,
+    /// The operating system refused an operation; [`Error::io_kind`] says which way.
+    Io,
+    /// No space is left on the device (or a quota is exhausted).
+    NoSpace,
+    /// A database, column family or file that was asked for does not exist.
+    NotFound,
+    /// The database, column family or file exists already.
+    AlreadyExists,
+    /// The caller's argument cannot be accepted.
+    InvalidArgument,
+    /// An option is out of its range, unknown, or contradicts another.
+    InvalidOption,
+    /// Valid data that this version cannot handle.
+    Unsupported,
+    /// Another process, or another handle of this one, has the database open.
+    Locked,
+    /// An earlier background failure stopped writes; the source is that failure.
+    WritesStopped,
+    /// Writes are stalled and the caller asked not to wait.
+    Busy,
+    /// The database was closed.
+    Closed,
+}
+
+impl ErrorKind {
+    /// A short lower-case name, stable, for logs and `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Corruption => "corruption",
+            ErrorKind::Io => "io error",
+            ErrorKind::NoSpace => "no space",
+            ErrorKind::NotFound => "not found",
+            ErrorKind::AlreadyExists => "already exists",
+            ErrorKind::InvalidArgument => "invalid argument",
+            ErrorKind::InvalidOption => "invalid option",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Locked => "locked",
+            ErrorKind::WritesStopped => "writes stopped",
+            ErrorKind::Busy => "busy",
+            ErrorKind::Closed => "closed",
+        }
+    }
+}
+
+/// What went wrong, where, and why. One word wide and cheap to clone.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    io_kind: Option<std::io::ErrorKind>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` described by `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            path: None,
+            offset: None,
+            io_kind: None,
+            source: None,
+        }))
+    }
+
+    /// Stored bytes are wrong. Add the place with [`Error::at`] or [`Error::in_file`].
+    pub fn corruption(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corruption, message)
+    }
+
+    /// The caller's argument cannot be accepted.
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// An option's value cannot be accepted.
+    pub fn invalid_option(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidOption, message)
+    }
+
+    /// Valid data or a valid request that this version cannot handle.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// An operating system error while doing `action` to `path`.
+    pub fn io(error: std::io::Error, action: &str, path: &Path) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ErrorKind::NoSpace
+            }
+            _ => ErrorKind::Io,
+        };
+        Error(Arc::new(Inner {
+            kind,
+            message: action.to_owned(),
+            path: Some(path.to_owned()),
+            offset: None,
+            io_kind: Some(error.kind()),
+            source: Some(Arc::new(error)),
+        }))
+    }
+
+    /// Names the file, unless a deeper layer already has.
+    #[must_use]
+    pub fn in_file(mut self, path: &Path) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.path.get_or_insert_with(|| path.to_owned());
+        self
+    }
+
+    /// Names the byte offset in the file, unless a deeper layer already has.
+    #[must_use]
+    pub fn at_offset(mut self, offset: u64) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Names file and offset, unless a deeper layer already has.
+    #[must_use]
+    pub fn at(self, path: &Path, offset: u64) -> Self {
+        self.in_file(path).at_offset(offset)
+    }
+
+    /// Puts what the engine was doing in front of the message.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.message = format!("{doing}: {}", inner.message);
+        self
+    }
+
+    /// Records the error that led to this one.
+    #[must_use]
+    pub fn with_source(mut self, source: Error) -> Self {
+        Arc::make_mut(&mut self.0).source = Some(Arc::new(source));
+        self
+    }
+
+    /// What kind of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The text without kind, place and source.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The file concerned, if one is.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The byte offset in [`Error::path`], if known.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// The operating system's classification, for errors that came from it.
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        self.0.io_kind
+    }
+
+    /// Whether this is [`ErrorKind::Corruption`].
+    pub fn is_corruption(&self) -> bool {
+        self.kind() == ErrorKind::Corruption
+    }
+
+    /// Whether this is [`ErrorKind::NotFound`].
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind.name(), self.0.message)?;
+        if let Some(path) = &self.0.path {
+            write!(f, ": {}", path.display())?;
+            if let Some(offset) = self.0.offset {
+                write!(f, " at offset {offset}")?;
+            }
+        }
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|e| e as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deepest_place_wins_and_the_text_tells_all() {
+        let e = Error::corruption("bad block").at(Path::new("/db/000007.sst"), 4096);
+        let e = e.at(Path::new("/db/other"), 1).context("reading the index");
+        assert_eq!(
+            e.to_string(),
+            "corruption: reading the index: bad block: /db/000007.sst at offset 4096"
+        );
+    }
+
+    #[test]
+    fn io_errors_keep_their_kind() {
+        let os = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let e = Error::io(os, "append", Path::new("/db/000001.log"));
+        assert_eq!(e.kind(), ErrorKind::NoSpace);
+        assert_eq!(e.io_kind(), Some(std::io::ErrorKind::StorageFull));
+    }
+}

@@ -1,0 +1,217 @@
+//! Internal keys: what memtables and tables are sorted by.
+//!
+//! `user_key ++ fixed64(sequence << 8 | type)`. They order by user key ascending, then by the
+//! trailing number *descending*, so the newest version of a key comes first and a seek to
+//! `(key, snapshot, FOR_SEEK)` lands on the newest version visible at the snapshot.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::comparator::Comparator;
+use crate::format::numbers::SequenceNumber;
+
+/// Bytes behind the user key.
+pub(crate) const TRAILER_LEN: usize = 8;
+
+/// What an entry of a memtable or table means. The numbers are RocksDB's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(crate) enum ValueType {
+    Deletion = 0x00,
+    Value = 0x01,
+    Merge = 0x02,
+    SingleDeletion = 0x07,
+    /// Only in range-deletion blocks and as the type of file boundaries.
+    RangeDeletion = 0x0f,
+    /// The value is a pointer into a blob file.
+    BlobIndex = 0x11,
+    WideColumnEntity = 0x16,
+}
+
+impl ValueType {
+    /// Larger than every type: a seek with it lands before all entries of equal sequence number.
+    pub(crate) const FOR_SEEK: u8 = 0x19;
+
+    #[inline]
+    pub(crate) fn from_u8(v: u8) -> Result<Self> {
+        Ok(match v {
+            0x00 => ValueType::Deletion,
+            0x01 => ValueType::Value,
+            0x02 => ValueType::Merge,
+            0x07 => ValueType::SingleDeletion,
+            0x0f => ValueType::RangeDeletion,
+            0x11 => ValueType::BlobIndex,
+            0x16 => ValueType::WideColumnEntity,
+            0x14 => return Err(Error::unsupported("user-defined timestamps")),
+            0x18 => return Err(Error::unsupported("values with a preferred sequence number")),
+            _ => return Err(Error::corruption(format!("unknown value type {v:#x}"))),
+        })
+    }
+}
+
+/// The trailing number of an internal key.
+#[inline]
+pub(crate) fn pack(sequence: SequenceNumber, value_type: u8) -> u64 {
+    sequence.0 << 8 | u64::from(value_type)
+}
+
+/// Appends an internal key.
+#[inline]
+pub(crate) fn append_internal_key(
+    out: &mut Vec<u8>,
+    user_key: &[u8],
+    sequence: SequenceNumber,
+    value_type: u8,
+) {
+    out.extend_from_slice(user_key);
+    out.extend_from_slice(&pack(sequence, value_type).to_le_bytes());
+}
+
+/// An internal key of its own.
+pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, value_type: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(user_key.len() + TRAILER_LEN);
+    append_internal_key(&mut out, user_key, sequence, value_type);
+    out
+}
+
+/// Where a seek for `user_key` as of `snapshot` starts.
+pub(crate) fn seek_key(user_key: &[u8], snapshot: SequenceNumber) -> Vec<u8> {
+    internal_key(user_key, snapshot, ValueType::FOR_SEEK)
+}
+
+/// The user key within an internal key; empty if `ikey` is too short to be one (readers of files
+/// validate lengths with [`ParsedInternalKey::parse`] before they rely on this).
+#[inline]
+pub(crate) fn user_key(ikey: &[u8]) -> &[u8] {
+    ikey.get(..ikey.len().saturating_sub(TRAILER_LEN)).unwrap_or_default()
+}
+
+/// The trailing number of an internal key; 0 if it is too short.
+#[inline]
+pub(crate) fn trailer(ikey: &[u8]) -> u64 {
+    match ikey.last_chunk::<TRAILER_LEN>() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => 0,
+    }
+}
+
+/// The sequence number in an internal key.
+#[inline]
+pub(crate) fn sequence(ikey: &[u8]) -> SequenceNumber {
+    SequenceNumber(trailer(ikey) >> 8)
+}
+
+/// An internal key taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParsedInternalKey<'a> {
+    pub(crate) user_key: &'a [u8],
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) value_type: ValueType,
+}
+
+impl<'a> ParsedInternalKey<'a> {
+    /// Checks length and type.
+    #[inline]
+    pub(crate) fn parse(ikey: &'a [u8]) -> Result<Self> {
+        let Some((user_key, tail)) = ikey.split_last_chunk::<TRAILER_LEN>() else {
+            return Err(Error::corruption("internal key shorter than its trailer"));
+        };
+        let packed = u64::from_le_bytes(*tail);
+        Ok(ParsedInternalKey {
+            user_key,
+            sequence: SequenceNumber(packed >> 8),
+            value_type: ValueType::from_u8(packed as u8)?,
+        })
+    }
+}
+
+/// The order of internal keys over an order of user keys.
+#[derive(Clone, Debug)]
+pub(crate) struct InternalKeyComparator {
+    user: Arc<dyn Comparator>,
+    bytewise: bool,
+}
+
+impl InternalKeyComparator {
+    pub(crate) fn new(user: Arc<dyn Comparator>) -> Self {
+        let bytewise = user.name() == crate::format::BytewiseComparator.name();
+        InternalKeyComparator { user, bytewise }
+    }
+
+    pub(crate) fn user(&self) -> &Arc<dyn Comparator> {
+        &self.user
+    }
+
+    /// Compares user keys; the default order without a virtual call.
+    #[inline]
+    pub(crate) fn compare_user(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.bytewise { a.cmp(b) } else { self.user.compare(a, b) }
+    }
+
+    /// Compares internal keys.
+    #[inline]
+    pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.compare_user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+    }
+
+    /// [`Comparator::shorten_separator`] for internal keys.
+    pub(crate) fn shorten_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        let mut short = user_key(start).to_vec();
+        let len = short.len();
+        self.user.shorten_separator(&mut short, user_key(limit));
+        self.replace_if_shorter(start, short, len);
+    }
+
+    /// [`Comparator::shorten_successor`] for internal keys.
+    pub(crate) fn shorten_successor(&self, key: &mut Vec<u8>) {
+        let mut short = user_key(key).to_vec();
+        let len = short.len();
+        self.user.shorten_successor(&mut short);
+        self.replace_if_shorter(key, short, len);
+    }
+
+    fn replace_if_shorter(&self, key: &mut Vec<u8>, short: Vec<u8>, old_len: usize) {
+        if short.len() < old_len && self.compare_user(user_key(key), &short) == Ordering::Less {
+            *key = internal_key(&short, SequenceNumber::MAX, ValueType::FOR_SEEK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::BytewiseComparator;
+
+    #[test]
+    fn newest_version_sorts_first() {
+        let c = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let k = |key: &str, seq| internal_key(key.as_bytes(), SequenceNumber(seq), 1);
+        assert_eq!(c.compare(&k("a", 5), &k("a", 4)), Ordering::Less);
+        assert_eq!(c.compare(&k("a", 1), &k("b", 9)), Ordering::Less);
+        assert_eq!(c.compare(&k("a", 1), &k("a", 1)), Ordering::Equal);
+        assert_eq!(c.compare(&seek_key(b"a", SequenceNumber(5)), &k("a", 5)), Ordering::Less);
+        assert_eq!(c.compare(&k("a", 6), &seek_key(b"a", SequenceNumber(5))), Ordering::Less);
+    }
+
+    #[test]
+    fn parsing_checks_length_and_type() {
+        let ikey = internal_key(b"key", SequenceNumber(77), ValueType::BlobIndex as u8);
+        let p = ParsedInternalKey::parse(&ikey).unwrap();
+        assert_eq!((p.user_key, p.sequence.0, p.value_type), (&b"key"[..], 77, ValueType::BlobIndex));
+        assert!(ParsedInternalKey::parse(b"short").unwrap_err().is_corruption());
+        assert!(ParsedInternalKey::parse(&internal_key(b"", SequenceNumber(1), 0x55)).is_err());
+    }
+
+    #[test]
+    fn separators_of_internal_keys_stay_in_order() {
+        let c = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let a = internal_key(b"abcdefg", SequenceNumber(3), 1);
+        let b = internal_key(b"abzz", SequenceNumber(9), 1);
+        let mut s = a.clone();
+        c.shorten_separator(&mut s, &b);
+        assert_eq!(user_key(&s), b"abd");
+        assert_eq!(c.compare(&a, &s), Ordering::Less);
+        assert_eq!(c.compare(&s, &b), Ordering::Less);
+    }
+}

@@ -1,0 +1,17 @@
+//! Encodings shared by every file format: numbers, checksums, compression, internal keys, file
+//! names. Nothing here does I/O or knows what a version or a table is.
+//!
+//! The layouts are RocksDB's; `docs/formats.md` draws them.
+
+pub(crate) mod blob_index;
+pub(crate) mod checksum;
+pub(crate) mod coding;
+pub(crate) mod comparator;
+pub(crate) mod compression;
+pub(crate) mod file_name;
+pub(crate) mod internal_key;
+pub(crate) mod numbers;
+
+pub use comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
+pub use compression::CompressionType;
+pub use numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

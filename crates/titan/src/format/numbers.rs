@@ -1,0 +1,62 @@
+//! A type of its own for every kind of number, so that no two of them are ever confused.
+
+use std::fmt;
+
+/// The commit order of one operation. 56 bits on disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SequenceNumber(pub u64);
+
+impl SequenceNumber {
+    /// The largest number the 56-bit encoding holds; also "newest" in seeks.
+    pub const MAX: SequenceNumber = SequenceNumber((1 << 56) - 1);
+    /// Before every operation.
+    pub const ZERO: SequenceNumber = SequenceNumber(0);
+
+    /// The number `n` operations later.
+    #[must_use]
+    pub fn plus(self, n: u64) -> SequenceNumber {
+        SequenceNumber(self.0 + n)
+    }
+}
+
+/// The number in the name of an SST, WAL or MANIFEST. All kinds of files share one counter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FileNumber(pub u64);
+
+impl FileNumber {
+    /// The number that follows.
+    #[must_use]
+    pub fn next(self) -> FileNumber {
+        FileNumber(self.0 + 1)
+    }
+}
+
+/// The number of a blob file: in pointers the *logical* file (the one a value was first written
+/// to), in file names the physical one. Drawn from the same counter as [`FileNumber`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BlobFileNumber(pub u64);
+
+/// A column family's identity, never reused within a database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ColumnFamilyId(pub u32);
+
+impl ColumnFamilyId {
+    /// The family every database has.
+    pub const DEFAULT: ColumnFamilyId = ColumnFamilyId(0);
+}
+
+macro_rules! plain_number_text {
+    ($($t:ty),*) => {$(
+        impl fmt::Display for $t {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+        impl fmt::Debug for $t {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    )*};
+}
+plain_number_text!(SequenceNumber, FileNumber, BlobFileNumber, ColumnFamilyId);

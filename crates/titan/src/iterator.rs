@@ -1,0 +1,67 @@
+//! The cursor that memtables, blocks, tables, levels and merges of them all offer.
+
+use crate::error::Result;
+
+/// A cursor over entries sorted by internal key.
+///
+/// It is *valid* while it stands on an entry; a new one is not. Movements fail only where they
+/// do I/O or meet damage, and a failed movement leaves the cursor invalid. `next` and `prev` may
+/// be called only while valid. Keys and values borrow from the cursor until it moves.
+pub(crate) trait InternalIterator: Send {
+    /// Whether the cursor stands on an entry.
+    fn valid(&self) -> bool;
+
+    /// Moves to the first entry.
+    fn seek_to_first(&mut self) -> Result<()>;
+
+    /// Moves to the last entry.
+    fn seek_to_last(&mut self) -> Result<()>;
+
+    /// Moves to the first entry whose internal key is not before `target`.
+    fn seek(&mut self, target: &[u8]) -> Result<()>;
+
+    /// Moves to the last entry whose internal key is not after `target`.
+    fn seek_for_prev(&mut self, target: &[u8]) -> Result<()>;
+
+    /// Moves one entry forward.
+    fn next(&mut self) -> Result<()>;
+
+    /// Moves one entry back.
+    fn prev(&mut self) -> Result<()>;
+
+    /// The internal key under the cursor; empty if not valid.
+    fn key(&self) -> &[u8];
+
+    /// The value under the cursor; empty if not valid.
+    fn value(&self) -> &[u8];
+}
+
+impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        (**self).seek_to_first()
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        (**self).seek_to_last()
+    }
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        (**self).seek(target)
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        (**self).seek_for_prev(target)
+    }
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+    fn key(&self) -> &[u8] {
+        (**self).key()
+    }
+    fn value(&self) -> &[u8] {
+        (**self).value()
+    }
+}

@@ -1,0 +1,17 @@
+//! Titan: an embeddable key-value storage engine.
+//!
+//! A log-structured merge tree whose large values live outside the tree, in blob files. Its disk
+//! formats are RocksDB's own: a RocksDB directory opens in place, and a directory Titan wrote
+//! opens in RocksDB.
+
+mod error;
+mod format;
+mod iterator;
+pub mod vfs;
+
+pub use bytes::Bytes;
+pub use error::{Error, ErrorKind, Result};
+pub use format::{
+    BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
+    ReverseBytewiseComparator, SequenceNumber,
+};

@@ -1,0 +1,141 @@
+//! Options of one column family.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::require;
+use crate::error::Result;
+use crate::format::{BytewiseComparator, Comparator, CompressionType};
+
+/// Options of one column family, given when it is created or opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ColumnFamilyOptions {
+    /// Bytes of memtable after which it is flushed; 64 KiB to 64 GiB. Default: 64 MiB.
+    pub write_buffer_size: u64,
+    /// Memtables, full ones included, before writes wait for a flush; at least 2. Default: 2.
+    pub max_write_buffer_number: usize,
+    /// Files at level 0 that start a compaction. Default: 4.
+    pub level0_file_num_compaction_trigger: usize,
+    /// Files at level 0 from which writes are slowed down. Default: 20.
+    pub level0_slowdown_writes_trigger: usize,
+    /// Files at level 0 from which writes stop. Default: 36.
+    pub level0_stop_writes_trigger: usize,
+    /// Bytes of overdue compaction from which writes are slowed down. Default: 64 GiB.
+    pub soft_pending_compaction_bytes_limit: u64,
+    /// Bytes of overdue compaction from which writes stop. Default: 256 GiB.
+    pub hard_pending_compaction_bytes_limit: u64,
+    /// Levels, level 0 included; 2 to 64. Default: 7.
+    pub num_levels: usize,
+    /// Bytes the first level below 0 may hold, values in blob files counted. Default: 256 MiB.
+    pub max_bytes_for_level_base: u64,
+    /// How many times larger each level is than the one above; at least 2. Default: 10.
+    pub max_bytes_for_level_multiplier: u64,
+    /// Bytes of an SST after which compaction starts another. Default: 64 MiB.
+    pub target_file_size_base: u64,
+    /// Run compactions without being asked. Default: true.
+    pub auto_compactions: bool,
+    /// Uncompressed bytes of a data block; 256 B to 16 MiB. Default: 4 KiB.
+    pub block_size: usize,
+    /// Keys between two that are stored whole in a data block; 1 to 4096. Default: 16.
+    pub block_restart_interval: usize,
+    /// Bloom filter bits per key; 0 writes no filters; at most 100. Default: 10.
+    pub bloom_bits_per_key: f64,
+    /// Compression of SST blocks. Default: LZ4.
+    pub compression: CompressionType,
+    /// Keep large values in blob files. Turning it off affects new writes only. Default: true.
+    pub enable_blob_files: bool,
+    /// Bytes from which a value counts as large. Default: 4 KiB.
+    pub min_blob_size: u64,
+    /// Bytes of a blob file after which another is started; at least 64 KiB. Default: 256 MiB.
+    pub blob_file_size: u64,
+    /// Compression of new blob files. Default: none.
+    pub blob_compression: CompressionType,
+    /// The order of keys. Stored by name; it can never change. Default: bytewise.
+    #[serde(skip, default = "bytewise")]
+    pub comparator: Arc<dyn Comparator>,
+}
+
+fn bytewise() -> Arc<dyn Comparator> {
+    Arc::new(BytewiseComparator)
+}
+
+impl Default for ColumnFamilyOptions {
+    fn default() -> Self {
+        ColumnFamilyOptions {
+            write_buffer_size: 64 << 20,
+            max_write_buffer_number: 2,
+            level0_file_num_compaction_trigger: 4,
+            level0_slowdown_writes_trigger: 20,
+            level0_stop_writes_trigger: 36,
+            soft_pending_compaction_bytes_limit: 64 << 30,
+            hard_pending_compaction_bytes_limit: 256 << 30,
+            num_levels: 7,
+            max_bytes_for_level_base: 256 << 20,
+            max_bytes_for_level_multiplier: 10,
+            target_file_size_base: 64 << 20,
+            auto_compactions: true,
+            block_size: 4096,
+            block_restart_interval: 16,
+            bloom_bits_per_key: 10.0,
+            compression: CompressionType::Lz4,
+            enable_blob_files: true,
+            min_blob_size: 4096,
+            blob_file_size: 256 << 20,
+            blob_compression: CompressionType::None,
+            comparator: bytewise(),
+        }
+    }
+}
+
+impl ColumnFamilyOptions {
+    /// Whether a value of `len` bytes belongs in a blob file.
+    pub(crate) fn separates(&self, len: usize) -> bool {
+        self.enable_blob_files && len as u64 >= self.min_blob_size
+    }
+
+    /// Checks every range and that options agree with each other.
+    ///
+    /// # Errors
+    /// `InvalidOption` naming the option, the rule and the value.
+    pub fn validate(&self) -> Result<()> {
+        let buffer = self.write_buffer_size;
+        require((64 << 10..=64 << 30).contains(&buffer), "write_buffer_size", "64 KiB to 64 GiB", buffer)?;
+        let buffers = self.max_write_buffer_number;
+        require(buffers >= 2, "max_write_buffer_number", "at least 2", buffers)?;
+        let trigger = self.level0_file_num_compaction_trigger;
+        require(trigger >= 1, "level0_file_num_compaction_trigger", "at least 1", trigger)?;
+        let slow = self.level0_slowdown_writes_trigger;
+        let rule = "at least level0_file_num_compaction_trigger";
+        require(slow >= trigger, "level0_slowdown_writes_trigger", rule, slow)?;
+        let stop = self.level0_stop_writes_trigger;
+        let rule = "at least level0_slowdown_writes_trigger";
+        require(stop >= slow, "level0_stop_writes_trigger", rule, stop)?;
+        let hard = self.hard_pending_compaction_bytes_limit;
+        let rule = "at least soft_pending_compaction_bytes_limit";
+        let soft = self.soft_pending_compaction_bytes_limit;
+        require(hard >= soft, "hard_pending_compaction_bytes_limit", rule, hard)?;
+        require((2..=64).contains(&self.num_levels), "num_levels", "2 to 64", self.num_levels)?;
+        let base = self.max_bytes_for_level_base;
+        require(base >= 1024, "max_bytes_for_level_base", "at least 1024", base)?;
+        let factor = self.max_bytes_for_level_multiplier;
+        require(factor >= 2, "max_bytes_for_level_multiplier", "at least 2", factor)?;
+        let target = self.target_file_size_base;
+        require(target >= 1024, "target_file_size_base", "at least 1024", target)?;
+        let block = self.block_size;
+        require((256..=16 << 20).contains(&block), "block_size", "256 B to 16 MiB", block)?;
+        let restart = self.block_restart_interval;
+        require((1..=4096).contains(&restart), "block_restart_interval", "1 to 4096", restart)?;
+        let bits = self.bloom_bits_per_key;
+        require((0.0..=100.0).contains(&bits), "bloom_bits_per_key", "0 to 100", bits)?;
+        let blob = self.blob_file_size;
+        require(blob >= 64 << 10, "blob_file_size", "at least 64 KiB", blob)?;
+        require(
+            self.blob_compression != CompressionType::Snappy,
+            "blob_compression",
+            "none, lz4 or zstd",
+            "snappy",
+        )
+    }
+}

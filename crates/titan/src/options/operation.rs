@@ -1,0 +1,64 @@
+//! Options of single operations.
+
+use crate::read::Snapshot;
+
+/// How a write is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Return only after the write survives a power failure. Without it, a write survives the
+    /// process but the last ones may be lost with the machine. Default: false.
+    pub sync: bool,
+    /// Do not log the write: it is lost if the process ends before the next flush of its column
+    /// family. Default: false.
+    pub disable_wal: bool,
+    /// Fail with `Busy` instead of waiting while writes are stalled. Default: false.
+    pub no_slowdown: bool,
+}
+
+impl WriteOptions {
+    /// Options of a write that survives a power failure.
+    pub fn synced() -> Self {
+        WriteOptions { sync: true, ..WriteOptions::default() }
+    }
+}
+
+/// What a read sees and where an iterator ends.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Read as of this snapshot instead of now. Default: none.
+    pub snapshot: Option<Snapshot>,
+    /// Iterators stop before the first key smaller than this. Default: none.
+    pub lower_bound: Option<Vec<u8>>,
+    /// Iterators stop before the first key not smaller than this. Default: none.
+    pub upper_bound: Option<Vec<u8>>,
+    /// Iterators see only keys with this prefix; together with bounds the narrower ones hold.
+    /// Needs the bytewise order. Default: none.
+    pub prefix: Option<Vec<u8>>,
+    /// Keep the blocks that the read brings in. Turn it off for scans that should not displace
+    /// what others use. Default: true.
+    pub fill_cache: bool,
+    /// How many values ahead an iterator that is used sequentially asks the device for; 0 reads
+    /// each value when it is fetched. Default: 128.
+    pub prefetch_values: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            snapshot: None,
+            lower_bound: None,
+            upper_bound: None,
+            prefix: None,
+            fill_cache: true,
+            prefetch_values: 128,
+        }
+    }
+}
+
+/// How [`compact_range`](crate::ColumnFamily::compact_range) works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactRangeOptions {
+    /// Rewrite files of the last level too, even if nothing above overlaps them: drops what only
+    /// old snapshots kept and applies changed separation or compression. Default: false.
+    pub force_bottommost: bool,
+}

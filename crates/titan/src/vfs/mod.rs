@@ -1,0 +1,145 @@
+//! The file system as the engine sees it.
+//!
+//! Every byte the engine reads or writes passes through [`Vfs`], so tests can crash it, fill it
+//! or make it fail at any operation. `std::fs` appears nowhere else in the crate.
+//!
+//! What the engine assumes of an implementation, and a simulated one models:
+//!
+//! 1. Appended bytes are readable at once, and survive the *process*; they survive the *machine*
+//!    after [`WritableFile::sync`] returned.
+//! 2. A created, renamed, linked or removed name survives the machine after [`Vfs::sync_dir`] of
+//!    its directory returned. Syncing a file does not make its name durable.
+//! 3. A rename replaces its target atomically.
+//! 4. After a failed sync nothing is known about the file's unsynced bytes, and a later sync that
+//!    succeeds proves nothing about them: the engine never syncs such a file again.
+//! 5. An open file stays readable after its name was removed.
+
+mod std_vfs;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+
+pub use std_vfs::StdVfs;
+
+/// A file system. Paths are absolute or relative to the process, as in `std::fs`.
+pub trait Vfs: Send + Sync + 'static {
+    /// Creates a file for appending; an existing one is truncated.
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+
+    /// Opens a file for positioned reads.
+    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
+
+    /// Removes a file's name. Open handles stay usable.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Atomically gives `from` the name `to`, replacing what had it.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Makes the names in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Creates a directory and its missing parents; one that exists is fine.
+    fn create_dir_all(&self, dir: &Path) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Path) -> Result<()>;
+
+    /// The names in a directory, in no particular order.
+    fn read_dir(&self, dir: &Path) -> Result<Vec<String>>;
+
+    /// A file's size in bytes.
+    fn size(&self, path: &Path) -> Result<u64>;
+
+    /// Whether something has this name.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// Takes the exclusive lock on `path`, creating the file; held until the guard is dropped.
+    ///
+    /// # Errors
+    /// `Locked` if another process or another guard of this one holds it.
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+}
+
+/// How a file will be read, so that the kernel's readahead can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Single reads at scattered places.
+    Random,
+    /// From front to back.
+    Sequential,
+}
+
+/// A file being written from front to back.
+pub trait WritableFile: Send + Sync {
+    /// Appends all of `data`. On an error an unknown prefix of it may have been appended.
+    fn append(&mut self, data: &[u8]) -> Result<()>;
+
+    /// Makes all appended bytes and the file's size durable.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Asks the kernel to start writing appended bytes back, so that a later sync has less to
+    /// do. No promise.
+    fn start_writeback(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A file open for positioned reads.
+pub trait ReadableFile: Send + Sync {
+    /// Fills `buf` from `offset` and returns how many bytes there were: less than `buf.len()`
+    /// only at the end of the file.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// The file's size in bytes now.
+    fn size(&self) -> Result<u64>;
+
+    /// Asks the kernel to bring a range into its cache without waiting for it. No promise.
+    fn prefetch(&self, offset: u64, len: usize) {
+        let _ = (offset, len);
+    }
+
+    /// Reads exactly `len` bytes.
+    ///
+    /// # Errors
+    /// `Corruption` if the file ends before: the caller learnt the place from stored data.
+    fn read_exact_at(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let mut buf = vec![0; len];
+        let n = self.read_at(offset, &mut buf)?;
+        if n < len {
+            return Err(crate::Error::corruption(format!(
+                "file ends after {n} of {len} bytes"
+            ))
+            .at_offset(offset));
+        }
+        Ok(Bytes::from(buf))
+    }
+}
+
+/// Holds an exclusive lock until dropped.
+pub trait FileLock: Send + Sync {}
+
+/// Reads a whole file. For small ones: CURRENT, OPTIONS.
+pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
+    let file = vfs.open(path, Access::Sequential)?;
+    let len = file.size()?;
+    file.read_exact_at(0, len as usize).map_err(|e| e.in_file(path))
+}
+
+/// Replaces a file's content atomically and durably: the old content or the new, whole, is there
+/// after any crash. `temp` must be in the same directory.
+pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8]) -> Result<()> {
+    let mut file = vfs.create(temp)?;
+    file.append(data)?;
+    // ORDER: the content is durable before the name points to it.
+    file.sync()?;
+    drop(file);
+    vfs.rename(temp, path)?;
+    match path.parent() {
+        Some(dir) => vfs.sync_dir(dir),
+        None => Ok(()),
+    }
+}

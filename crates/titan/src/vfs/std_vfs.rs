@@ -1,0 +1,242 @@
+//! The operating system's file system.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::fs::{Advice, FlockOperation};
+
+use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use crate::error::{Error, ErrorKind, Result};
+
+/// [`Vfs`] over the operating system, with ordinary buffered I/O.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdVfs;
+
+fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |e| Error::io(e, action, path)
+}
+
+impl Vfs for StdVfs {
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(failed("create file", path))?;
+        Ok(Box::new(StdWritable { file, path: path.to_owned() }))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
+        let file = File::open(path).map_err(failed("open file", path))?;
+        let advice = match access {
+            Access::Random => Advice::Random,
+            Access::Sequential => Advice::Sequential,
+        };
+        // Only advice: a file system that does not take it still reads correctly.
+        let _ = rustix::fs::fadvise(&file, 0, None, advice);
+        Ok(Arc::new(StdReadable { file, path: path.to_owned() }))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        std::fs::remove_file(path).map_err(failed("remove file", path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        std::fs::rename(from, to).map_err(failed("rename file", from))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir).and_then(|d| d.sync_all()).map_err(failed("sync directory", dir))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        std::fs::create_dir_all(dir).map_err(failed("create directory", dir))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        std::fs::remove_dir(dir).map_err(failed("remove directory", dir))
+    }
+
+    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(failed("read directory", dir))? {
+            let entry = entry.map_err(failed("read directory", dir))?;
+            // A name that is not UTF-8 cannot be one of the engine's.
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64> {
+        Ok(std::fs::metadata(path).map_err(failed("stat file", path))?.len())
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(failed("stat file", path))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        StdLock::take(path).map(|lock| Box::new(lock) as _)
+    }
+}
+
+struct StdWritable {
+    file: File,
+    path: PathBuf,
+}
+
+impl WritableFile for StdWritable {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.file.write_all(data).map_err(failed("append", &self.path))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(failed("sync", &self.path))
+    }
+}
+
+struct StdReadable {
+    file: File,
+    path: PathBuf,
+}
+
+impl ReadableFile for StdReadable {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io(e, "read", &self.path).at_offset(offset)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(failed("stat file", &self.path))?.len())
+    }
+
+    fn prefetch(&self, offset: u64, len: usize) {
+        if let Some(len) = std::num::NonZeroU64::new(len as u64) {
+            // Advice: a kernel that refuses it reads later instead.
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+        }
+    }
+}
+
+/// The lock RocksDB takes, `fcntl(F_SETLK, F_WRLCK)` on the whole file, so that the two exclude
+/// each other. Such locks belong to the process and never conflict within it, hence the table of
+/// the locks this process holds.
+struct StdLock {
+    _file: File,
+    identity: (u64, u64),
+}
+
+static HELD: Mutex<Option<HashSet<(u64, u64)>>> = Mutex::new(None);
+
+impl StdLock {
+    fn take(path: &Path) -> Result<Self> {
+        let locked = |who: &str| {
+            Error::new(ErrorKind::Locked, format!("the database is in use by {who}")).in_file(path)
+        };
+        // Closing any descriptor of a file drops the process's locks on it. The table is therefore
+        // consulted before the file is opened, and the guard held until the outcome is recorded.
+        let mut held = HELD.lock();
+        let held = held.get_or_insert_with(HashSet::new);
+        if let Ok(meta) = std::fs::metadata(path)
+            && held.contains(&(meta.dev(), meta.ino()))
+        {
+            return Err(locked("this process"));
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed("open lock file", path))?;
+        match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+                return Err(locked("another process"));
+            }
+            Err(e) => return Err(Error::io(e.into(), "lock file", path)),
+        }
+        let meta = file.metadata().map_err(failed("stat file", path))?;
+        let identity = (meta.dev(), meta.ino());
+        held.insert(identity);
+        Ok(StdLock { _file: file, identity })
+    }
+}
+
+impl FileLock for StdLock {}
+
+impl Drop for StdLock {
+    fn drop(&mut self) {
+        if let Some(held) = HELD.lock().as_mut() {
+            held.remove(&self.identity);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut w = StdVfs.create(&path).unwrap();
+        w.append(b"hello ").unwrap();
+        w.append(b"world").unwrap();
+        w.sync().unwrap();
+        let r = StdVfs.open(&path, Access::Random).unwrap();
+        assert_eq!(r.size().unwrap(), 11);
+        assert_eq!(&r.read_exact_at(6, 5).unwrap()[..], b"world");
+        let mut buf = [0; 10];
+        assert_eq!(r.read_at(9, &mut buf).unwrap(), 2);
+        assert!(r.read_exact_at(9, 3).unwrap_err().is_corruption());
+        StdVfs.remove(&path).unwrap();
+        assert_eq!(&r.read_exact_at(0, 5).unwrap()[..], b"hello", "open files outlive their name");
+    }
+
+    #[test]
+    fn replacing_a_file_leaves_no_trace_of_the_temporary_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("CURRENT");
+        for text in ["one", "two"] {
+            super::super::replace_file(&StdVfs, &dir.path().join("t"), &path, text.as_bytes()).unwrap();
+            assert_eq!(&super::super::read_file(&StdVfs, &path).unwrap()[..], text.as_bytes());
+        }
+        assert_eq!(StdVfs.read_dir(dir.path()).unwrap(), ["CURRENT"]);
+    }
+
+    #[test]
+    fn a_lock_excludes_this_process_too_and_ends_with_its_guard() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let guard = StdVfs.lock(&path).unwrap();
+        let e = StdVfs.lock(&path).err().unwrap();
+        assert_eq!(e.kind(), ErrorKind::Locked);
+        drop(guard);
+        StdVfs.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn missing_files_say_which() {
+        let e = StdVfs.open(Path::new("/nowhere/x"), Access::Random).err().unwrap();
+        assert!(e.is_not_found() && e.path() == Some(Path::new("/nowhere/x")));
+    }
+}
