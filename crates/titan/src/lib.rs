@@ -4,10 +4,18 @@
 //! formats are RocksDB's own: a RocksDB directory opens in place, and a directory Titan wrote
 //! opens in RocksDB.
 
+mod blob;
+mod cache;
 mod error;
 mod format;
 mod iterator;
+mod memtable;
+mod range_del;
+mod table;
+mod version;
 pub mod vfs;
+mod wal;
+mod write;
 
 pub use bytes::Bytes;
 pub use error::{Error, ErrorKind, Result};

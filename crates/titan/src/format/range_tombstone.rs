@@ -1,0 +1,16 @@
+//! A range deletion as users write it and files store it.
+
+use bytes::Bytes;
+
+use crate::format::numbers::SequenceNumber;
+
+/// Deletes every version of the keys in `start..end` that is older than `sequence`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RangeTombstone {
+    /// The first user key covered.
+    pub(crate) start: Bytes,
+    /// The first user key behind the range.
+    pub(crate) end: Bytes,
+    /// When the deletion was committed.
+    pub(crate) sequence: SequenceNumber,
+}
