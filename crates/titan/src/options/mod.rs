@@ -9,7 +9,46 @@ pub use column_family::ColumnFamilyOptions;
 pub use database::DbOptions;
 pub use operation::{CompactRangeOptions, ReadOptions, WriteOptions};
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
+
+/// Everything that is given when a database is opened.
+///
+/// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
+/// family with options of its own. An unknown key is an error.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Options of the database.
+    pub db: DbOptions,
+    /// Options of the family `default`, and of families that `families` does not name.
+    pub default: ColumnFamilyOptions,
+    /// Options of families by name. Those that do not exist yet are created.
+    pub families: BTreeMap<String, ColumnFamilyOptions>,
+}
+
+impl Options {
+    /// The options that hold for the family of this name.
+    pub fn family(&self, name: &str) -> &ColumnFamilyOptions {
+        self.families.get(name).unwrap_or(&self.default)
+    }
+
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// `InvalidOption` naming the family, the option, the rule and the value.
+    pub fn validate(&self) -> Result<()> {
+        self.db.validate()?;
+        self.default.validate()?;
+        for (name, options) in &self.families {
+            options.validate().map_err(|e| e.context(format!("column family {name}")))?;
+        }
+        Ok(())
+    }
+}
 
 /// Fails with `InvalidOption` unless `ok`.
 fn require(ok: bool, option: &str, rule: &str, value: impl std::fmt::Display) -> Result<()> {

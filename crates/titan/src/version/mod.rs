@@ -1,1 +1,27 @@
+//! Versions: which files a database consists of, and the MANIFEST that says so.
+//!
+//! * A [`VersionEdit`](edit::VersionEdit) is one change: files added and removed, a family created
+//!   or dropped, a WAL no longer needed. The MANIFEST is a log of edits; `CURRENT` names it.
+//! * A [`Version`] is one immutable state of a family's files. Readers hold it while they read;
+//!   installing the next never blocks or changes them (VER-1).
+//! * The [`VersionSet`] applies edits: it builds the next version, makes the edit durable, and
+//!   only then lets go of what the edit replaced (BLOB-2).
+//!
+//! Whoever installs an edit holds the set's lock throughout; readers and writers never take it.
+
+pub(crate) mod builder;
 pub(crate) mod edit;
+pub(crate) mod files;
+pub(crate) mod level_iterator;
+mod manifest;
+mod recovery;
+mod set;
+#[expect(clippy::module_inception, reason = "a version is what the room is about")]
+pub(crate) mod tombstones;
+pub(crate) mod version;
+
+pub(crate) use files::{ObsoleteFiles, TableFile};
+pub(crate) use manifest::read_current;
+pub(crate) use recovery::RecoveredState;
+pub(crate) use set::{Counters, Family, VersionSet};
+pub(crate) use version::Version;

@@ -1,5 +1,7 @@
 //! The cursor that memtables, blocks, tables, levels and merges of them all offer.
 
+pub(crate) mod merging;
+
 use crate::error::Result;
 
 /// A cursor over entries sorted by internal key.

@@ -1,0 +1,118 @@
+//! The SST and blob files kept open between uses.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+use super::BlockCache;
+use crate::blob::{BlobFileReader, BlobReaders};
+use crate::error::{Error, Result};
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::table::{TableReader, TableReaderOptions};
+use crate::vfs::{Access, Vfs};
+
+#[derive(Clone)]
+enum OpenFile {
+    Table(Arc<TableReader>),
+    Blob(Arc<BlobFileReader>),
+}
+
+/// Opens files on demand and keeps at most `max_open_files` of them, tables and blob files
+/// together; the least useful are closed first. Whoever uses a reader keeps it open beyond that.
+///
+/// File numbers are unique over both kinds and never reused, so entries never go stale.
+pub(crate) struct OpenFiles {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    block_cache: Arc<BlockCache>,
+    files: Cache<u64, OpenFile>,
+}
+
+impl OpenFiles {
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: PathBuf,
+        max_open_files: usize,
+        block_cache: Arc<BlockCache>,
+    ) -> Self {
+        OpenFiles { vfs, dir, block_cache, files: Cache::new(max_open_files) }
+    }
+
+    pub(crate) fn block_cache(&self) -> &Arc<BlockCache> {
+        &self.block_cache
+    }
+
+    /// How many files are kept open now.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The reader of an SST. Cost when not open: one open and a few reads.
+    ///
+    /// # Errors
+    /// `Corruption` if the file is missing, or is not the one the MANIFEST describes.
+    pub(crate) fn table(
+        &self,
+        number: FileNumber,
+        size: u64,
+        largest_seq: SequenceNumber,
+        comparator: &InternalKeyComparator,
+    ) -> Result<Arc<TableReader>> {
+        let kind = FileKind::Table(number);
+        let file = self.files.get_or_insert_with(&number.0, || {
+            let path = kind.path(&self.dir);
+            let file = self.vfs.open(&path, Access::Random).map_err(missing)?;
+            let options = TableReaderOptions {
+                file_number: number,
+                file_size: size,
+                comparator: comparator.clone(),
+                block_cache: Arc::clone(&self.block_cache),
+                largest_seq,
+            };
+            Ok(OpenFile::Table(TableReader::open(file, &path, options)?))
+        })?;
+        match file {
+            OpenFile::Table(reader) => Ok(reader),
+            OpenFile::Blob(_) => Err(two_kinds(number.0)),
+        }
+    }
+
+    /// Forgets a deleted file.
+    pub(crate) fn forget(&self, file: FileKind) {
+        if let Some(number) = file.number() {
+            self.files.remove(&number);
+        }
+    }
+}
+
+impl BlobReaders for OpenFiles {
+    fn reader(&self, number: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
+        let file = self.files.get_or_insert_with(&number.0, || {
+            let path = FileKind::Blob(number).path(&self.dir);
+            let file = self.vfs.open(&path, Access::Random).map_err(missing)?;
+            Ok(OpenFile::Blob(BlobFileReader::open(file, &path, number)?))
+        })?;
+        match file {
+            OpenFile::Blob(reader) => Ok(reader),
+            OpenFile::Table(_) => Err(two_kinds(number.0)),
+        }
+    }
+}
+
+/// A live file that is missing is damage, not a wrong question.
+fn missing(e: Error) -> Error {
+    match e.path() {
+        Some(path) if e.is_not_found() => {
+            let path = path.to_owned();
+            Error::corruption("a file the database needs is missing").in_file(&path).with_source(e)
+        }
+        _ => e,
+    }
+}
+
+fn two_kinds(number: u64) -> Error {
+    Error::corruption(format!("file number {number} is used by a table and by a blob file"))
+}

@@ -1,0 +1,132 @@
+//! Runs a compaction.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::merge::{LevelsBelow, SurvivorIterator, surviving_tombstones};
+use super::output::{FileFactory, Grandparents, JobOutput, OutputFamily, OutputWriter};
+use super::picker::Compaction;
+use crate::cache::OpenFiles;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::SequenceNumber;
+use crate::iterator::InternalIterator;
+use crate::iterator::merging::MergingIterator;
+use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::table::TableIterOptions;
+use crate::version::edit::VersionEdit;
+use crate::version::level_iterator::{LevelIterator, open_table_iter};
+use crate::version::tombstones::table_tombstones;
+
+/// How far ahead a compaction asks the device for the tables it reads, in bytes.
+const READAHEAD: usize = 2 << 20;
+
+/// A compaction that has run: the edit that installs it, and what it wrote.
+pub(crate) struct CompactionResult {
+    pub(crate) edit: VersionEdit,
+    pub(crate) output: JobOutput,
+    pub(crate) bytes_read: u64,
+    pub(crate) trivial_move: bool,
+}
+
+/// What a job needs of its surroundings.
+pub(crate) struct JobContext<'a> {
+    pub(crate) factory: &'a FileFactory,
+    pub(crate) family: &'a OutputFamily,
+    pub(crate) open_files: &'a Arc<OpenFiles>,
+    /// Sequence numbers of the snapshots alive, ascending.
+    pub(crate) snapshots: Vec<SequenceNumber>,
+    /// Set when the database closes: the job gives up.
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// Runs a compaction. Nothing is installed; on an error every file written is removed.
+pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<CompactionResult> {
+    let mut edit = VersionEdit { column_family: context.family.id, ..VersionEdit::default() };
+    edit.deleted_files = compaction.input_numbers();
+    if compaction.is_trivial_move() {
+        for file in &compaction.inputs {
+            edit.new_files.push((compaction.output_level, file.meta.clone()));
+        }
+        let output = JobOutput { tables: Vec::new(), blob_files: Vec::new() };
+        return Ok(CompactionResult { edit, output, bytes_read: 0, trivial_move: true });
+    }
+    let comparator = &context.family.comparator;
+    let tombstones = input_tombstones(compaction, &context)?;
+    let cursor = TombstoneCursor::new(
+        Arc::clone(&tombstones),
+        SequenceNumber::MAX,
+        comparator.clone(),
+    );
+    let beneath = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
+    let surviving = surviving_tombstones(&tombstones, &context.snapshots, &beneath);
+    let input = input_iterator(compaction, &context)?;
+    let mut survivors =
+        SurvivorIterator::new(input, beneath, context.snapshots.clone(), cursor)?;
+    let mut writer = OutputWriter::cut(
+        context.factory.clone(),
+        context.family.clone(),
+        surviving,
+        Grandparents::new(&compaction.version, compaction.output_level),
+    );
+    let written = (|| {
+        while survivors.valid() {
+            if context.cancel.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Closed, "the compaction was cancelled"));
+            }
+            writer.add(survivors.key(), survivors.value())?;
+            survivors.next()?;
+        }
+        writer.finish()
+    })();
+    let output = match written {
+        Ok(output) => output,
+        Err(e) => {
+            context.factory.discard(&writer.created());
+            return Err(e);
+        }
+    };
+    output.add_to(&mut edit, compaction.output_level);
+    edit.blob_garbage = survivors.read_references().garbage(writer.carried_on())?;
+    let bytes_read = compaction.all_inputs().map(|(_, f)| f.size()).sum();
+    Ok(CompactionResult { edit, output, bytes_read, trivial_move: false })
+}
+
+fn input_iterator(
+    compaction: &Compaction,
+    context: &JobContext<'_>,
+) -> Result<MergingIterator> {
+    let options = TableIterOptions { fill_cache: false, readahead: READAHEAD };
+    let comparator = &context.family.comparator;
+    let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
+    let level = |files: &Vec<_>| {
+        LevelIterator::new(
+            files.clone(),
+            Arc::clone(context.open_files),
+            comparator.clone(),
+            options,
+        )
+    };
+    if compaction.start_level == 0 {
+        for file in &compaction.inputs {
+            children.push(Box::new(open_table_iter(context.open_files, file, comparator, options)?));
+        }
+    } else {
+        children.push(Box::new(level(&compaction.inputs)));
+    }
+    if !compaction.output_level_inputs.is_empty() {
+        children.push(Box::new(level(&compaction.output_level_inputs)));
+    }
+    Ok(MergingIterator::new(children, comparator.clone()))
+}
+
+fn input_tombstones(
+    compaction: &Compaction,
+    context: &JobContext<'_>,
+) -> Result<Arc<FragmentedTombstones>> {
+    let comparator = &context.family.comparator;
+    let mut all = Vec::new();
+    for (_, file) in compaction.all_inputs() {
+        all.extend(table_tombstones(context.open_files, file, comparator)?);
+    }
+    Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
+}

@@ -1,0 +1,160 @@
+//! How large each level should be.
+//!
+//! The last level holds most of the data; every level above it is smaller by a constant factor,
+//! down to a *base level*, the first below level 0, so that space above the last level is bounded
+//! by a share of the last (RocksDB's dynamic level sizes). Sizes are
+//! [logical](crate::version::TableFile::logical_size): values in blob files count.
+
+use crate::options::ColumnFamilyOptions;
+use crate::version::Version;
+
+/// Target sizes of one version's levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LevelTargets {
+    /// Where compactions of level 0 go.
+    pub(crate) base_level: usize,
+    /// By level; `u64::MAX` for level 0 and where no compaction is ever due.
+    pub(crate) targets: Vec<u64>,
+}
+
+impl LevelTargets {
+    pub(crate) fn compute(sizes: &[u64], options: &ColumnFamilyOptions) -> Self {
+        let last = sizes.len().saturating_sub(1);
+        let multiplier = options.max_bytes_for_level_multiplier;
+        let base_max = options.max_bytes_for_level_base;
+        let base_min = base_max / multiplier;
+        let mut targets = vec![u64::MAX; sizes.len()];
+        let below_l0 = || sizes.iter().copied().enumerate().skip(1);
+        let largest = below_l0().map(|(_, s)| s).max().unwrap_or(0);
+        let Some((first_non_empty, _)) = below_l0().find(|(_, s)| *s > 0) else {
+            return LevelTargets { base_level: last, targets };
+        };
+        // What the first non-empty level would hold if each level were full below the largest.
+        let mut size = largest;
+        for _ in first_non_empty..last {
+            size /= multiplier;
+        }
+        let mut base_level = first_non_empty;
+        if size <= base_min {
+            size = base_min + 1;
+        } else {
+            while base_level > 1 && size > base_max {
+                base_level -= 1;
+                size /= multiplier;
+            }
+            size = size.min(base_max);
+        }
+        let mut target = size.max(1);
+        for level in base_level..sizes.len() {
+            if level > base_level {
+                target = target.saturating_mul(multiplier);
+            }
+            // A level is not made smaller than level 0 may be.
+            if let Some(slot) = targets.get_mut(level) {
+                *slot = target.max(base_max);
+            }
+        }
+        LevelTargets { base_level, targets }
+    }
+
+    pub(crate) fn of(version: &Version, options: &ColumnFamilyOptions) -> Self {
+        let sizes: Vec<u64> =
+            (0..version.num_levels()).map(|l| version.level_logical_size(l)).collect();
+        Self::compute(&sizes, options)
+    }
+
+    /// The target of a level.
+    pub(crate) fn target(&self, level: usize) -> u64 {
+        self.targets.get(level).copied().unwrap_or(u64::MAX)
+    }
+
+    /// How urgent compacting each level is, most urgent first; due from 1.0. Files that are being
+    /// compacted already do not count.
+    pub(crate) fn scores(
+        &self,
+        version: &Version,
+        options: &ColumnFamilyOptions,
+    ) -> Vec<(usize, f64)> {
+        let mut scores = Vec::new();
+        let last = version.num_levels().saturating_sub(1);
+        for level in 0..last {
+            let idle = || version.level(level).iter().filter(|f| !f.is_compacting());
+            let bytes: u64 = idle().map(|f| f.compensated_size()).sum();
+            let score = if level == 0 {
+                let files = idle().count() as f64;
+                let by_count = files / options.level0_file_num_compaction_trigger as f64;
+                let by_size = if files > 1.0 {
+                    bytes as f64 / options.max_bytes_for_level_base.max(1) as f64
+                } else {
+                    0.0
+                };
+                by_count.max(if by_count >= 1.0 { by_size } else { 0.0 })
+            } else if level < self.base_level {
+                // A level that is no longer meant to hold anything is emptied.
+                if bytes > 0 { 1.01 } else { 0.0 }
+            } else {
+                bytes as f64 / self.target(level) as f64
+            };
+            scores.push((level, score));
+        }
+        scores.sort_by(|a, b| b.1.total_cmp(&a.1));
+        scores
+    }
+
+    /// Bytes that compactions have yet to rewrite until every level is within its target.
+    pub(crate) fn pending_bytes(&self, version: &Version, options: &ColumnFamilyOptions) -> u64 {
+        let mut pending = 0u64;
+        let mut carried = 0u64;
+        if version.level(0).len() >= options.level0_file_num_compaction_trigger {
+            carried = version.level(0).iter().map(|f| f.size()).sum();
+            pending += carried;
+        }
+        for level in self.base_level..version.num_levels().saturating_sub(1) {
+            let physical: u64 = version.level(level).iter().map(|f| f.size()).sum();
+            let logical = version.level_logical_size(level).max(1);
+            let excess_logical = logical.saturating_sub(self.target(level));
+            let excess = (physical as f64 * (excess_logical as f64 / logical as f64)) as u64;
+            let excess = excess + carried;
+            if excess == 0 {
+                continue;
+            }
+            let next: u64 = version.level(level + 1).iter().map(|f| f.size()).sum();
+            let ratio = next as f64 / physical.max(1) as f64;
+            pending = pending.saturating_add((excess as f64 * (ratio + 1.0)) as u64);
+            carried = 0;
+        }
+        pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(sizes: [u64; 7]) -> LevelTargets {
+        let options = ColumnFamilyOptions {
+            max_bytes_for_level_base: 1000,
+            max_bytes_for_level_multiplier: 10,
+            ..ColumnFamilyOptions::default()
+        };
+        LevelTargets::compute(&sizes, &options)
+    }
+
+    #[test]
+    fn an_empty_tree_compacts_straight_to_the_last_level() {
+        assert_eq!(targets([0; 7]).base_level, 6);
+        assert_eq!(targets([5000, 0, 0, 0, 0, 0, 0]).base_level, 6);
+    }
+
+    #[test]
+    fn the_base_level_rises_as_the_last_grows() {
+        let t = targets([0, 0, 0, 0, 0, 0, 900]);
+        assert_eq!((t.base_level, t.target(6)), (6, 1000));
+        let t = targets([0, 0, 0, 0, 0, 0, 5_000]);
+        assert_eq!((t.base_level, t.target(5)), (5, 1000));
+        let t = targets([0, 0, 0, 0, 0, 500, 50_000]);
+        assert_eq!((t.base_level, t.target(4), t.target(5)), (4, 1000, 5000));
+        let t = targets([0, 0, 0, 0, 0, 0, u64::MAX / 2]);
+        assert_eq!(t.base_level, 1);
+    }
+}

@@ -1,0 +1,316 @@
+//! Which entries of a sorted run survive.
+//!
+//! Snapshots cut sequence numbers into *stripes*: two versions in one stripe are told apart by no
+//! snapshot, so the older is dropped when the newer hides it. In detail, for the versions of one
+//! user key, newest first:
+//!
+//! * A value, or a deletion, hides everything older in its stripe; a value does not hide a single
+//!   deletion, which must still meet the one value it was written for.
+//! * A deletion that no snapshot is older than is dropped once nothing older can lie beneath.
+//! * A single deletion and the next older value of the same stripe annihilate each other.
+//! * An entry under a range tombstone of its own stripe is dropped.
+//! * Merge operands hide nothing and are carried on.
+
+use std::sync::Arc;
+
+use super::references::ReferenceCounts;
+use crate::error::Result;
+use crate::format::SequenceNumber;
+use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::iterator::InternalIterator;
+use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::version::{TableFile, Version};
+
+/// Answers whether older versions of a key can lie below the output of a job.
+pub(crate) trait Beneath: Send {
+    /// Whether nothing below holds `user_key`. Keys are asked in ascending order.
+    fn nothing_at(&mut self, user_key: &[u8]) -> bool;
+
+    /// Whether nothing below holds a key of `start..end`.
+    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool;
+}
+
+/// Below a flush anything may lie.
+pub(crate) struct Unknown;
+
+impl Beneath for Unknown {
+    fn nothing_at(&mut self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
+        false
+    }
+}
+
+/// The levels below a compaction's output level.
+pub(crate) struct LevelsBelow {
+    version: Arc<Version>,
+    first: usize,
+    /// Per level from `first` on: the files before this one end before every key to come.
+    positions: Vec<usize>,
+}
+
+impl LevelsBelow {
+    pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
+        let first = output_level + 1;
+        let positions = vec![0; version.num_levels().saturating_sub(first)];
+        LevelsBelow { version, first, positions }
+    }
+}
+
+impl Beneath for LevelsBelow {
+    fn nothing_at(&mut self, user_key: &[u8]) -> bool {
+        let LevelsBelow { version, first, positions } = self;
+        let compare = |a: &[u8], b: &[u8]| version.comparator.compare_user(a, b);
+        for (i, position) in positions.iter_mut().enumerate() {
+            let files: &[Arc<TableFile>] = version.level(*first + i);
+            while let Some(file) = files.get(*position) {
+                if compare(user_key, file.largest_user_key()).is_le() {
+                    if compare(user_key, file.smallest_user_key()).is_ge() {
+                        return false;
+                    }
+                    break;
+                }
+                *position += 1;
+            }
+        }
+        true
+    }
+
+    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
+        (self.first..self.version.num_levels())
+            .all(|level| self.version.overlapping(level, Some(start), Some(end)).is_empty())
+    }
+}
+
+/// What the newest version seen so far of the current key hides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hides {
+    Nothing,
+    /// Everything but single deletions, in the stripe.
+    ValuesIn(SequenceNumber),
+    /// Everything in the stripe.
+    AllIn(SequenceNumber),
+}
+
+/// A single deletion held back until the next entry shows whether it has found its value.
+struct HeldSingleDeletion {
+    key: Vec<u8>,
+    sequence: SequenceNumber,
+    stripe: SequenceNumber,
+}
+
+/// Where the entry that the merge stands on is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    Nowhere,
+    OnInput,
+    OnHeld,
+}
+
+/// Walks a sorted input and stops only at entries that survive.
+pub(crate) struct SurvivorIterator<I, B> {
+    input: I,
+    beneath: B,
+    /// Ascending.
+    snapshots: Vec<SequenceNumber>,
+    tombstones: TombstoneCursor,
+    user_key: Vec<u8>,
+    has_key: bool,
+    hides: Hides,
+    held: Option<HeldSingleDeletion>,
+    stands: Stands,
+    references: ReferenceCounts,
+}
+
+impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
+    /// Starts at the first survivor. `snapshots` ascend; `tombstones` are those of the inputs.
+    pub(crate) fn new(
+        mut input: I,
+        beneath: B,
+        snapshots: Vec<SequenceNumber>,
+        tombstones: TombstoneCursor,
+    ) -> Result<Self> {
+        input.seek_to_first()?;
+        let mut this = SurvivorIterator {
+            input,
+            beneath,
+            snapshots,
+            tombstones,
+            user_key: Vec::new(),
+            has_key: false,
+            hides: Hides::Nothing,
+            held: None,
+            stands: Stands::Nowhere,
+            references: ReferenceCounts::default(),
+        };
+        this.count_references()?;
+        this.settle()?;
+        Ok(this)
+    }
+
+    pub(crate) fn valid(&self) -> bool {
+        self.stands != Stands::Nowhere
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        match (self.stands, &self.held) {
+            (Stands::OnHeld, Some(held)) => &held.key,
+            (Stands::OnInput, _) => self.input.key(),
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        if self.stands == Stands::OnInput { self.input.value() } else { &[] }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<()> {
+        match self.stands {
+            Stands::Nowhere => return Ok(()),
+            Stands::OnHeld => self.held = None,
+            Stands::OnInput => self.advance()?,
+        }
+        self.settle()
+    }
+
+    /// References to blob files that were read so far, surviving or not.
+    pub(crate) fn read_references(&self) -> &ReferenceCounts {
+        &self.references
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.input.next()?;
+        self.count_references()
+    }
+
+    fn count_references(&mut self) -> Result<()> {
+        if self.input.valid() {
+            let parsed = ParsedInternalKey::parse(self.input.key())?;
+            if parsed.value_type == ValueType::BlobIndex {
+                self.references.add(parsed.user_key, self.input.value())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest sequence number that is seen exactly by the snapshots that see `sequence`.
+    fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
+        let at = self.snapshots.partition_point(|s| *s < sequence);
+        self.snapshots.get(at).copied().unwrap_or(SequenceNumber::MAX)
+    }
+
+    /// Whether every snapshot sees the entry.
+    fn seen_by_all(&self, sequence: SequenceNumber) -> bool {
+        self.snapshots.first().is_none_or(|oldest| sequence <= *oldest)
+    }
+
+    /// Goes forward from where the input stands to the next survivor.
+    fn settle(&mut self) -> Result<()> {
+        self.stands = Stands::Nowhere;
+        loop {
+            if !self.input.valid() {
+                if self.release_held() {
+                    self.stands = Stands::OnHeld;
+                }
+                return Ok(());
+            }
+            let entry = ParsedInternalKey::parse(self.input.key())?;
+            let (sequence, value_type) = (entry.sequence, entry.value_type);
+            if !self.has_key || entry.user_key != self.user_key {
+                if self.held.is_some() {
+                    if self.release_held() {
+                        self.stands = Stands::OnHeld;
+                        return Ok(());
+                    }
+                    continue;
+                }
+                self.user_key.clear();
+                self.user_key.extend_from_slice(entry.user_key);
+                self.has_key = true;
+                self.hides = Hides::Nothing;
+            }
+            let stripe = self.stripe(sequence);
+            let hidden = match self.hides {
+                Hides::Nothing => false,
+                Hides::AllIn(s) => s == stripe,
+                Hides::ValuesIn(s) => s == stripe && value_type != ValueType::SingleDeletion,
+            };
+            if hidden || self.tombstones.covering_in_stripe(&self.user_key, sequence, stripe) {
+                // A hidden value may still be the one a held single deletion waits for.
+                if self.meets_held(value_type, stripe) {
+                    self.held = None;
+                }
+                self.advance()?;
+                continue;
+            }
+            if let Some(held) = &self.held {
+                if self.meets_held(value_type, stripe) {
+                    self.held = None;
+                    self.advance()?;
+                    continue;
+                }
+                let superseded = held.stripe == stripe
+                    && matches!(value_type, ValueType::SingleDeletion | ValueType::Deletion);
+                if superseded {
+                    self.held = None;
+                } else if self.release_held() {
+                    self.stands = Stands::OnHeld;
+                    return Ok(());
+                }
+            }
+            match value_type {
+                ValueType::SingleDeletion => {
+                    let key = self.input.key().to_vec();
+                    self.held = Some(HeldSingleDeletion { key, sequence, stripe });
+                    self.advance()?;
+                    continue;
+                }
+                ValueType::Deletion => {
+                    self.hides = Hides::AllIn(stripe);
+                    if self.seen_by_all(sequence) && self.beneath.nothing_at(&self.user_key) {
+                        self.advance()?;
+                        continue;
+                    }
+                }
+                ValueType::Merge => {}
+                _ => self.hides = Hides::ValuesIn(stripe),
+            }
+            self.stands = Stands::OnInput;
+            return Ok(());
+        }
+    }
+
+    /// Whether an entry is the value that the held single deletion deletes.
+    fn meets_held(&self, value_type: ValueType, stripe: SequenceNumber) -> bool {
+        let is_value = matches!(
+            value_type,
+            ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity
+        );
+        is_value && self.held.as_ref().is_some_and(|held| held.stripe == stripe)
+    }
+
+    /// Whether the held single deletion survives; if not, it is dropped.
+    fn release_held(&mut self) -> bool {
+        let Some(held) = &self.held else { return false };
+        let droppable = self.seen_by_all(held.sequence) && {
+            let user_key = crate::format::internal_key::user_key(&held.key);
+            self.beneath.nothing_at(user_key)
+        };
+        if droppable {
+            self.held = None;
+        }
+        !droppable
+    }
+}
+
+/// The tombstones that must be written to the output: see
+/// [`retain`](crate::range_del::retain).
+pub(crate) fn surviving_tombstones<B: Beneath>(
+    all: &FragmentedTombstones,
+    snapshots: &[SequenceNumber],
+    beneath: &B,
+) -> FragmentedTombstones {
+    crate::range_del::retain(all, snapshots, |start, end| beneath.nothing_in(start, end))
+}

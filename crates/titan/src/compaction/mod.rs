@@ -1,0 +1,20 @@
+//! Merging tables downward.
+//!
+//! * [`levels`] says how large each level should be and which is furthest over its size.
+//! * [`picker`] turns that into a [`Compaction`](picker::Compaction): a value that names inputs
+//!   and output level, and could be run anywhere.
+//! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
+//!   single deletions and range deletions impose.
+//! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
+//!   tables. Flushes use it too.
+//! * [`job`] runs a compaction and gives the edit that installs it.
+//!
+//! A compaction carries blob pointers on unchanged; it moves no values except from inline to a
+//! blob file. What it drops is reported as garbage of the blob file concerned, exactly (BLOB-3).
+
+pub(crate) mod references;
+pub(crate) mod job;
+pub(crate) mod levels;
+pub(crate) mod merge;
+pub(crate) mod output;
+pub(crate) mod picker;

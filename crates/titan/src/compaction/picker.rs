@@ -1,0 +1,187 @@
+//! Which tables to merge next.
+
+use std::sync::Arc;
+
+use super::levels::LevelTargets;
+use super::output::key_range;
+use crate::format::FileNumber;
+use crate::options::ColumnFamilyOptions;
+use crate::version::{TableFile, Version};
+
+/// A compaction to run: inputs and where their merge goes. While it exists its inputs are marked
+/// as compacting; dropping it, run or not, releases them.
+pub(crate) struct Compaction {
+    pub(crate) version: Arc<Version>,
+    pub(crate) start_level: usize,
+    pub(crate) output_level: usize,
+    /// From the start level, in the level's order.
+    pub(crate) inputs: Vec<Arc<TableFile>>,
+    /// From the output level.
+    pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
+    /// Rewrite even where moving the files would do.
+    pub(crate) force_rewrite: bool,
+}
+
+impl Compaction {
+    fn new(
+        version: &Arc<Version>,
+        start_level: usize,
+        output_level: usize,
+        inputs: Vec<Arc<TableFile>>,
+        output_level_inputs: Vec<Arc<TableFile>>,
+    ) -> Self {
+        for file in inputs.iter().chain(&output_level_inputs) {
+            file.set_compacting(true);
+        }
+        Compaction {
+            version: Arc::clone(version),
+            start_level,
+            output_level,
+            inputs,
+            output_level_inputs,
+            force_rewrite: false,
+        }
+    }
+
+    /// Every input with its level.
+    pub(crate) fn all_inputs(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
+        let start = self.inputs.iter().map(|f| (self.start_level, f));
+        start.chain(self.output_level_inputs.iter().map(|f| (self.output_level, f)))
+    }
+
+    /// Whether the inputs can change level without being rewritten.
+    pub(crate) fn is_trivial_move(&self) -> bool {
+        !self.force_rewrite
+            && self.start_level != self.output_level
+            && self.output_level_inputs.is_empty()
+            && (self.start_level > 0 || self.inputs.len() == 1)
+    }
+
+    pub(crate) fn input_numbers(&self) -> Vec<(usize, FileNumber)> {
+        self.all_inputs().map(|(level, f)| (level, f.number())).collect()
+    }
+}
+
+impl Drop for Compaction {
+    fn drop(&mut self) {
+        for file in self.inputs.iter().chain(&self.output_level_inputs) {
+            file.set_compacting(false);
+        }
+    }
+}
+
+/// The most urgent compaction that conflicts with none that runs. The caller holds the state
+/// lock, so that marks do not change meanwhile.
+pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions) -> Option<Compaction> {
+    let targets = LevelTargets::of(version, options);
+    for (level, score) in targets.scores(version, options) {
+        if score < 1.0 {
+            return None;
+        }
+        let picked = if level == 0 {
+            pick_level0(version, targets.base_level)
+        } else {
+            pick_sorted(version, level)
+        };
+        if picked.is_some() {
+            return picked;
+        }
+    }
+    None
+}
+
+/// All of level 0 into the base level. One at a time: level 0 files overlap.
+fn pick_level0(version: &Arc<Version>, base_level: usize) -> Option<Compaction> {
+    let inputs = version.level(0).to_vec();
+    if inputs.is_empty() || inputs.iter().any(|f| f.is_compacting()) {
+        return None;
+    }
+    complete(version, 0, base_level, inputs)
+}
+
+/// The table that overlaps least of the next level for its own size, into that level: the least
+/// bytes are rewritten for the bytes that move down.
+fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
+    let mut candidates: Vec<(f64, &Arc<TableFile>)> = version
+        .level(level)
+        .iter()
+        .filter(|f| !f.is_compacting())
+        .map(|f| {
+            let (smallest, largest) = (f.smallest_user_key(), f.largest_user_key());
+            let overlap: u64 = version
+                .overlapping(level + 1, Some(smallest), Some(largest))
+                .iter()
+                .map(|f| f.logical_size())
+                .sum();
+            (overlap as f64 / f.compensated_size().max(1) as f64, f)
+        })
+        .collect();
+    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    candidates.into_iter().find_map(|(_, file)| {
+        let inputs = clean_cut(version, level, vec![Arc::clone(file)]);
+        complete(version, level, level + 1, inputs)
+    })
+}
+
+/// Everything of one level that overlaps a range, into the next level that matters: what a manual
+/// compaction runs, level by level. None if the level holds nothing there.
+pub(crate) fn pick_range(
+    version: &Arc<Version>,
+    level: usize,
+    output_level: usize,
+    begin: Option<&[u8]>,
+    end: Option<&[u8]>,
+) -> Option<Compaction> {
+    let mut inputs = version.overlapping(level, begin, end);
+    if level == 0 && !inputs.is_empty() {
+        // Older files of level 0 may overlap newer ones outside the range.
+        inputs = version.level(0).to_vec();
+    }
+    if inputs.is_empty() {
+        return None;
+    }
+    complete(version, level, output_level, clean_cut(version, level, inputs))
+}
+
+/// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one
+/// key must not be torn apart, or older ones would come to lie above newer ones.
+fn clean_cut(
+    version: &Version,
+    level: usize,
+    mut inputs: Vec<Arc<TableFile>>,
+) -> Vec<Arc<TableFile>> {
+    if level == 0 {
+        return inputs;
+    }
+    loop {
+        let Some((smallest, largest)) = key_range(&inputs, &version.comparator) else {
+            return inputs;
+        };
+        let wider = version.overlapping(level, Some(&smallest), Some(&largest));
+        if wider.len() == inputs.len() {
+            return wider;
+        }
+        inputs = wider;
+    }
+}
+
+/// Adds what the output level holds in the inputs' range; none if anything needed is taken.
+fn complete(
+    version: &Arc<Version>,
+    level: usize,
+    output_level: usize,
+    inputs: Vec<Arc<TableFile>>,
+) -> Option<Compaction> {
+    let (smallest, largest) = key_range(&inputs, &version.comparator)?;
+    let below = if output_level == level {
+        Vec::new()
+    } else {
+        let overlapping = version.overlapping(output_level, Some(&smallest), Some(&largest));
+        clean_cut(version, output_level, overlapping)
+    };
+    let taken = |f: &Arc<TableFile>| f.is_compacting();
+    if inputs.iter().any(taken) || below.iter().any(taken) {
+        return None;
+    }
+    Some(Compaction::new(version, level, output_level, inputs, below))
+}

@@ -1,0 +1,88 @@
+//! What flowed into a compaction less what flowed out of it is garbage.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::format::BlobFileNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::version::edit::BlobFileGarbage;
+
+/// Header of a blob record, in bytes: part of what a reference keeps alive.
+const BLOB_RECORD_HEADER: u64 = 32;
+
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    count: u64,
+    bytes: u64,
+}
+
+/// References to blob files seen at one place, per file.
+#[derive(Default)]
+pub(crate) struct ReferenceCounts {
+    flows: BTreeMap<BlobFileNumber, Flow>,
+}
+
+impl ReferenceCounts {
+    /// Counts an entry whose value is an encoded [`BlobIndex`].
+    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
+        let index = BlobIndex::decode(value)?;
+        let flow = self.flows.entry(index.file).or_default();
+        flow.count += 1;
+        flow.bytes += BLOB_RECORD_HEADER + user_key.len() as u64 + index.size;
+        Ok(())
+    }
+
+    /// What `self` counted on the way in and `out` did not on the way out (BLOB-3).
+    ///
+    /// # Errors
+    /// `Corruption` if more came out than went in, which no sound input can cause.
+    pub(crate) fn garbage(&self, out: &ReferenceCounts) -> Result<Vec<BlobFileGarbage>> {
+        let mut garbage = Vec::new();
+        for (&number, inflow) in &self.flows {
+            let out = out.flows.get(&number).copied().unwrap_or_default();
+            let (Some(count), Some(bytes)) =
+                (inflow.count.checked_sub(out.count), inflow.bytes.checked_sub(out.bytes))
+            else {
+                return Err(Error::corruption(format!(
+                    "a compaction would write more references to blob file {number} than it read"
+                )));
+            };
+            if count > 0 {
+                garbage.push(BlobFileGarbage { number, count, bytes, unknown: Vec::new() });
+            }
+        }
+        Ok(garbage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::CompressionType;
+
+    #[test]
+    fn garbage_is_the_difference_and_never_negative() {
+        let pointer = |file, size| {
+            let index = BlobIndex {
+                file: BlobFileNumber(file),
+                offset: 100,
+                size,
+                compression: CompressionType::None,
+            };
+            let mut out = Vec::new();
+            index.encode(&mut out);
+            out
+        };
+        let (mut read, mut carried_on) = <(ReferenceCounts, ReferenceCounts)>::default();
+        read.add(b"a", &pointer(7, 1000)).unwrap();
+        read.add(b"bb", &pointer(7, 500)).unwrap();
+        read.add(b"c", &pointer(8, 9)).unwrap();
+        carried_on.add(b"a", &pointer(7, 1000)).unwrap();
+        carried_on.add(b"c", &pointer(8, 9)).unwrap();
+        let garbage = read.garbage(&carried_on).unwrap();
+        assert_eq!(garbage.len(), 1);
+        assert_eq!((garbage[0].number.0, garbage[0].count, garbage[0].bytes), (7, 1, 534));
+        carried_on.add(b"c", &pointer(8, 9)).unwrap();
+        assert!(read.garbage(&carried_on).unwrap_err().is_corruption());
+    }
+}

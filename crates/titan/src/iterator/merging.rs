@@ -1,0 +1,192 @@
+//! Several sorted cursors seen as one.
+
+use std::cmp::Ordering;
+
+use super::InternalIterator;
+use crate::error::Result;
+use crate::format::internal_key::InternalKeyComparator;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The union of its children, in order. Children earlier in the list win ties, so list newer
+/// sources first.
+///
+/// A binary heap of child numbers, by the children's current keys; a step costs one movement of
+/// one child and `log2(children)` comparisons, or one comparison while the same child stays first.
+pub(crate) struct MergingIterator {
+    children: Vec<Box<dyn InternalIterator>>,
+    comparator: InternalKeyComparator,
+    /// Valid children; the one that stands first in `direction` at the root.
+    heap: Vec<usize>,
+    direction: Direction,
+}
+
+impl MergingIterator {
+    pub(crate) fn new(
+        children: Vec<Box<dyn InternalIterator>>,
+        comparator: InternalKeyComparator,
+    ) -> Self {
+        MergingIterator { children, comparator, heap: Vec::new(), direction: Direction::Forward }
+    }
+
+    fn current(&self) -> Option<&dyn InternalIterator> {
+        self.heap.first().and_then(|&i| self.children.get(i)).map(|c| &**c)
+    }
+
+    fn key_of(&self, child: usize) -> &[u8] {
+        self.children.get(child).map_or(&[], |c| c.key())
+    }
+
+    /// Whether child `a` comes before child `b` in the current direction.
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        let order = self.comparator.compare(self.key_of(a), self.key_of(b));
+        let order = if self.direction == Direction::Forward { order } else { order.reverse() };
+        order.then(a.cmp(&b)) == Ordering::Less
+    }
+
+    fn slot(&self, position: usize) -> Option<usize> {
+        self.heap.get(position).copied()
+    }
+
+    fn sift_down(&mut self, mut position: usize) {
+        loop {
+            let Some(item) = self.slot(position) else { return };
+            let left = 2 * position + 1;
+            let Some(mut first) = self.slot(left) else { return };
+            let mut first_at = left;
+            if let Some(right) = self.slot(left + 1)
+                && self.precedes(right, first)
+            {
+                first = right;
+                first_at = left + 1;
+            }
+            if !self.precedes(first, item) {
+                return;
+            }
+            self.heap.swap(position, first_at);
+            position = first_at;
+        }
+    }
+
+    /// Rebuilds the heap from the children that are valid.
+    fn rebuild(&mut self, direction: Direction) {
+        self.direction = direction;
+        self.heap.clear();
+        self.heap.extend((0..self.children.len()).filter(|&i| {
+            self.children.get(i).is_some_and(|c| c.valid())
+        }));
+        for position in (0..self.heap.len() / 2).rev() {
+            self.sift_down(position);
+        }
+    }
+
+    fn move_all(
+        &mut self,
+        direction: Direction,
+        movement: impl Fn(&mut dyn InternalIterator) -> Result<()>,
+    ) -> Result<()> {
+        self.heap.clear();
+        for child in &mut self.children {
+            movement(&mut **child)?;
+        }
+        self.rebuild(direction);
+        Ok(())
+    }
+
+    /// Moves the first child with `movement` and restores the heap.
+    fn step(&mut self, movement: impl Fn(&mut dyn InternalIterator) -> Result<()>) -> Result<()> {
+        let Some(&first) = self.heap.first() else { return Ok(()) };
+        let Some(child) = self.children.get_mut(first) else { return Ok(()) };
+        let moved = movement(&mut **child);
+        if moved.is_err() {
+            self.heap.clear();
+            return moved;
+        }
+        if !child.valid() {
+            self.heap.swap_remove(0);
+        }
+        self.sift_down(0);
+        Ok(())
+    }
+
+    /// Turns around: every child is put on the far side of the current key.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        let Some(&first) = self.heap.first() else { return Ok(()) };
+        let key = self.key_of(first).to_vec();
+        for (i, child) in self.children.iter_mut().enumerate() {
+            if i == first {
+                continue;
+            }
+            match direction {
+                // Equal keys of other children count as behind: they were or will be visited on
+                // the other side only if strictly so.
+                Direction::Forward => {
+                    child.seek(&key)?;
+                    if child.valid() && self.comparator.compare(child.key(), &key).is_eq() {
+                        child.next()?;
+                    }
+                }
+                Direction::Backward => {
+                    child.seek_for_prev(&key)?;
+                    if child.valid() && self.comparator.compare(child.key(), &key).is_eq() {
+                        child.prev()?;
+                    }
+                }
+            }
+        }
+        self.rebuild(direction);
+        // The child that holds the current key is at neither side yet, so it comes first.
+        if let Some(at) = self.heap.iter().position(|&i| i == first) {
+            self.heap.swap(0, at);
+        }
+        Ok(())
+    }
+}
+
+impl InternalIterator for MergingIterator {
+    fn valid(&self) -> bool {
+        !self.heap.is_empty()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.move_all(Direction::Forward, |c| c.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.move_all(Direction::Backward, |c| c.seek_to_last())
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.move_all(Direction::Forward, |c| c.seek(target))
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        self.move_all(Direction::Backward, |c| c.seek_for_prev(target))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if self.direction != Direction::Forward {
+            self.turn(Direction::Forward)?;
+        }
+        self.step(|c| c.next())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if self.direction != Direction::Backward {
+            self.turn(Direction::Backward)?;
+        }
+        self.step(|c| c.prev())
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current().map_or(&[], |c| c.key())
+    }
+
+    fn value(&self) -> &[u8] {
+        self.current().map_or(&[], |c| c.value())
+    }
+}

@@ -1,0 +1,115 @@
+//! Events: what a listener is told.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+
+/// Why writes are slowed down or stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallCause {
+    /// Full memtables wait for their flush.
+    Memtables,
+    /// Too many files at level 0.
+    Level0Files,
+    /// Too many bytes wait to be compacted.
+    PendingCompactionBytes,
+}
+
+impl fmt::Display for StallCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StallCause::Memtables => "memtables wait for flush",
+            StallCause::Level0Files => "too many files at level 0",
+            StallCause::PendingCompactionBytes => "too many bytes wait for compaction",
+        })
+    }
+}
+
+/// How writes of a family are held back, when that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallEvent {
+    /// Writes run freely again.
+    Normal,
+    /// Writes are slowed down.
+    Delayed(StallCause),
+    /// Writes wait.
+    Stopped(StallCause),
+}
+
+/// A finished flush.
+#[derive(Clone, Debug)]
+pub struct FlushEvent {
+    /// The family flushed.
+    pub column_family: ColumnFamilyId,
+    /// The table written; none if everything in the memtables had been deleted again.
+    pub table: Option<FileNumber>,
+    /// Bytes of the table.
+    pub table_bytes: u64,
+    /// Blob files written.
+    pub blob_files: Vec<BlobFileNumber>,
+    /// Bytes of the blob files.
+    pub blob_bytes: u64,
+}
+
+/// A finished compaction.
+#[derive(Clone, Debug)]
+pub struct CompactionEvent {
+    /// The family compacted.
+    pub column_family: ColumnFamilyId,
+    /// Inputs: level and table.
+    pub inputs: Vec<(usize, FileNumber)>,
+    /// The level the outputs are at.
+    pub output_level: usize,
+    /// Tables written (or moved).
+    pub outputs: Vec<FileNumber>,
+    /// Bytes of the tables read.
+    pub bytes_read: u64,
+    /// Bytes of the tables written; 0 for a move.
+    pub bytes_written: u64,
+    /// Blob files written, from values that had been inline.
+    pub blob_files: Vec<BlobFileNumber>,
+}
+
+/// Told about background work. Calls come from the thread that did the work, with no lock held;
+/// they should return soon. The default methods do nothing.
+pub trait EventListener: Send + Sync + 'static {
+    /// A flush was installed.
+    fn flush_finished(&self, event: &FlushEvent) {
+        let _ = event;
+    }
+
+    /// A compaction was installed.
+    fn compaction_finished(&self, event: &CompactionEvent) {
+        let _ = event;
+    }
+
+    /// Writes to a family are held back differently than before.
+    fn stall_changed(&self, column_family: ColumnFamilyId, event: StallEvent) {
+        let _ = (column_family, event);
+    }
+
+    /// Writes were refused from now on because of this error.
+    fn writes_stopped(&self, error: &Error) {
+        let _ = error;
+    }
+
+    /// A file could not be deleted; it will be tried again when the database is opened.
+    fn deletion_failed(&self, error: &Error) {
+        let _ = error;
+    }
+}
+
+/// All listeners of a database.
+#[derive(Clone, Default)]
+pub(crate) struct Listeners(pub(crate) Vec<Arc<dyn EventListener>>);
+
+impl Listeners {
+    /// Calls `f` for each listener.
+    pub(crate) fn tell(&self, f: impl Fn(&dyn EventListener)) {
+        for listener in &self.0 {
+            f(&**listener);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Counters and events: what the engine did, for people and for tests.
+//!
+//! Counters are plain atomics, added to where the work happens and never used for decisions.
+
+mod events;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use events::Listeners;
+pub use events::{CompactionEvent, EventListener, FlushEvent, StallCause, StallEvent};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Running totals since the database was opened. Bytes are bytes of file content.
+        #[derive(Debug, Default)]
+        pub struct Statistics {
+            $($(#[$doc])* pub(crate) $name: AtomicU64,)*
+        }
+
+        impl Statistics {
+            /// Every counter with its name, in a stable order.
+            pub fn counters(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.load(Ordering::Relaxed)),)*]
+            }
+
+            $($(#[$doc])*
+            pub fn $name(&self) -> u64 {
+                self.$name.load(Ordering::Relaxed)
+            })*
+        }
+    };
+}
+
+counters! {
+    /// Operations in committed batches.
+    keys_written,
+    /// Bytes of keys and values in committed batches.
+    user_bytes_written,
+    /// Groups of batches committed together.
+    write_groups,
+    /// Bytes appended to WAL files.
+    wal_bytes,
+    /// Syncs of WAL files.
+    wal_syncs,
+    /// Flushes finished.
+    flushes,
+    /// SST bytes that flushes wrote.
+    flush_sst_bytes,
+    /// Blob bytes that flushes wrote.
+    flush_blob_bytes,
+    /// Compactions that merged files.
+    compactions,
+    /// Compactions that only moved files to another level.
+    trivial_moves,
+    /// SST bytes that compactions read.
+    compaction_read_bytes,
+    /// SST bytes that compactions wrote.
+    compaction_sst_bytes,
+    /// Blob bytes that compactions wrote.
+    compaction_blob_bytes,
+    /// Bytes appended to MANIFEST files.
+    manifest_bytes,
+    /// Point lookups.
+    gets,
+    /// Point lookups that found a value.
+    get_hits,
+    /// Values read from blob files.
+    blob_reads,
+    /// Bytes of values read from blob files.
+    blob_read_bytes,
+    /// Iterators created.
+    iterators,
+    /// Microseconds that writes waited because background work was behind.
+    stall_micros,
+    /// SST files deleted.
+    sst_files_deleted,
+    /// Blob files deleted.
+    blob_files_deleted,
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}

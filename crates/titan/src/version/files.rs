@@ -1,0 +1,199 @@
+//! What the engine knows about each live SST and blob file.
+//!
+//! A file is *live* while any version refers to it; versions share its description through an
+//! `Arc`. When an edit that removes the file is durable, the description is marked obsolete, and
+//! the last version to let go of it hands the name over for deletion. So BLOB-2 needs no search:
+//! whoever can still reach a file holds the `Arc` that keeps it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::user_key;
+use crate::format::{BlobFileNumber, FileNumber};
+use crate::version::edit::{NewFile, TableFacts};
+
+/// Files that no version refers to any more, waiting to be deleted.
+#[derive(Default)]
+pub(crate) struct ObsoleteFiles {
+    waiting: Mutex<Vec<FileKind>>,
+}
+
+impl ObsoleteFiles {
+    pub(crate) fn push(&self, file: FileKind) {
+        self.waiting.lock().push(file);
+    }
+
+    pub(crate) fn take(&self) -> Vec<FileKind> {
+        std::mem::take(&mut self.waiting.lock())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+}
+
+/// Hands a file over for deletion when the last holder lets go, once it is marked.
+struct Lifetime {
+    file: FileKind,
+    obsolete: AtomicBool,
+    queue: Arc<ObsoleteFiles>,
+}
+
+impl Drop for Lifetime {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.queue.push(self.file);
+        }
+    }
+}
+
+/// A live SST.
+pub(crate) struct TableFile {
+    /// What the MANIFEST says about it.
+    pub(crate) meta: NewFile,
+    /// Counts that RocksDB's MANIFEST has no room for: from our own advice record, or read from
+    /// the table when first needed.
+    facts: OnceLock<TableFacts>,
+    /// Input of a running compaction; guarded by the state lock of the database.
+    compacting: AtomicBool,
+    lifetime: Lifetime,
+}
+
+impl TableFile {
+    pub(crate) fn new(meta: NewFile, facts: Option<TableFacts>, queue: &Arc<ObsoleteFiles>) -> Self {
+        let lifetime = Lifetime {
+            file: FileKind::Table(meta.number),
+            obsolete: AtomicBool::new(false),
+            queue: Arc::clone(queue),
+        };
+        let cell = OnceLock::new();
+        if let Some(facts) = facts {
+            let _ = cell.set(facts);
+        }
+        TableFile { meta, facts: cell, compacting: AtomicBool::new(false), lifetime }
+    }
+
+    pub(crate) fn number(&self) -> FileNumber {
+        self.meta.number
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.meta.size
+    }
+
+    pub(crate) fn smallest_user_key(&self) -> &[u8] {
+        user_key(&self.meta.smallest)
+    }
+
+    pub(crate) fn largest_user_key(&self) -> &[u8] {
+        user_key(&self.meta.largest)
+    }
+
+    /// The counts, if known without reading the table.
+    pub(crate) fn facts(&self) -> Option<&TableFacts> {
+        self.facts.get()
+    }
+
+    /// Records counts read from the table.
+    pub(crate) fn learn(&self, facts: TableFacts) {
+        let _ = self.facts.set(facts);
+    }
+
+    /// Bytes of the values in blob files that this table's keys refer to; 0 while unknown.
+    pub(crate) fn referenced_blob_bytes(&self) -> u64 {
+        self.facts().map_or(0, |f| f.blob_refs.iter().map(|r| r.bytes).sum())
+    }
+
+    /// The size that level targets and scores are measured in: the table and the values its keys
+    /// refer to, as if they stood in it. A tree of keys then keeps the shape it would have with
+    /// the values inside, so overwritten and deleted values are found as early as there, at the
+    /// cost of rewriting only keys.
+    pub(crate) fn logical_size(&self) -> u64 {
+        self.size() + self.referenced_blob_bytes()
+    }
+
+    /// [`TableFile::logical_size`] with each tombstone counted as a value of average size, where
+    /// tombstones are a considerable part: they free space below only once compacted.
+    pub(crate) fn compensated_size(&self) -> u64 {
+        let Some(facts) = self.facts() else { return self.size() };
+        let deletions = facts.num_deletions + facts.num_range_deletions;
+        let entries = facts.num_entries.max(1);
+        let values = entries.saturating_sub(facts.num_deletions);
+        if deletions * 2 < entries || values == 0 {
+            return self.logical_size() + deletions * u64::from(values == 0) * 1024;
+        }
+        self.logical_size() + (deletions * 2 - entries) * (self.logical_size() / values)
+    }
+
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.compacting.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_compacting(&self, yes: bool) {
+        self.compacting.store(yes, Ordering::Relaxed);
+    }
+
+    /// To be called only after the edit that removes the file is durable.
+    pub(crate) fn mark_obsolete(&self) {
+        self.lifetime.obsolete.store(true, Ordering::Release);
+    }
+}
+
+/// The part of a blob file's description that never changes.
+pub(crate) struct SharedBlobFile {
+    pub(crate) number: BlobFileNumber,
+    pub(crate) total_count: u64,
+    /// Sum over all records of header, key and stored value.
+    pub(crate) total_bytes: u64,
+    pub(crate) checksum_method: Vec<u8>,
+    pub(crate) checksum_value: Vec<u8>,
+    lifetime: Lifetime,
+}
+
+impl SharedBlobFile {
+    pub(crate) fn new(
+        addition: &crate::version::edit::BlobFileAddition,
+        queue: &Arc<ObsoleteFiles>,
+    ) -> Self {
+        SharedBlobFile {
+            number: addition.number,
+            total_count: addition.count,
+            total_bytes: addition.total_bytes,
+            checksum_method: addition.checksum_method.clone(),
+            checksum_value: addition.checksum_value.clone(),
+            lifetime: Lifetime {
+                file: FileKind::Blob(addition.number),
+                obsolete: AtomicBool::new(false),
+                queue: Arc::clone(queue),
+            },
+        }
+    }
+
+    /// To be called only after the edit that removes the file is durable.
+    pub(crate) fn mark_obsolete(&self) {
+        self.lifetime.obsolete.store(true, Ordering::Release);
+    }
+}
+
+/// A live blob file as one version sees it.
+#[derive(Clone)]
+pub(crate) struct BlobFileMeta {
+    pub(crate) shared: Arc<SharedBlobFile>,
+    /// Records that no table of the version refers to.
+    pub(crate) garbage_count: u64,
+    /// Their bytes, in the unit of [`SharedBlobFile::total_bytes`].
+    pub(crate) garbage_bytes: u64,
+}
+
+impl BlobFileMeta {
+    pub(crate) fn live_count(&self) -> u64 {
+        self.shared.total_count.saturating_sub(self.garbage_count)
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.shared.total_bytes.saturating_sub(self.garbage_bytes)
+    }
+}

@@ -1,0 +1,151 @@
+//! A cursor over one sorted level: its tables, one after the other.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::files::TableFile;
+use crate::cache::OpenFiles;
+use crate::error::Result;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::iterator::InternalIterator;
+use crate::table::{TableIterOptions, TableIterator};
+
+/// Opens a table's iterator.
+pub(crate) fn open_table_iter(
+    open_files: &OpenFiles,
+    file: &TableFile,
+    comparator: &InternalKeyComparator,
+    options: TableIterOptions,
+) -> Result<TableIterator> {
+    let meta = &file.meta;
+    Ok(open_files.table(meta.number, meta.size, meta.largest_seq, comparator)?.iter(options))
+}
+
+/// Walks tables that follow each other without overlap, opening each when it is reached.
+pub(crate) struct LevelIterator {
+    files: Vec<Arc<TableFile>>,
+    open_files: Arc<OpenFiles>,
+    comparator: InternalKeyComparator,
+    options: TableIterOptions,
+    /// The file `current` reads.
+    position: usize,
+    current: Option<TableIterator>,
+}
+
+impl LevelIterator {
+    pub(crate) fn new(
+        files: Vec<Arc<TableFile>>,
+        open_files: Arc<OpenFiles>,
+        comparator: InternalKeyComparator,
+        options: TableIterOptions,
+    ) -> Self {
+        LevelIterator { files, open_files, comparator, options, position: 0, current: None }
+    }
+
+    /// Stands before the first entry of the file at `position`, if there is one.
+    fn enter(&mut self, position: usize) -> Result<()> {
+        if position == self.position && self.current.is_some() {
+            return Ok(());
+        }
+        self.current = None;
+        self.position = position;
+        if let Some(file) = self.files.get(position) {
+            let iter = open_table_iter(&self.open_files, file, &self.comparator, self.options)?;
+            self.current = Some(iter);
+        }
+        Ok(())
+    }
+
+    fn with_current(
+        &mut self,
+        movement: impl FnOnce(&mut TableIterator) -> Result<()>,
+    ) -> Result<()> {
+        match self.current.as_mut().map(movement) {
+            Some(Err(e)) => {
+                self.current = None;
+                Err(e)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// While the current file is exhausted, goes on at the first entry of the next.
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.current.as_ref().is_some_and(|c| !c.valid()) {
+            self.enter(self.position + 1)?;
+            self.with_current(|c| c.seek_to_first())?;
+        }
+        Ok(())
+    }
+
+    /// While the current file is exhausted, goes on at the last entry of the previous.
+    fn skip_backward(&mut self) -> Result<()> {
+        while self.current.as_ref().is_some_and(|c| !c.valid()) {
+            if self.position == 0 {
+                self.current = None;
+                return Ok(());
+            }
+            self.enter(self.position - 1)?;
+            self.with_current(|c| c.seek_to_last())?;
+        }
+        Ok(())
+    }
+}
+
+impl InternalIterator for LevelIterator {
+    fn valid(&self) -> bool {
+        self.current.as_ref().is_some_and(|c| c.valid())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.enter(0)?;
+        self.with_current(|c| c.seek_to_first())?;
+        self.skip_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.enter(self.files.len().saturating_sub(1))?;
+        self.with_current(|c| c.seek_to_last())?;
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let position = self
+            .files
+            .partition_point(|f| self.comparator.compare(&f.meta.largest, target) == Ordering::Less);
+        self.enter(position)?;
+        self.with_current(|c| c.seek(target))?;
+        self.skip_forward()
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        let after = self.files.partition_point(|f| {
+            self.comparator.compare(&f.meta.smallest, target) != Ordering::Greater
+        });
+        if after == 0 {
+            self.current = None;
+            return Ok(());
+        }
+        self.enter(after - 1)?;
+        self.with_current(|c| c.seek_for_prev(target))?;
+        self.skip_backward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.with_current(|c| c.next())?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.with_current(|c| c.prev())?;
+        self.skip_backward()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |c| c.key())
+    }
+
+    fn value(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |c| c.value())
+    }
+}

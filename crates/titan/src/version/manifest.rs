@@ -1,0 +1,77 @@
+//! Writing MANIFEST files and pointing CURRENT at them.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::FileNumber;
+use crate::format::file_name::FileKind;
+use crate::version::edit::VersionEdit;
+use crate::vfs::{Vfs, read_file, replace_file};
+use crate::wal::LogWriter;
+
+/// The MANIFEST being appended to.
+pub(crate) struct Manifest {
+    log: LogWriter,
+    number: FileNumber,
+}
+
+impl Manifest {
+    /// Starts a MANIFEST that holds `state`, durable, and makes it the current one. Until the
+    /// last step the previous MANIFEST stays in force, whatever fails.
+    pub(crate) fn start(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: FileNumber,
+        state: &[VersionEdit],
+    ) -> Result<Self> {
+        let path = FileKind::Manifest(number).path(dir);
+        let mut log = LogWriter::new(vfs.create(&path)?, &path);
+        let mut record = Vec::new();
+        for edit in state {
+            record.clear();
+            edit.encode(&mut record);
+            log.add_record(&record)?;
+        }
+        // ORDER: the content, then its name, are durable before CURRENT names the file.
+        log.sync()?;
+        vfs.sync_dir(dir)?;
+        set_current(vfs, dir, number)?;
+        Ok(Manifest { log, number })
+    }
+
+    /// Appends one edit and makes it durable.
+    pub(crate) fn append(&mut self, edit: &VersionEdit) -> Result<()> {
+        let mut record = Vec::new();
+        edit.encode(&mut record);
+        self.log.add_record(&record)?;
+        self.log.sync()
+    }
+
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.log.file_size()
+    }
+}
+
+fn set_current(vfs: &dyn Vfs, dir: &Path, manifest: FileNumber) -> Result<()> {
+    let content = format!("{}\n", FileKind::Manifest(manifest).name());
+    let temp = FileKind::Temp(manifest).path(dir);
+    replace_file(vfs, &temp, &FileKind::Current.path(dir), content.as_bytes())
+}
+
+/// The MANIFEST that CURRENT names.
+///
+/// # Errors
+/// `NotFound` if there is no CURRENT, `Corruption` if it does not name a MANIFEST.
+pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(FileNumber, PathBuf)> {
+    let path = FileKind::Current.path(dir);
+    let content = read_file(vfs, &path)?;
+    let name = std::str::from_utf8(&content).ok().and_then(|text| text.strip_suffix('\n'));
+    match name.and_then(FileKind::parse) {
+        Some(kind @ FileKind::Manifest(number)) => Ok((number, kind.path(dir))),
+        _ => Err(Error::corruption("CURRENT does not name a MANIFEST").in_file(&path)),
+    }
+}

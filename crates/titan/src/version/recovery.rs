@@ -1,0 +1,300 @@
+//! Reading a MANIFEST back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::builder::VersionBuilder;
+use super::edit::VersionEdit;
+use super::files::ObsoleteFiles;
+use super::manifest::read_current;
+use super::set::{Counters, Family, VersionSet};
+use super::version::Version;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::comparator::{self, Comparator};
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::options::Options;
+use crate::stats::Statistics;
+use crate::vfs::{Access, Vfs};
+use crate::wal::{LogReader, TailMode};
+
+/// A family while the MANIFEST is read.
+struct Replayed {
+    name: String,
+    comparator: Option<InternalKeyComparator>,
+    log_number: FileNumber,
+    builder: Option<VersionBuilder>,
+}
+
+/// What a MANIFEST says.
+pub(crate) struct RecoveredState {
+    families: BTreeMap<ColumnFamilyId, Replayed>,
+    max_column_family: ColumnFamilyId,
+    min_log_number_to_keep: FileNumber,
+    next_file: FileNumber,
+    last_sequence: SequenceNumber,
+    db_id: Option<String>,
+    unknown: Vec<(u32, Vec<u8>)>,
+    obsolete: Arc<ObsoleteFiles>,
+    manifest: FileNumber,
+    path: PathBuf,
+}
+
+impl RecoveredState {
+    /// Reads the MANIFEST that CURRENT names.
+    ///
+    /// # Errors
+    /// `NotFound` without CURRENT; `Corruption` with file and offset for damage; `Unsupported`
+    /// for features and comparators this version does not know.
+    pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Self> {
+        let (manifest, path) = read_current(vfs, dir)?;
+        let file = vfs.open(&path, Access::Sequential).map_err(|e| {
+            if e.is_not_found() {
+                return Error::corruption("CURRENT names a MANIFEST that is missing")
+                    .in_file(&path)
+                    .with_source(e);
+            }
+            e
+        })?;
+        let mut state = RecoveredState {
+            families: BTreeMap::new(),
+            max_column_family: ColumnFamilyId::DEFAULT,
+            min_log_number_to_keep: FileNumber(0),
+            next_file: FileNumber(0),
+            last_sequence: SequenceNumber::ZERO,
+            db_id: None,
+            unknown: Vec::new(),
+            obsolete: Arc::new(ObsoleteFiles::default()),
+            manifest,
+            path: path.clone(),
+        };
+        state.families.insert(
+            ColumnFamilyId::DEFAULT,
+            Replayed {
+                name: "default".to_owned(),
+                comparator: None,
+                log_number: FileNumber(0),
+                builder: None,
+            },
+        );
+        let mut reader = LogReader::new(file, &path, manifest, TailMode::Strict);
+        let mut group: Vec<(u64, VersionEdit)> = Vec::new();
+        while let Some(record) = reader.next()? {
+            let at = |e: Error| e.at(&path, record.offset);
+            let edit = VersionEdit::decode(&record.payload).map_err(at)?;
+            match edit.atomic_group_remaining {
+                Some(remaining) => {
+                    group.push((record.offset, edit));
+                    if remaining == 0 {
+                        for (offset, edit) in group.drain(..) {
+                            state.apply(edit, options).map_err(|e| e.at(&path, offset))?;
+                        }
+                    }
+                }
+                None if group.is_empty() => state.apply(edit, options).map_err(at)?,
+                None => {
+                    return Err(at(Error::corruption("an edit stands inside an atomic group")));
+                }
+            }
+        }
+        // A group that was cut off never happened.
+        if state.next_file == FileNumber(0) {
+            return Err(Error::corruption("the MANIFEST names no next file number").in_file(&path));
+        }
+        Ok(state)
+    }
+
+    fn apply(&mut self, edit: VersionEdit, options: &Options) -> Result<()> {
+        let id = edit.column_family;
+        if let Some(name) = &edit.added_column_family {
+            let family = Replayed {
+                name: name.clone(),
+                comparator: None,
+                log_number: FileNumber(0),
+                builder: None,
+            };
+            if self.families.insert(id, family).is_some() && id != ColumnFamilyId::DEFAULT {
+                return Err(Error::corruption(format!("column family {id} is added twice")));
+            }
+            self.max_column_family = self.max_column_family.max(id);
+        }
+        if edit.dropped_column_family && self.families.remove(&id).is_none() {
+            return Err(Error::corruption(format!("column family {id} is dropped but unknown")));
+        }
+        if let Some(family) = self.families.get_mut(&id) {
+            family.apply(id, &edit, options, &self.obsolete)?;
+        } else if !edit.new_files.is_empty() || !edit.deleted_files.is_empty() {
+            // RocksDB may leave edits of a family behind the edit that dropped it.
+            if id > self.max_column_family {
+                return Err(Error::corruption(format!("an edit of unknown column family {id}")));
+            }
+        }
+        if let Some(max) = edit.max_column_family {
+            self.max_column_family = self.max_column_family.max(max);
+        }
+        if let Some(min) = edit.min_log_number_to_keep {
+            self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
+        }
+        if let Some(next) = edit.next_file_number {
+            self.next_file = self.next_file.max(next);
+        }
+        if let Some(last) = edit.last_sequence {
+            self.last_sequence = self.last_sequence.max(last);
+        }
+        if edit.db_id.is_some() {
+            self.db_id = edit.db_id;
+        }
+        self.unknown.extend(edit.unknown);
+        Ok(())
+    }
+
+    /// The names of the families, default first.
+    pub(crate) fn family_names(&self) -> Vec<String> {
+        self.families.values().map(|f| f.name.clone()).collect()
+    }
+
+    /// The versions at the end of the MANIFEST. No MANIFEST is open for writing yet.
+    pub(crate) fn into_set(
+        self,
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        options: &Options,
+        statistics: Arc<Statistics>,
+    ) -> Result<VersionSet> {
+        let mut families = BTreeMap::new();
+        for (id, replayed) in self.families {
+            let (comparator, builder) = match (replayed.comparator, replayed.builder) {
+                (Some(comparator), Some(builder)) => (comparator, builder),
+                _ => {
+                    return Err(Error::corruption(format!(
+                        "the MANIFEST names no comparator for column family {}",
+                        replayed.name
+                    ))
+                    .in_file(&self.path));
+                }
+            };
+            let current = builder.build().map_err(|e| e.in_file(&self.path))?.version;
+            families.insert(
+                id,
+                Family { name: replayed.name, comparator, log_number: replayed.log_number, current },
+            );
+        }
+        let counters = Arc::new(Counters::default());
+        counters.mark_file_number_used(FileNumber(self.next_file.0.saturating_sub(1)));
+        counters.mark_file_number_used(self.manifest);
+        counters.publish_sequence(self.last_sequence);
+        Ok(VersionSet {
+            vfs,
+            dir: dir.to_owned(),
+            families,
+            max_column_family: self.max_column_family,
+            min_log_number_to_keep: self.min_log_number_to_keep,
+            db_id: self.db_id.unwrap_or_default(),
+            unknown: self.unknown,
+            counters,
+            obsolete: self.obsolete,
+            statistics,
+            manifest: None,
+            max_manifest_file_size: options.db.max_manifest_file_size,
+            previous_manifest: Some(self.manifest),
+        })
+    }
+}
+
+impl Replayed {
+    fn apply(
+        &mut self,
+        id: ColumnFamilyId,
+        edit: &VersionEdit,
+        options: &Options,
+        obsolete: &Arc<ObsoleteFiles>,
+    ) -> Result<()> {
+        if let Some(recorded) = &edit.comparator {
+            let family_options = options.family(&self.name);
+            let user = choose_comparator(&self.name, recorded, &family_options.comparator)?;
+            let comparator = InternalKeyComparator::new(user);
+            let base = Version::empty(id, comparator.clone(), family_options.num_levels);
+            if self.builder.is_none() {
+                self.builder = Some(VersionBuilder::new(Arc::new(base), Arc::clone(obsolete)));
+            }
+            self.comparator = Some(comparator);
+        }
+        if let Some(log_number) = edit.log_number {
+            self.log_number = self.log_number.max(log_number);
+        }
+        match &mut self.builder {
+            Some(builder) => builder.apply(edit),
+            None if edit.new_files.is_empty() && edit.blob_additions.is_empty() => Ok(()),
+            None => Err(Error::corruption(format!(
+                "an edit adds files to column family {} before its comparator is named",
+                self.name
+            ))),
+        }
+    }
+}
+
+/// The comparator to read a family with: the given one if its name is the recorded one, or a
+/// built-in one where none was chosen.
+fn choose_comparator(
+    family: &str,
+    recorded: &str,
+    given: &Arc<dyn Comparator>,
+) -> Result<Arc<dyn Comparator>> {
+    if given.name() == recorded {
+        return Ok(Arc::clone(given));
+    }
+    if given.name() != BytewiseComparator.name() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "column family {family} is ordered by '{recorded}', not by '{}'",
+                given.name()
+            ),
+        ));
+    }
+    comparator::by_name(recorded)
+        .map_err(|e| e.context(format!("opening column family {family}")))
+}
+
+impl VersionSet {
+    /// The set of a database that does not exist yet. Nothing is written.
+    pub(crate) fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        options: &Options,
+        db_id: String,
+        statistics: Arc<Statistics>,
+    ) -> Self {
+        let default = options.family("default");
+        let comparator = InternalKeyComparator::new(Arc::clone(&default.comparator));
+        let current = Arc::new(Version::empty(
+            ColumnFamilyId::DEFAULT,
+            comparator.clone(),
+            default.num_levels,
+        ));
+        let counters = Arc::new(Counters::default());
+        counters.mark_file_number_used(FileNumber(0));
+        let family = Family {
+            name: "default".to_owned(),
+            comparator,
+            log_number: FileNumber(0),
+            current,
+        };
+        VersionSet {
+            vfs,
+            dir: dir.to_owned(),
+            families: BTreeMap::from([(ColumnFamilyId::DEFAULT, family)]),
+            max_column_family: ColumnFamilyId::DEFAULT,
+            min_log_number_to_keep: FileNumber(0),
+            db_id,
+            unknown: Vec::new(),
+            counters,
+            obsolete: Arc::new(ObsoleteFiles::default()),
+            statistics,
+            manifest: None,
+            max_manifest_file_size: options.db.max_manifest_file_size,
+            previous_manifest: None,
+        }
+    }
+}

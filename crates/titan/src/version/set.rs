@@ -1,0 +1,272 @@
+//! The set of all versions: applies edits and keeps the MANIFEST.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::builder::VersionBuilder;
+use super::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
+use super::files::ObsoleteFiles;
+use super::manifest::Manifest;
+use super::version::Version;
+use crate::error::{Error, Result};
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::stats::{self, Statistics};
+use crate::vfs::Vfs;
+
+/// The counters that every file and every write draws from. Shared without the set's lock.
+#[derive(Default)]
+pub(crate) struct Counters {
+    next_file: AtomicU64,
+    last_sequence: AtomicU64,
+}
+
+impl Counters {
+    /// Takes the next file number.
+    pub(crate) fn new_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes sure `number` is never given out.
+    pub(crate) fn mark_file_number_used(&self, number: FileNumber) {
+        self.next_file.fetch_max(number.0 + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.load(Ordering::Relaxed))
+    }
+
+    /// The newest sequence number that readers may see.
+    pub(crate) fn last_sequence(&self) -> SequenceNumber {
+        SequenceNumber(self.last_sequence.load(Ordering::Acquire))
+    }
+
+    /// Publishes all writes up to `sequence` to readers.
+    pub(crate) fn publish_sequence(&self, sequence: SequenceNumber) {
+        self.last_sequence.fetch_max(sequence.0, Ordering::Release);
+    }
+}
+
+/// A column family as the MANIFEST knows it.
+pub(crate) struct Family {
+    pub(crate) name: String,
+    pub(crate) comparator: InternalKeyComparator,
+    /// WAL files with a smaller number hold nothing that this family still needs.
+    pub(crate) log_number: FileNumber,
+    pub(crate) current: Arc<Version>,
+}
+
+/// All versions and the MANIFEST. Used under one lock, which no reader and no writer takes.
+pub(crate) struct VersionSet {
+    pub(super) vfs: Arc<dyn Vfs>,
+    pub(super) dir: PathBuf,
+    pub(super) families: BTreeMap<ColumnFamilyId, Family>,
+    pub(super) max_column_family: ColumnFamilyId,
+    /// WAL files with a smaller number are needed by nobody.
+    pub(super) min_log_number_to_keep: FileNumber,
+    pub(super) db_id: String,
+    /// Records of other engines that may be ignored, kept for them.
+    pub(super) unknown: Vec<(u32, Vec<u8>)>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) obsolete: Arc<ObsoleteFiles>,
+    pub(super) statistics: Arc<Statistics>,
+    /// None before the first MANIFEST of this opening, and after a failure: what the file then
+    /// ends with is unknown, so it is never appended to again.
+    pub(super) manifest: Option<Manifest>,
+    pub(super) max_manifest_file_size: u64,
+    /// The MANIFEST in force before `manifest` was started.
+    pub(super) previous_manifest: Option<FileNumber>,
+}
+
+impl VersionSet {
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    pub(crate) fn obsolete(&self) -> &Arc<ObsoleteFiles> {
+        &self.obsolete
+    }
+
+    pub(crate) fn db_id(&self) -> &str {
+        &self.db_id
+    }
+
+    pub(crate) fn min_log_number_to_keep(&self) -> FileNumber {
+        self.min_log_number_to_keep
+    }
+
+    pub(crate) fn families(&self) -> &BTreeMap<ColumnFamilyId, Family> {
+        &self.families
+    }
+
+    pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&Family> {
+        self.families.get(&id)
+    }
+
+    pub(crate) fn manifest_number(&self) -> Option<FileNumber> {
+        self.manifest.as_ref().map(Manifest::number)
+    }
+
+    /// The id the next created family gets.
+    pub(crate) fn next_column_family(&self) -> ColumnFamilyId {
+        ColumnFamilyId(self.max_column_family.0 + 1)
+    }
+
+    /// Applies `edit`: builds the next version, makes the edit durable, then releases what it
+    /// replaced. On an error the current version stays; whether the edit is in the MANIFEST is
+    /// then unknown, so files it names must not be deleted until [`VersionSet::start_manifest`]
+    /// has succeeded.
+    ///
+    /// Cost: one write and one sync of the MANIFEST.
+    pub(crate) fn apply(&mut self, mut edit: VersionEdit) -> Result<()> {
+        let built = match self.families.get(&edit.column_family) {
+            Some(family) => {
+                let mut builder =
+                    VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
+                builder.apply(&edit)?;
+                Some(builder.build()?)
+            }
+            None => None,
+        };
+        edit.next_file_number = Some(self.counters.next_file_number());
+        edit.last_sequence = Some(self.counters.last_sequence());
+        self.log(&edit)?;
+
+        if let Some(min) = edit.min_log_number_to_keep {
+            self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
+        }
+        if let (Some(family), Some(built)) = (self.families.get_mut(&edit.column_family), built) {
+            family.current = built.version;
+            if let Some(log_number) = edit.log_number {
+                family.log_number = log_number;
+            }
+            // ORDER: the edit is durable; only now may what it replaced be deleted.
+            built.dropped_tables.iter().for_each(|f| f.mark_obsolete());
+            built.dropped_blob_files.iter().for_each(|f| f.mark_obsolete());
+        }
+        Ok(())
+    }
+
+    /// Adds a family. The edit is durable on return.
+    pub(crate) fn create_family(&mut self, id: ColumnFamilyId, family: Family) -> Result<()> {
+        let edit = VersionEdit {
+            column_family: id,
+            added_column_family: Some(family.name.clone()),
+            comparator: Some(family.comparator.user().name().to_owned()),
+            log_number: Some(family.log_number),
+            max_column_family: Some(id),
+            ..VersionEdit::default()
+        };
+        self.log(&edit)?;
+        self.max_column_family = self.max_column_family.max(id);
+        self.families.insert(id, family);
+        Ok(())
+    }
+
+    /// Removes a family and marks its files obsolete. The edit is durable on return.
+    pub(crate) fn drop_family(&mut self, id: ColumnFamilyId) -> Result<()> {
+        let edit = VersionEdit {
+            column_family: id,
+            dropped_column_family: true,
+            ..VersionEdit::default()
+        };
+        self.log(&edit)?;
+        // ORDER: the edit is durable; only now may the files be deleted.
+        if let Some(family) = self.families.remove(&id) {
+            family.current.tables().for_each(|(_, f)| f.mark_obsolete());
+            family.current.blob_files.values().for_each(|f| f.shared.mark_obsolete());
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, edit: &VersionEdit) -> Result<()> {
+        if self.manifest.as_ref().is_some_and(|m| m.size() >= self.max_manifest_file_size) {
+            self.start_manifest()?;
+        }
+        let Some(manifest) = self.manifest.as_mut() else {
+            return Err(Error::new(
+                crate::ErrorKind::WritesStopped,
+                "the MANIFEST failed earlier and has not been replaced",
+            ));
+        };
+        let before = manifest.size();
+        match manifest.append(edit) {
+            Ok(()) => {
+                stats::add(&self.statistics.manifest_bytes, manifest.size() - before);
+                Ok(())
+            }
+            Err(e) => {
+                self.previous_manifest = self.manifest.take().map(|m| m.number());
+                Err(e.context("recording a change in the MANIFEST"))
+            }
+        }
+    }
+
+    /// Starts a MANIFEST with the current state and makes it the current one. The previous one
+    /// becomes obsolete.
+    pub(crate) fn start_manifest(&mut self) -> Result<()> {
+        let number = self.counters.new_file_number();
+        let state = self.state();
+        let manifest = Manifest::start(&*self.vfs, &self.dir, number, &state)
+            .map_err(|e| e.context("starting a MANIFEST"))?;
+        stats::add(&self.statistics.manifest_bytes, manifest.size());
+        let previous = self.manifest.replace(manifest).map(|m| m.number());
+        if let Some(previous) = previous.or(self.previous_manifest.take()) {
+            self.obsolete.push(FileKind::Manifest(previous));
+        }
+        Ok(())
+    }
+
+    /// The whole state as edits.
+    fn state(&self) -> Vec<VersionEdit> {
+        let mut edits = vec![VersionEdit {
+            prev_log_number: Some(FileNumber(0)),
+            next_file_number: Some(self.counters.next_file_number()),
+            last_sequence: Some(self.counters.last_sequence()),
+            max_column_family: Some(self.max_column_family),
+            min_log_number_to_keep: Some(self.min_log_number_to_keep),
+            db_id: Some(self.db_id.clone()),
+            unknown: self.unknown.clone(),
+            ..VersionEdit::default()
+        }];
+        for (&id, family) in &self.families {
+            edits.push(VersionEdit {
+                column_family: id,
+                added_column_family: (id != ColumnFamilyId::DEFAULT).then(|| family.name.clone()),
+                comparator: Some(family.comparator.user().name().to_owned()),
+                ..VersionEdit::default()
+            });
+            let version = &family.current;
+            let mut edit = VersionEdit {
+                column_family: id,
+                log_number: Some(family.log_number),
+                ..VersionEdit::default()
+            };
+            for (level, file) in version.tables() {
+                edit.new_files.push((level, file.meta.clone()));
+                edit.table_facts.extend(file.facts().cloned());
+            }
+            for meta in version.blob_files.values() {
+                edit.blob_additions.push(BlobFileAddition {
+                    number: meta.shared.number,
+                    count: meta.shared.total_count,
+                    total_bytes: meta.shared.total_bytes,
+                    checksum_method: meta.shared.checksum_method.clone(),
+                    checksum_value: meta.shared.checksum_value.clone(),
+                });
+                if meta.garbage_count > 0 {
+                    edit.blob_garbage.push(BlobFileGarbage {
+                        number: meta.shared.number,
+                        count: meta.garbage_count,
+                        bytes: meta.garbage_bytes,
+                    });
+                }
+            }
+            edits.push(edit);
+        }
+        edits
+    }
+}
