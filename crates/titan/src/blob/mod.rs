@@ -1,1 +1,55 @@
-//! (being written)
+//! Blob files: where large values live, outside the tree.
+//!
+//! A blob file holds the values of one column family in the order in which one flush, compaction
+//! or collection wrote them. The layout is RocksDB's integrated BlobDB, numbers little-endian:
+//!
+//! ```text
+//! file    header | record ... | footer           no footer: the file was never sealed
+//!
+//! header  magic 0x00248f37 u32 | version 1 u32 | column family u32
+//! 30 B    | flags u8 | compression u8 | expiration 0 u64, 0 u64
+//!
+//! record  key length u64 | value length u64 | expiration 0 u64
+//! 32 B +  | header checksum u32                  masked CRC-32C of the 24 bytes before it
+//!         | blob checksum u32                    masked CRC-32C of key and value
+//!         | key | value                          ^ BlobIndex.offset is where the value starts
+//!
+//! footer  magic u32 | record count u64 | expiration 0 u64, 0 u64
+//! 32 B    | checksum u32                         masked CRC-32C of the 28 bytes before it
+//! ```
+//!
+//! The key is the user key. "Value" above is the stored form: compressed with the one compression
+//! that the file's header and every [`BlobIndex`](crate::format::blob_index::BlobIndex) into the
+//! file name, even where that makes it longer.
+//!
+//! What the room promises:
+//!
+//! 1. A value is returned only if its record's checksums, key and lengths match the pointer
+//!    (BLOB-1). Damage is `Corruption` naming the file and the record's offset; it is neither a
+//!    panic nor an allocation beyond what bytes of the file can stand for.
+//! 2. A [`BlobSeparator`] that met an error reports it from then on and never finishes: no pointer
+//!    it returned can get into a table that is installed.
+//! 3. A finished file is durable; its *name* is so only once the caller has synced the directory.
+//! 4. Pointers name logical files. [`ValueFetcher`] asks the newest [`LocationTable`] where the
+//!    records are at each fetch, so moving them touches neither pointers nor open readers.
+//!
+//! What it assumes: files are immutable once finished, and stay there as long as the location
+//! table names them (BLOB-2 is kept by whoever removes files).
+
+mod fetcher;
+mod layout;
+mod location;
+mod reader;
+mod records;
+mod separator;
+mod writer;
+
+pub(crate) use fetcher::{BlobReaders, ValueFetcher};
+pub(crate) use location::{BlobFile, BlobLocation, LocationTable, Resolved};
+pub(crate) use reader::BlobFileReader;
+pub(crate) use records::{BlobRecord, Records};
+pub(crate) use separator::{BlobSeparator, SeparatorOptions};
+pub(crate) use writer::{BlobFileSummary, BlobFileWriter};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Fetches values by their pointers, alone or many together.
+//!
+//! A batch is read in the order of files and offsets, whatever order it was asked in. Neighbours
+//! are joined into one read where the gap between them costs less than another read, and the
+//! kernel is told of all reads before the first one waits, so that the device sees them together.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+
+use crate::blob::location::LocationTable;
+use crate::blob::reader::{BlobFileReader, Extent, worth_sharing};
+use crate::error::{Error, Result};
+use crate::format::BlobFileNumber;
+use crate::format::blob_index::BlobIndex;
+
+/// The widest gap between two records that are read together, in bytes.
+const JOIN_GAP: u64 = 16 << 10;
+
+/// The longest read of joined records, in bytes. A longer record is read alone.
+const JOINED_READ: u64 = 1 << 20;
+
+/// Gives readers of physical blob files; the open-files cache does.
+pub(crate) trait BlobReaders: Send + Sync {
+    /// The reader of a physical file, opened if need be.
+    fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>>;
+}
+
+/// Turns pointers into values. Cheap to clone; asks for the newest location table at each call.
+#[derive(Clone)]
+pub(crate) struct ValueFetcher {
+    readers: Arc<dyn BlobReaders>,
+    locations: Arc<ArcSwap<LocationTable>>,
+}
+
+impl ValueFetcher {
+    /// `locations` is the cell in which the version code replaces the table.
+    pub(crate) fn new(
+        readers: Arc<dyn BlobReaders>,
+        locations: Arc<ArcSwap<LocationTable>>,
+    ) -> Self {
+        ValueFetcher { readers, locations }
+    }
+
+    /// The value that `index` points to. One read; see [`BlobFileReader::get`].
+    pub(crate) fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
+        let locations = self.locations.load();
+        let at = locations.resolve(index)?;
+        self.readers
+            .reader(at.file.number)?
+            .get(user_key, &at.index)
+    }
+
+    /// The values of many keys, in the order of `requests`, each as [`ValueFetcher::fetch`] would
+    /// return it. Values that make up most of a joined read share its memory, up to 1 MiB.
+    pub(crate) fn fetch_many<K: AsRef<[u8]>>(
+        &self,
+        requests: &[(K, BlobIndex)],
+    ) -> Vec<Result<Bytes>> {
+        let plan = self.plan(requests);
+        if plan.runs.len() > 1 {
+            plan.prefetch();
+        }
+        let mut outcomes = Vec::with_capacity(requests.len());
+        for run in &plan.runs {
+            let records = plan.records.get(run.records.clone()).unwrap_or_default();
+            run.read(records, requests, &mut outcomes);
+        }
+        outcomes.extend(
+            plan.failed
+                .into_iter()
+                .map(|(request, e)| (request, Err(e))),
+        );
+        outcomes.sort_unstable_by_key(|(request, _)| *request);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    /// Asks the kernel to read the records ahead, without waiting. No promise.
+    pub(crate) fn prefetch_many<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) {
+        self.plan(requests).prefetch();
+    }
+
+    fn plan<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) -> Plan {
+        let locations = self.locations.load();
+        let mut plan = Plan::default();
+        let mut targets = Vec::with_capacity(requests.len());
+        for (request, (_, index)) in requests.iter().enumerate() {
+            match locations.resolve(index) {
+                Ok(at) => targets.push((at.file.number, at.index, request)),
+                Err(e) => plan.failed.push((request, e)),
+            }
+        }
+        targets.sort_unstable_by_key(|(file, index, request)| (*file, index.offset, *request));
+        for targets in targets.chunk_by(|a, b| a.0 == b.0) {
+            let Some((file, ..)) = targets.first() else {
+                continue;
+            };
+            let reader = self.readers.reader(*file);
+            for (_, index, request) in targets {
+                let key_len = requests
+                    .get(*request)
+                    .map_or(0, |(key, _)| key.as_ref().len());
+                let extent = reader.as_ref().map_err(Error::clone).and_then(|reader| {
+                    reader.extent(key_len, index).map(|extent| (reader, extent))
+                });
+                match extent {
+                    Ok((reader, extent)) => {
+                        plan.add(
+                            reader,
+                            Record {
+                                request: *request,
+                                index: *index,
+                                extent,
+                            },
+                        );
+                    }
+                    Err(e) => plan.failed.push((*request, e)),
+                }
+            }
+        }
+        plan
+    }
+}
+
+/// What to read, in the order of files and offsets.
+#[derive(Default)]
+struct Plan {
+    runs: Vec<Run>,
+    records: Vec<Record>,
+    /// Requests that lead to no record.
+    failed: Vec<(usize, Error)>,
+}
+
+/// One record asked for.
+struct Record {
+    request: usize,
+    /// The pointer within the physical file.
+    index: BlobIndex,
+    extent: Extent,
+}
+
+/// One read.
+struct Run {
+    reader: Arc<BlobFileReader>,
+    extent: Extent,
+    /// Which of the plan's records lie in it.
+    records: Range<usize>,
+}
+
+impl Plan {
+    /// Adds a record that is not before those added, to the last run if that is near.
+    fn add(&mut self, reader: &Arc<BlobFileReader>, record: Record) {
+        let at = self.records.len();
+        let Extent { start, end } = record.extent;
+        self.records.push(record);
+        if let Some(run) = self.runs.last_mut()
+            && Arc::ptr_eq(&run.reader, reader)
+            // A pointer with a key it does not belong to may start before its predecessor.
+            && start >= run.extent.start
+            && start <= run.extent.end.saturating_add(JOIN_GAP)
+            && end.max(run.extent.end) - run.extent.start <= JOINED_READ
+        {
+            run.extent.end = end.max(run.extent.end);
+            run.records.end = at + 1;
+            return;
+        }
+        let extent = Extent { start, end };
+        self.runs.push(Run {
+            reader: Arc::clone(reader),
+            extent,
+            records: at..at + 1,
+        });
+    }
+
+    fn prefetch(&self) {
+        for run in &self.runs {
+            run.reader.prefetch_extent(run.extent);
+        }
+    }
+}
+
+impl Run {
+    /// Reads the run and adds the outcome of each of its records.
+    fn read<K: AsRef<[u8]>>(
+        &self,
+        records: &[Record],
+        requests: &[(K, BlobIndex)],
+        outcomes: &mut Vec<(usize, Result<Bytes>)>,
+    ) {
+        let buffer = self.reader.read(self.extent);
+        let values = records.iter().map(|record| record.index.size).sum();
+        let shared = worth_sharing(values, self.extent.len());
+        for record in records {
+            let key = requests
+                .get(record.request)
+                .map_or(&[][..], |(key, _)| key.as_ref());
+            let outcome = match &buffer {
+                Ok(buffer) => {
+                    let from = (record.extent.start - self.extent.start) as usize;
+                    let bytes = buffer.slice(from..from + record.extent.len() as usize);
+                    self.reader
+                        .value_in(&bytes, record.extent, key, &record.index, shared)
+                }
+                // The fault of a joined read may lie in one of its records or in a gap.
+                Err(_) if records.len() > 1 => self.reader.get(key, &record.index),
+                Err(e) => Err(e.clone()),
+            };
+            outcomes.push((record.request, outcome));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The three fixed-size structures of a blob file, encoded and decoded. No I/O.
+
+use crate::error::{Error, Result};
+use crate::format::checksum::{crc32c, crc32c_extend, mask};
+use crate::format::coding::Decoder;
+use crate::format::{ColumnFamilyId, CompressionType};
+
+const MAGIC: u32 = 0x0024_8f37;
+const VERSION: u32 = 1;
+const FLAG_TTL: u8 = 1;
+
+/// What a file starts with. It carries no checksum of its own: a wrong compression is noticed
+/// by comparing it with each pointer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    /// Whose values the file holds.
+    pub(crate) column_family: ColumnFamilyId,
+    /// How every value of the file is stored.
+    pub(crate) compression: CompressionType,
+}
+
+impl FileHeader {
+    /// Encoded size in bytes.
+    pub(crate) const LEN: usize = 30;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[4..8].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.column_family.0.to_le_bytes());
+        out[13] = self.compression as u8;
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut d = Decoder::new(bytes);
+        let magic = d.u32()?;
+        if magic != MAGIC {
+            return Err(Error::corruption(format!(
+                "not a blob file: magic number {magic:#010x}"
+            )));
+        }
+        let version = d.u32()?;
+        if version != VERSION {
+            return Err(Error::unsupported(format!("blob file version {version}")));
+        }
+        let column_family = ColumnFamilyId(d.u32()?);
+        let flags = d.u8()?;
+        if flags & FLAG_TTL != 0 {
+            return Err(Error::unsupported("blob file with expiry times"));
+        }
+        if flags != 0 {
+            return Err(Error::unsupported(format!("blob file flags {flags:#04x}")));
+        }
+        let compression = CompressionType::from_u8(d.u8()?)?;
+        if (d.u64()?, d.u64()?) != (0, 0) {
+            return Err(Error::corruption(
+                "blob file without expiry names a range of it",
+            ));
+        }
+        Ok(FileHeader {
+            column_family,
+            compression,
+        })
+    }
+}
+
+/// What stands before the key and the stored value of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    /// Length of the user key in bytes.
+    pub(crate) key_len: u64,
+    /// Length of the stored value in bytes.
+    pub(crate) value_len: u64,
+    /// Masked checksum of key and stored value.
+    pub(crate) blob_checksum: u32,
+}
+
+impl RecordHeader {
+    /// Encoded size in bytes.
+    pub(crate) const LEN: usize = 32;
+
+    /// The header of a record with this key and stored value.
+    pub(crate) fn of(key: &[u8], stored: &[u8]) -> Self {
+        RecordHeader {
+            key_len: key.len() as u64,
+            value_len: stored.len() as u64,
+            blob_checksum: blob_checksum(key, stored),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[..8].copy_from_slice(&self.key_len.to_le_bytes());
+        out[8..16].copy_from_slice(&self.value_len.to_le_bytes());
+        let header_checksum = mask(crc32c(&out[..24]));
+        out[24..28].copy_from_slice(&header_checksum.to_le_bytes());
+        out[28..].copy_from_slice(&self.blob_checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads a header whose own checksum holds.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let covered = Decoder::new(bytes).bytes(24)?;
+        let mut d = Decoder::new(bytes);
+        let (key_len, value_len, expiration) = (d.u64()?, d.u64()?, d.u64()?);
+        if d.u32()? != mask(crc32c(covered)) {
+            return Err(Error::corruption(
+                "blob record header does not match its checksum",
+            ));
+        }
+        if expiration != 0 {
+            return Err(Error::unsupported("blob record with an expiry time"));
+        }
+        Ok(RecordHeader {
+            key_len,
+            value_len,
+            blob_checksum: d.u32()?,
+        })
+    }
+
+    /// Bytes of the whole record; `None` for lengths no file can hold.
+    pub(crate) fn record_len(&self) -> Option<u64> {
+        (Self::LEN as u64)
+            .checked_add(self.key_len)?
+            .checked_add(self.value_len)
+    }
+
+    /// Fails unless the checksum of key and stored value holds.
+    pub(crate) fn verify_blob(&self, key: &[u8], stored: &[u8]) -> Result<()> {
+        if self.blob_checksum != blob_checksum(key, stored) {
+            return Err(Error::corruption("blob record does not match its checksum"));
+        }
+        Ok(())
+    }
+}
+
+fn blob_checksum(key: &[u8], stored: &[u8]) -> u32 {
+    mask(crc32c_extend(crc32c(key), stored))
+}
+
+/// What a sealed file ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileFooter {
+    /// Records in the file.
+    pub(crate) count: u64,
+}
+
+impl FileFooter {
+    /// Encoded size in bytes.
+    pub(crate) const LEN: usize = 32;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[4..12].copy_from_slice(&self.count.to_le_bytes());
+        let checksum = mask(crc32c(&out[..28]));
+        out[28..].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let covered = Decoder::new(bytes).bytes(28)?;
+        let mut d = Decoder::new(bytes);
+        if d.u32()? != MAGIC {
+            return Err(Error::corruption(
+                "blob file has no footer: it was not sealed or is cut",
+            ));
+        }
+        let count = d.u64()?;
+        let expiration = (d.u64()?, d.u64()?);
+        if d.u32()? != mask(crc32c(covered)) {
+            return Err(Error::corruption(
+                "blob file footer does not match its checksum",
+            ));
+        }
+        if expiration != (0, 0) {
+            return Err(Error::corruption(
+                "blob file without expiry names a range of it",
+            ));
+        }
+        Ok(FileFooter { count })
+    }
+}

@@ -1,0 +1,254 @@
+//! Reads single values out of one blob file, each with one read of its whole record.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::blob::layout::{FileFooter, FileHeader, RecordHeader};
+use crate::blob::records::Records;
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::compression::decompress;
+use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
+use crate::vfs::ReadableFile;
+
+/// Bytes a value may keep alive around itself, however small it is.
+const SMALL_WASTE: u64 = 4 << 10;
+
+/// An open blob file. Immutable: shared by all threads through an `Arc`.
+pub(crate) struct BlobFileReader {
+    file: Arc<dyn ReadableFile>,
+    path: PathBuf,
+    number: BlobFileNumber,
+    header: FileHeader,
+    /// The file's size when it was opened; pointers beyond it are refused before any allocation.
+    size: u64,
+}
+
+/// The bytes of a record within its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Where the record's header starts.
+    pub(super) start: u64,
+    /// One past the value's last byte.
+    pub(super) end: u64,
+}
+
+impl Extent {
+    pub(super) fn len(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+impl BlobFileReader {
+    /// Takes over an open file after verifying its header. The footer is not looked at (an
+    /// unsealed file is readable): see [`BlobFileReader::verify_footer`].
+    ///
+    /// # Errors
+    /// `Unsupported` for files with expiry times and for compressions this build lacks.
+    pub(crate) fn open(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        number: BlobFileNumber,
+    ) -> Result<Arc<Self>> {
+        let size = file.size()?;
+        let header = file
+            .read_exact_at(0, FileHeader::LEN)
+            .and_then(|bytes| FileHeader::decode(&bytes))
+            .map_err(|e| e.at(path, 0))?;
+        Ok(Arc::new(BlobFileReader {
+            file,
+            path: path.to_owned(),
+            number,
+            header,
+            size,
+        }))
+    }
+
+    /// Verifies that the file was sealed and returns how many records it claims to hold.
+    pub(crate) fn verify_footer(&self) -> Result<u64> {
+        let start = self.footer_start();
+        self.read(Extent {
+            start,
+            end: self.size,
+        })
+        .and_then(|bytes| FileFooter::decode(&bytes))
+        .map(|footer| footer.count)
+        .map_err(|e| e.at(&self.path, start))
+    }
+
+    /// The value that `index` points to, decompressed. `index.offset` is that of this file;
+    /// `index.file` is not looked at, as it names a logical file.
+    ///
+    /// Costs one read of the record. A stored value that needs no decompression shares the memory
+    /// it was read into, unless that would keep much more alive than itself.
+    ///
+    /// # Errors
+    /// `Corruption`, naming this file and the record's offset, if the record is not one of
+    /// `user_key` and of this size or fails its checksums (BLOB-1).
+    pub(crate) fn get(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
+        let extent = self.extent(user_key.len(), index)?;
+        let record = self.read(extent)?;
+        let shared = worth_sharing(index.size, extent.len());
+        self.value_in(&record, extent, user_key, index, shared)
+    }
+
+    /// Asks the kernel to read the record ahead. No promise: what is wrong with the pointer, a
+    /// later [`BlobFileReader::get`] says.
+    pub(crate) fn prefetch(&self, user_key_len: usize, index: &BlobIndex) {
+        if let Ok(extent) = self.extent(user_key_len, index) {
+            self.prefetch_extent(extent);
+        }
+    }
+
+    /// All records from the front, each verified, then the footer and its count.
+    pub(crate) fn records(&self) -> Records<'_> {
+        Records::new(self)
+    }
+
+    /// The number in the file's name.
+    pub(crate) fn number(&self) -> BlobFileNumber {
+        self.number
+    }
+
+    /// The family the file says its values belong to. Not protected by a checksum.
+    pub(crate) fn column_family(&self) -> ColumnFamilyId {
+        self.header.column_family
+    }
+
+    /// How every value of the file is stored.
+    pub(crate) fn compression(&self) -> CompressionType {
+        self.header.compression
+    }
+
+    /// The file's size in bytes when it was opened.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the footer of a sealed file starts.
+    pub(super) fn footer_start(&self) -> u64 {
+        self.size
+            .saturating_sub(FileFooter::LEN as u64)
+            .max(FileHeader::LEN as u64)
+    }
+
+    /// Where the record is that `index` points to, if it is within the file and its key has this
+    /// length.
+    pub(super) fn extent(&self, user_key_len: usize, index: &BlobIndex) -> Result<Extent> {
+        let wrong = |what: String| Err(Error::corruption(what).at(&self.path, index.offset));
+        if index.compression != self.header.compression {
+            return wrong(format!(
+                "pointer says {:?} compression, the blob file says {:?}",
+                index.compression, self.header.compression
+            ));
+        }
+        let in_front = RecordHeader::LEN as u64 + user_key_len as u64;
+        match (
+            index.offset.checked_sub(in_front),
+            index.offset.checked_add(index.size),
+        ) {
+            (Some(start), Some(end)) if start >= FileHeader::LEN as u64 && end <= self.size => {
+                Ok(Extent { start, end })
+            }
+            _ => wrong(format!(
+                "pointer to a value of {} bytes leads out of the blob file of {} bytes",
+                index.size, self.size
+            )),
+        }
+    }
+
+    /// Reads an extent that lies within the file.
+    pub(super) fn read(&self, extent: Extent) -> Result<Bytes> {
+        let len = usize::try_from(extent.len())
+            .map_err(|_| Error::unsupported("record exceeds the address space"))?;
+        self.file
+            .read_exact_at(extent.start, len)
+            .map_err(|e| e.at(&self.path, extent.start))
+    }
+
+    pub(super) fn prefetch_extent(&self, extent: Extent) {
+        self.file.prefetch(
+            extent.start,
+            usize::try_from(extent.len()).unwrap_or(usize::MAX),
+        );
+    }
+
+    /// Verifies the record read from `extent` and takes its value out: decompressed, else sharing
+    /// the memory of `record` or copied.
+    pub(super) fn value_in(
+        &self,
+        record: &Bytes,
+        extent: Extent,
+        user_key: &[u8],
+        index: &BlobIndex,
+        shared: bool,
+    ) -> Result<Bytes> {
+        verified_value(record, user_key, index.size)
+            .and_then(|stored| match (self.header.compression, shared) {
+                (CompressionType::None, true) => Ok(record.slice_ref(stored)),
+                (CompressionType::None, false) => Ok(Bytes::copy_from_slice(stored)),
+                _ => self.decompressed(stored),
+            })
+            .map_err(|e| e.at(&self.path, extent.start))
+    }
+
+    /// The value whose stored form this is.
+    pub(super) fn decompressed(&self, stored: &[u8]) -> Result<Bytes> {
+        let kind = self.header.compression;
+        decompress(kind, stored, largest_original(kind, stored.len())).map(Bytes::from)
+    }
+}
+
+/// Whether `value` bytes should share the memory of the `read` bytes they came with.
+pub(super) fn worth_sharing(value: u64, read: u64) -> bool {
+    read.saturating_sub(value) <= value.max(SMALL_WASTE)
+}
+
+/// The stored value of a record that is whole, of this key and of this size.
+fn verified_value<'a>(record: &'a [u8], user_key: &[u8], size: u64) -> Result<&'a [u8]> {
+    let header = RecordHeader::decode(record)?;
+    if (header.key_len, header.value_len) != (user_key.len() as u64, size) {
+        return Err(Error::corruption(format!(
+            "blob record has a key of {} and a value of {} bytes, its pointer {} and {size}",
+            header.key_len,
+            header.value_len,
+            user_key.len()
+        )));
+    }
+    let body = record.get(RecordHeader::LEN..).unwrap_or_default();
+    let (key, stored) = body
+        .split_at_checked(user_key.len())
+        .filter(|(_, stored)| stored.len() as u64 == size)
+        .ok_or_else(|| Error::corruption("blob record is cut off"))?;
+    header.verify_blob(key, stored)?;
+    if key != user_key {
+        return Err(Error::corruption(
+            "blob record belongs to another key than its pointer",
+        ));
+    }
+    Ok(stored)
+}
+
+/// The longest value that `stored` bytes can be the compressed form of, from what one byte of each
+/// codec can stand for at most: it keeps a false size from reserving memory.
+fn largest_original(kind: CompressionType, stored: usize) -> usize {
+    let expansion = match kind {
+        CompressionType::None => 1,
+        // A copy of 64 bytes takes 3.
+        CompressionType::Snappy => 32,
+        // A byte that lengthens a match counts up to 255.
+        CompressionType::Lz4 => 255,
+        // A block of 128 KiB of one byte takes 4.
+        CompressionType::Zstd => 32 << 10,
+    };
+    stored
+        .saturating_mul(expansion)
+        .saturating_add(64)
+        .min(u32::MAX as usize)
+}

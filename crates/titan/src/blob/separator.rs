@@ -1,0 +1,138 @@
+//! What flush and compaction hand large values to.
+//!
+//! The separator turns values into pointers, starting a new blob file whenever the current one is
+//! large enough. Its contract about failures is the point of it: an error in creating, appending
+//! to or syncing any of its files is returned, sticks, and keeps [`BlobSeparator::finish`] from
+//! ever succeeding. A job that ignored one error still cannot install pointers to values that
+//! were not written.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::blob::writer::{BlobFileSummary, BlobFileWriter};
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
+use crate::vfs::Vfs;
+
+/// Draws numbers for new blob files from the database's counter.
+pub(crate) type AllocateBlobFile = Arc<dyn Fn() -> BlobFileNumber + Send + Sync>;
+
+/// How one job separates values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeparatorOptions {
+    /// The family all values belong to.
+    pub(crate) cf: ColumnFamilyId,
+    /// The shortest value that is separated, in bytes before compression.
+    pub(crate) min_blob_size: u64,
+    /// Whether any value is separated.
+    pub(crate) enabled: bool,
+    /// Size in bytes at which a file is sealed; the last record may exceed it.
+    pub(crate) blob_file_size: u64,
+    /// Compression of all files.
+    pub(crate) compression: CompressionType,
+    /// See [`BlobFileWriter::create`].
+    pub(crate) bytes_per_sync: u64,
+}
+
+/// Writes the separated values of one job. Has at most one file open, and creates none before
+/// there is a value for it.
+pub(crate) struct BlobSeparator {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    options: SeparatorOptions,
+    allocate: AllocateBlobFile,
+    current: Option<BlobFileWriter>,
+    finished: Vec<BlobFileSummary>,
+    created: Vec<BlobFileNumber>,
+    failed: Option<Error>,
+}
+
+impl BlobSeparator {
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: PathBuf,
+        options: SeparatorOptions,
+        allocate: AllocateBlobFile,
+    ) -> Self {
+        BlobSeparator {
+            vfs,
+            dir,
+            options,
+            allocate,
+            current: None,
+            finished: Vec::new(),
+            created: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Whether a value of `len` bytes goes to a blob file.
+    pub(crate) fn separates(&self, len: usize) -> bool {
+        self.options.enabled && len as u64 >= self.options.min_blob_size
+    }
+
+    /// Writes a value, whatever its size, and returns the pointer to put in its place.
+    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        self.try_add(user_key, value)
+            .inspect_err(|e| self.failed = Some(e.clone()))
+    }
+
+    fn try_add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
+        let writer = match &mut self.current {
+            Some(writer) => writer,
+            None => {
+                let number = (self.allocate)();
+                // Noted before it is tried: a failed creation may have left the name.
+                self.created.push(number);
+                let o = &self.options;
+                self.current.insert(BlobFileWriter::create(
+                    &*self.vfs,
+                    &self.dir,
+                    number,
+                    o.cf,
+                    o.compression,
+                    o.bytes_per_sync,
+                )?)
+            }
+        };
+        let index = writer.add(user_key, value)?;
+        if writer.file_size() >= self.options.blob_file_size {
+            self.seal()?;
+        }
+        Ok(index)
+    }
+
+    fn seal(&mut self) -> Result<()> {
+        if let Some(writer) = self.current.take() {
+            self.finished.push(writer.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Bytes of all files so far, the footer of the open one not included.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        let finished: u64 = self.finished.iter().map(|f| f.file_size).sum();
+        finished + self.current.as_ref().map_or(0, BlobFileWriter::file_size)
+    }
+
+    /// Seals the last file and returns all, in the order of their creation. They are durable
+    /// once the caller has synced the directory. Fails if anything failed before; the files of a
+    /// failed job are those of [`BlobSeparator::created`], to be asked for beforehand: finishing
+    /// creates none.
+    pub(crate) fn finish(mut self) -> Result<Vec<BlobFileSummary>> {
+        if let Some(e) = self.failed {
+            return Err(e);
+        }
+        self.seal()?;
+        Ok(self.finished)
+    }
+
+    /// The files this separator created or tried to, so that a failed job's can be removed.
+    pub(crate) fn created(&self) -> &[BlobFileNumber] {
+        &self.created
+    }
+}

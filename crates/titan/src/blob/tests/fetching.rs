@@ -1,0 +1,262 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+
+use super::*;
+use crate::error::Error;
+
+/// Counts reads and hints, and can fail reads longer than a limit.
+struct CountingFile {
+    file: Arc<dyn ReadableFile>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    reads: AtomicUsize,
+    longest: AtomicUsize,
+    hints: AtomicUsize,
+    /// Hints that came when a read had already been issued.
+    late_hints: AtomicUsize,
+    /// Reads of more bytes than this fail; 0 for none.
+    refuse_above: AtomicUsize,
+}
+
+impl Counts {
+    fn take(counter: &AtomicUsize) -> usize {
+        counter.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl ReadableFile for CountingFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let limit = self.counts.refuse_above.load(Ordering::Relaxed);
+        if limit > 0 && buf.len() > limit {
+            return Err(Error::corruption("injected"));
+        }
+        self.counts.reads.fetch_add(1, Ordering::Relaxed);
+        self.counts.longest.fetch_max(buf.len(), Ordering::Relaxed);
+        self.file.read_at(offset, buf)
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.file.size()
+    }
+
+    fn prefetch(&self, offset: u64, len: usize) {
+        self.counts.hints.fetch_add(1, Ordering::Relaxed);
+        if self.counts.reads.load(Ordering::Relaxed) > 0 {
+            self.counts.late_hints.fetch_add(1, Ordering::Relaxed);
+        }
+        self.file.prefetch(offset, len);
+    }
+}
+
+struct Readers(HashMap<BlobFileNumber, Arc<BlobFileReader>>);
+
+impl BlobReaders for Readers {
+    fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
+        let missing = || Error::new(crate::ErrorKind::NotFound, format!("no file {physical}"));
+        self.0.get(&physical).cloned().ok_or_else(missing)
+    }
+}
+
+struct Fixture {
+    fetcher: ValueFetcher,
+    locations: Arc<ArcSwap<LocationTable>>,
+    counts: Arc<Counts>,
+    /// Key, pointer, value.
+    entries: Vec<(Vec<u8>, BlobIndex, Vec<u8>)>,
+    _dir: tempfile::TempDir,
+}
+
+/// One file for each element of `kinds`, numbered from 1, with values of these lengths.
+fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = fastrand::Rng::with_seed(11);
+    let counts = Arc::new(Counts::default());
+    let (mut readers, mut locations, mut entries) = (HashMap::new(), Vec::new(), Vec::new());
+    for (n, kind) in (1..).zip(kinds) {
+        let pairs: Vec<Pair> = lens
+            .iter()
+            .enumerate()
+            .map(|(i, len)| (format!("{n}-{i}").into_bytes(), value(&mut rng, *len)))
+            .collect();
+        let (s, indexes) = write(dir.path(), n, *kind, &pairs);
+        entries.extend(pairs.into_iter().zip(indexes).map(|((k, v), i)| (k, i, v)));
+        let path = FileKind::Blob(s.number).path(dir.path());
+        let file = StdVfs.open(&path, Access::Random).unwrap();
+        let file = Arc::new(CountingFile {
+            file,
+            counts: Arc::clone(&counts),
+        });
+        readers.insert(
+            s.number,
+            BlobFileReader::open(file, &path, s.number).unwrap(),
+        );
+        let file = BlobFile {
+            number: s.number,
+            count: s.count,
+            total_bytes: s.total_bytes,
+        };
+        locations.push((s.number, BlobLocation::InPlace(Arc::new(file))));
+    }
+    Counts::take(&counts.reads);
+    Counts::take(&counts.longest);
+    let locations = Arc::new(ArcSwap::from_pointee(LocationTable::new(locations)));
+    let fetcher = ValueFetcher::new(Arc::new(Readers(readers)), Arc::clone(&locations));
+    Fixture {
+        fetcher,
+        locations,
+        counts,
+        entries,
+        _dir: dir,
+    }
+}
+
+fn text(outcome: Result<Bytes>) -> std::result::Result<Bytes, String> {
+    outcome.map_err(|e| e.to_string())
+}
+
+#[test]
+fn fetching_many_equals_fetching_each_in_any_order() {
+    let mut lens = vec![10, 0, 4096, 20_000, 300, 1 << 20, 5, 700_000, 500_000];
+    lens.extend([3000; 60]);
+    let f = fixture(&KINDS, &lens);
+    for (key, index, value) in &f.entries {
+        assert_eq!(f.fetcher.fetch(key, index).unwrap(), value);
+    }
+    for seed in 0..60 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let requests: Vec<(Vec<u8>, BlobIndex)> = (0..rng.usize(..80))
+            .map(|_| {
+                let (key, index, _) = rng.choice(&f.entries).unwrap();
+                let (mut key, mut index) = (key.clone(), *index);
+                match rng.u8(..20) {
+                    0 => key.push(b'x'),
+                    1 => key.clear(),
+                    2 => index.offset = rng.u64(..),
+                    3 => index.size = rng.u64(..1 << 40),
+                    4 => index.file = BlobFileNumber(rng.u64(..7)),
+                    5 => index.compression = KINDS[rng.usize(..4)],
+                    _ => {}
+                }
+                (key, index)
+            })
+            .collect();
+        f.fetcher.prefetch_many(&requests);
+        let many = f.fetcher.fetch_many(&requests);
+        assert_eq!(many.len(), requests.len());
+        for ((key, index), got) in requests.iter().zip(many) {
+            let alone = text(f.fetcher.fetch(key, index));
+            assert!(
+                text(got) == alone,
+                "seed {seed}: {key:?} {index:?}: {alone:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn neighbours_are_joined_and_hints_come_before_reads() {
+    let f = fixture(&[CompressionType::None; 2], &[4096; 600]);
+    let requests: Vec<_> = f.entries.iter().map(|(k, i, _)| (k, *i)).collect();
+    let values = f.fetcher.fetch_many(&requests);
+    assert!(
+        values
+            .iter()
+            .zip(&f.entries)
+            .all(|(got, (.., want))| got.as_ref().unwrap() == want)
+    );
+    // 600 records of 4 KiB are 2.4 MiB: three reads for each of the two files.
+    assert_eq!(Counts::take(&f.counts.reads), 6);
+    assert_eq!(Counts::take(&f.counts.hints), 6);
+    assert_eq!(Counts::take(&f.counts.late_hints), 0);
+    assert!(Counts::take(&f.counts.longest) <= 1 << 20);
+
+    // Every fourth leaves gaps of 12 KiB, which are read over; every sixth, of 20 KiB, which
+    // are not.
+    for (step, reads) in [(4, 3), (6, 100)] {
+        let some: Vec<_> = requests.iter().take(600).step_by(step).copied().collect();
+        assert!(f.fetcher.fetch_many(&some).iter().all(Result::is_ok));
+        assert_eq!(Counts::take(&f.counts.reads), reads, "every {step}th");
+    }
+
+    // One read waits for itself: no hint.
+    Counts::take(&f.counts.hints);
+    assert!(f.fetcher.fetch_many(&requests[..3])[2].is_ok());
+    assert_eq!(
+        (Counts::take(&f.counts.reads), Counts::take(&f.counts.hints)),
+        (1, 0)
+    );
+
+    f.fetcher.prefetch_many(&requests);
+    assert_eq!(
+        (Counts::take(&f.counts.reads), Counts::take(&f.counts.hints)),
+        (0, 6)
+    );
+    assert!(f.fetcher.fetch_many::<Vec<u8>>(&[]).is_empty());
+}
+
+#[test]
+fn values_share_a_joined_read_only_if_they_make_up_most_of_it() {
+    let f = fixture(&[CompressionType::None], &[8192; 20]);
+    let requests: Vec<_> = f.entries.iter().map(|(k, i, _)| (k, *i)).collect();
+    let distance_between =
+        |a: &Bytes, b: &Bytes| (b.as_ptr() as usize).wrapping_sub(a.as_ptr() as usize);
+    let distance = requests[1].1.offset - requests[0].1.offset;
+
+    let dense = f.fetcher.fetch_many(&requests);
+    let (a, b) = (dense[0].as_ref().unwrap(), dense[1].as_ref().unwrap());
+    assert_eq!(
+        distance_between(a, b) as u64,
+        distance,
+        "both lie in one buffer"
+    );
+
+    // Small values with gaps between that make up nearly all of the read.
+    let sparse = fixture(&[CompressionType::None], &[10, 16_000, 10, 16_000, 10]);
+    let requests: Vec<_> = sparse
+        .entries
+        .iter()
+        .step_by(2)
+        .map(|(k, i, _)| (k, *i))
+        .collect();
+    Counts::take(&sparse.counts.reads);
+    for value in sparse.fetcher.fetch_many(&requests) {
+        let own = value.unwrap().try_into_mut().expect("alone in its memory");
+        assert!(own.capacity() < 1000, "{}", own.capacity());
+    }
+    assert_eq!(Counts::take(&sparse.counts.reads), 1);
+}
+
+#[test]
+fn a_failed_joined_read_falls_back_to_single_ones() {
+    let f = fixture(&[CompressionType::None], &[4096; 10]);
+    f.counts.refuse_above.store(5000, Ordering::Relaxed);
+    let requests: Vec<_> = f.entries.iter().map(|(k, i, _)| (k, *i)).collect();
+    for (got, (.., want)) in f.fetcher.fetch_many(&requests).into_iter().zip(&f.entries) {
+        assert_eq!(got.unwrap(), want);
+    }
+    f.counts.refuse_above.store(100, Ordering::Relaxed);
+    assert!(f.fetcher.fetch_many(&requests).iter().all(Result::is_err));
+}
+
+#[test]
+fn the_newest_table_counts() {
+    let f = fixture(&[CompressionType::None], &[100]);
+    let (key, index, value) = &f.entries[0];
+    let moved = BlobIndex {
+        file: BlobFileNumber(77),
+        ..*index
+    };
+    let e = f.fetcher.fetch(key, &moved).unwrap_err();
+    assert!(e.is_corruption() && e.message().contains("77"), "{e}");
+    let old = f.locations.load_full();
+    let location = old.location(index.file).unwrap().clone();
+    f.locations
+        .store(Arc::new(old.with([(moved.file, location)], &[index.file])));
+    assert_eq!(f.fetcher.fetch(key, &moved).unwrap(), value);
+    assert!(f.fetcher.fetch(key, index).unwrap_err().is_corruption());
+}

@@ -1,0 +1,212 @@
+//! Writes one blob file from front to back.
+//!
+//! Records are gathered in a buffer and reach the file in pieces of [`BUFFER_SIZE`] at multiples
+//! of it, so the kernel never sees a part of a page twice; the middle of a value longer than that
+//! goes to the file straight from the caller's slice.
+
+use std::path::{Path, PathBuf};
+
+use crate::blob::layout::{FileFooter, FileHeader, RecordHeader};
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::compression::compress;
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
+use crate::vfs::{Vfs, WritableFile};
+
+/// Bytes gathered before they are appended to the file: few enough to stay in a core's cache,
+/// enough to make the cost of the call vanish.
+const BUFFER_SIZE: usize = 256 << 10;
+
+/// A compressed value longer than this does not leave its buffer behind in the writer.
+const KEPT_SCRATCH: usize = 1 << 20;
+
+/// A blob file being written. After an error every later call reports that same error. Dropped
+/// without [`BlobFileWriter::finish`] it leaves a file without footer, for the caller to remove.
+pub(crate) struct BlobFileWriter {
+    output: Output,
+    number: BlobFileNumber,
+    compression: CompressionType,
+    /// The compressed form of the value being added.
+    scratch: Vec<u8>,
+    count: u64,
+    failed: Option<Error>,
+}
+
+/// What a finished file contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlobFileSummary {
+    /// The number in the file's name.
+    pub(crate) number: BlobFileNumber,
+    /// Records.
+    pub(crate) count: u64,
+    /// Bytes of all records, their headers included, file header and footer not: the total that
+    /// the MANIFEST states and that garbage is measured against.
+    pub(crate) total_bytes: u64,
+    /// Bytes of the file.
+    pub(crate) file_size: u64,
+}
+
+impl BlobFileWriter {
+    /// Creates the file of this number in `dir`. Write-back is started each time `bytes_per_sync`
+    /// bytes have been appended; 0 leaves it to the kernel.
+    pub(crate) fn create(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: BlobFileNumber,
+        cf: ColumnFamilyId,
+        compression: CompressionType,
+        bytes_per_sync: u64,
+    ) -> Result<Self> {
+        let path = FileKind::Blob(number).path(dir);
+        let mut output = Output {
+            file: vfs.create(&path)?,
+            path,
+            buffer: Vec::with_capacity(BUFFER_SIZE),
+            appended: 0,
+            bytes_per_sync,
+            until_writeback: bytes_per_sync,
+        };
+        output.put(
+            &FileHeader {
+                column_family: cf,
+                compression,
+            }
+            .encode(),
+        )?;
+        Ok(BlobFileWriter {
+            output,
+            number,
+            compression,
+            scratch: Vec::new(),
+            count: 0,
+            failed: None,
+        })
+    }
+
+    /// Appends a record and returns the pointer to its value. The value is readable only once the
+    /// file is finished.
+    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        self.try_add(user_key, value)
+            .inspect_err(|e| self.failed = Some(e.clone()))
+    }
+
+    fn try_add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
+        // RocksDB's limit, and that of the size in front of compressed values.
+        if u32::try_from(value.len()).is_err() {
+            return Err(Error::invalid_argument("a value is limited to 4 GiB"));
+        }
+        let stored = match self.compression {
+            CompressionType::None => value,
+            kind => {
+                if self.scratch.capacity() > KEPT_SCRATCH {
+                    self.scratch = Vec::new();
+                }
+                self.scratch.clear();
+                compress(kind, value, &mut self.scratch)
+                    .map_err(|e| e.in_file(&self.output.path))?;
+                &self.scratch
+            }
+        };
+        self.output
+            .put(&RecordHeader::of(user_key, stored).encode())?;
+        self.output.put(user_key)?;
+        let index = BlobIndex {
+            file: self.number,
+            offset: self.output.position(),
+            size: stored.len() as u64,
+            compression: self.compression,
+        };
+        self.output.put(stored)?;
+        self.count += 1;
+        Ok(index)
+    }
+
+    /// Bytes of the file so far, buffered ones included, the footer not.
+    pub(crate) fn file_size(&self) -> u64 {
+        self.output.position()
+    }
+
+    /// Seals the file. On success its content is durable; its name is not before the directory
+    /// is synced.
+    pub(crate) fn finish(mut self) -> Result<BlobFileSummary> {
+        if let Some(e) = self.failed {
+            return Err(e);
+        }
+        let total_bytes = self.output.position() - FileHeader::LEN as u64;
+        self.output
+            .put(&FileFooter { count: self.count }.encode())?;
+        self.output.flush()?;
+        // ORDER: records are durable before the caller installs a table that points to them.
+        self.output
+            .file
+            .sync()
+            .map_err(|e| e.in_file(&self.output.path))?;
+        Ok(BlobFileSummary {
+            number: self.number,
+            count: self.count,
+            total_bytes,
+            file_size: self.output.position(),
+        })
+    }
+}
+
+/// The buffered file.
+struct Output {
+    file: Box<dyn WritableFile>,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// Bytes handed to the file: a multiple of `BUFFER_SIZE` until the final flush.
+    appended: u64,
+    bytes_per_sync: u64,
+    until_writeback: u64,
+}
+
+impl Output {
+    /// Where the next byte will stand.
+    fn position(&self) -> u64 {
+        self.appended + self.buffer.len() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let room = BUFFER_SIZE.saturating_sub(self.buffer.len());
+        let Some((head, rest)) = bytes.split_at_checked(room) else {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        };
+        self.buffer.extend_from_slice(head);
+        self.flush()?;
+        let (direct, tail) = rest.split_at(rest.len() - rest.len() % BUFFER_SIZE);
+        if !direct.is_empty() {
+            self.append(direct)?;
+        }
+        self.buffer.extend_from_slice(tail);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let outcome = self.append(&buffer);
+        buffer.clear();
+        self.buffer = buffer;
+        outcome
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.append(bytes).map_err(|e| e.in_file(&self.path))?;
+        self.appended += bytes.len() as u64;
+        if self.bytes_per_sync > 0 {
+            self.until_writeback = self.until_writeback.saturating_sub(bytes.len() as u64);
+            if self.until_writeback == 0 {
+                self.until_writeback = self.bytes_per_sync;
+                self.file
+                    .start_writeback()
+                    .map_err(|e| e.in_file(&self.path))?;
+            }
+        }
+        Ok(())
+    }
+}
