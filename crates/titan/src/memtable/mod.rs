@@ -1,1 +1,253 @@
-//! (being written)
+//! What was written and is not in a table yet, sorted and in memory.
+//!
+//! Owns: the entries of one column family between two switches, their accounting, and the range
+//! tombstones written meanwhile. Never touches files. Promises:
+//!
+//! 1. An entry is visible to every lookup that starts after its [`Memtable::add`] returned, and
+//!    never changes or moves. Which entries a reader *should* see is decided by its snapshot: the
+//!    caller publishes a sequence number only after all adds up to it have returned.
+//! 2. Adds may run concurrently with each other and with readers. Readers never wait, except for
+//!    one thread at a time that sorts range tombstones anew after one was added.
+//! 3. Keys and values of an iterator point into the memtable, which the iterator keeps alive.
+//!
+//! It assumes that no two entries share user key, sequence number and type.
+//!
+//! ```text
+//! Memtable
+//! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs)
+//! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
+//! `- Counters   entries, deletions, bytes, smallest and largest sequence number
+//! ```
+//!
+//! All unsafe code of the room is in `arena.rs` and `skiplist.rs`, behind safe functions.
+
+mod arena;
+mod iterator;
+mod skiplist;
+mod tombstones;
+
+#[cfg(test)]
+mod concurrency_tests;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+pub(crate) use crate::memtable::iterator::MemtableIterator;
+
+use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
+use crate::format::internal_key::{
+    InternalKeyComparator, ParsedInternalKey, TRAILER_LEN, ValueType, pack,
+};
+use crate::format::range_tombstone::RangeTombstone;
+use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
+use crate::memtable::tombstones::TombstoneSet;
+use crate::range_del::FragmentedTombstones;
+
+/// Chunks of the arena have at most this fraction of the write buffer, so that what is reserved
+/// but unused stays a small part of it.
+const CHUNK_FRACTION: u64 = 8;
+
+/// See the module.
+pub(crate) struct Memtable {
+    list: Arc<SkipList>,
+    tombstones: TombstoneSet,
+    counters: Counters,
+    write_buffer_size: u64,
+}
+
+/// Statistics; exact whenever no add is running. All orderings are relaxed: nobody derives from
+/// them what is visible.
+struct Counters {
+    entries: AtomicU64,
+    deletes: AtomicU64,
+    data_size: AtomicU64,
+    smallest_sequence: AtomicU64,
+    largest_sequence: AtomicU64,
+}
+
+/// One version of a key, as found by [`Memtable::get`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemtableEntry<'a> {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) value_type: ValueType,
+    pub(crate) value: &'a [u8],
+}
+
+impl Memtable {
+    /// An empty memtable that wants to be flushed at about `write_buffer_size` bytes.
+    pub(crate) fn new(comparator: InternalKeyComparator, write_buffer_size: u64) -> Arc<Self> {
+        Arc::new(Memtable {
+            list: Arc::new(SkipList::new(
+                comparator,
+                write_buffer_size / CHUNK_FRACTION,
+            )),
+            tombstones: TombstoneSet::new(),
+            counters: Counters {
+                entries: AtomicU64::new(0),
+                deletes: AtomicU64::new(0),
+                data_size: AtomicU64::new(0),
+                smallest_sequence: AtomicU64::new(u64::MAX),
+                largest_sequence: AtomicU64::new(0),
+            },
+            write_buffer_size,
+        })
+    }
+
+    /// Adds one operation; O(log n), O(1) for a key behind all others. For a range deletion
+    /// `user_key` is the start and `value` the end of the range; one that covers nothing is
+    /// accepted and ignored.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key or value of 4 GiB or more; `Corruption` if the memtable has an
+    /// entry of this key, sequence number and type, which only damaged logs lead to.
+    pub(crate) fn add(
+        &self,
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        user_key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        if user_key.len() > MAX_LEN - TRAILER_LEN || value.len() > MAX_LEN {
+            return Err(Error::invalid_argument("key or value of 4 GiB or more"));
+        }
+        if value_type == ValueType::RangeDeletion {
+            if self.comparator().compare_user(user_key, value).is_ge() {
+                return Ok(());
+            }
+            self.tombstones.add(RangeTombstone {
+                start: Bytes::copy_from_slice(user_key),
+                end: Bytes::copy_from_slice(value),
+                sequence,
+            });
+        } else {
+            let key = Target {
+                user_key,
+                trailer: pack(sequence, value_type as u8),
+            };
+            if !self.list.insert(key, value) {
+                return Err(Error::corruption(format!(
+                    "two operations on one key have sequence number {sequence}"
+                )));
+            }
+        }
+        self.counters.count(
+            sequence,
+            value_type,
+            user_key.len() + TRAILER_LEN + value.len(),
+        );
+        Ok(())
+    }
+
+    /// The newest entry of `user_key` not newer than `snapshot`, whatever its type. Range
+    /// tombstones are not considered: compare with [`Memtable::range_tombstones`].
+    pub(crate) fn get(
+        &self,
+        user_key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Option<MemtableEntry<'_>> {
+        let target = Target {
+            user_key,
+            trailer: pack(snapshot, ValueType::FOR_SEEK),
+        };
+        let node = self.list.first_at_or_after(target)?;
+        // `add` builds keys from valid parts, so parsing cannot fail.
+        let found = ParsedInternalKey::parse(node.key()).ok()?;
+        self.comparator()
+            .compare_user(found.user_key, user_key)
+            .is_eq()
+            .then(|| MemtableEntry {
+                sequence: found.sequence,
+                value_type: found.value_type,
+                value: node.value(),
+            })
+    }
+
+    /// A cursor over the point entries; it sees entries added while it is used.
+    pub(crate) fn iter(self: &Arc<Self>) -> MemtableIterator {
+        MemtableIterator::new(Arc::clone(&self.list), Arc::clone(self))
+    }
+
+    /// The range tombstones so far, as fragments. Two atomic operations without any tombstone; the
+    /// first call after one was added sorts them all, O(n log n).
+    pub(crate) fn range_tombstones(&self) -> Arc<FragmentedTombstones> {
+        self.tombstones.fragmented(self.comparator())
+    }
+
+    /// Whether any range tombstone was added; one atomic load.
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        !self.tombstones.is_empty()
+    }
+
+    /// Bytes of memory held: all chunks of the arena, and the tombstones.
+    pub(crate) fn approximate_memory_usage(&self) -> u64 {
+        self.list.allocated() + self.tombstones.memory()
+    }
+
+    /// Operations added, range deletions included.
+    pub(crate) fn num_entries(&self) -> u64 {
+        self.counters.entries.load(Ordering::Relaxed)
+    }
+
+    /// Deletions and single deletions added; not range deletions.
+    pub(crate) fn num_deletes(&self) -> u64 {
+        self.counters.deletes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all internal keys and values added; for a range deletion, of both its ends.
+    pub(crate) fn data_size(&self) -> u64 {
+        self.counters.data_size.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing was added, neither entries nor range tombstones.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.num_entries() == 0
+    }
+
+    /// The smallest sequence number added.
+    pub(crate) fn smallest_sequence(&self) -> Option<SequenceNumber> {
+        let smallest = self.counters.smallest_sequence.load(Ordering::Relaxed);
+        (smallest != u64::MAX).then_some(SequenceNumber(smallest))
+    }
+
+    /// The largest sequence number added.
+    pub(crate) fn largest_sequence(&self) -> Option<SequenceNumber> {
+        self.smallest_sequence()
+            .map(|_| SequenceNumber(self.counters.largest_sequence.load(Ordering::Relaxed)))
+    }
+
+    /// Whether it has grown to the write buffer's size. Never true of an empty one, however small
+    /// the buffer.
+    pub(crate) fn should_flush(&self) -> bool {
+        !self.is_empty() && self.approximate_memory_usage() >= self.write_buffer_size
+    }
+
+    fn comparator(&self) -> &InternalKeyComparator {
+        self.list.comparator()
+    }
+}
+
+impl Counters {
+    #[inline]
+    fn count(&self, sequence: SequenceNumber, value_type: ValueType, bytes: usize) {
+        // The largest first: whoever sees a smallest one then finds a largest that was set, on
+        // all but the weakest machines; statistics need no more.
+        let largest = &self.largest_sequence;
+        if sequence.0 > largest.load(Ordering::Relaxed) {
+            largest.fetch_max(sequence.0, Ordering::Relaxed);
+        }
+        let smallest = &self.smallest_sequence;
+        if sequence.0 < smallest.load(Ordering::Relaxed) {
+            smallest.fetch_min(sequence.0, Ordering::Relaxed);
+        }
+        if matches!(value_type, ValueType::Deletion | ValueType::SingleDeletion) {
+            self.deletes.fetch_add(1, Ordering::Relaxed);
+        }
+        self.data_size.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.entries.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,96 @@
+//! The range tombstones of a memtable: a log of what was written, and the same sorted into
+//! fragments when somebody asks.
+//!
+//! Range deletions are rare beside reads, so a read pays one atomic load when there are none, and
+//! two when nothing changed since the last one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::range_tombstone::RangeTombstone;
+use crate::range_del::FragmentedTombstones;
+
+/// See the module.
+pub(super) struct TombstoneSet {
+    written: Mutex<Vec<RangeTombstone>>,
+    /// How many are in `written`; stored with release under its lock.
+    count: AtomicU64,
+    memory: AtomicU64,
+    cache: ArcSwapOption<Cached>,
+}
+
+struct Cached {
+    /// How many tombstones the fragments were made of. As tombstones are only ever added, this
+    /// tells whether they are current.
+    count: u64,
+    fragments: Arc<FragmentedTombstones>,
+}
+
+impl TombstoneSet {
+    pub(super) fn new() -> Self {
+        TombstoneSet {
+            written: Mutex::new(Vec::new()),
+            count: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            cache: ArcSwapOption::empty(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Estimated bytes of memory: each tombstone is held once as written and about once more in
+    /// fragments, which share its keys.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, tombstone: RangeTombstone) {
+        let bytes = tombstone.start.len() + tombstone.end.len() + 2 * size_of::<RangeTombstone>();
+        let mut written = self.written.lock();
+        written.push(tombstone);
+        self.memory.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.count.store(written.len() as u64, Ordering::Release);
+    }
+
+    /// All tombstones whose `add` returned before this call, as fragments.
+    pub(super) fn fragmented(
+        &self,
+        comparator: &InternalKeyComparator,
+    ) -> Arc<FragmentedTombstones> {
+        let count = self.count.load(Ordering::Acquire);
+        if count == 0 {
+            return FragmentedTombstones::empty();
+        }
+        if let Some(current) = self.cached(count) {
+            return current;
+        }
+        // Under the lock, so that of several readers one sorts and the others find its result.
+        let written = self.written.lock();
+        let count = written.len() as u64;
+        if let Some(current) = self.cached(count) {
+            return current;
+        }
+        let fragments = Arc::new(FragmentedTombstones::build(
+            written.iter().cloned(),
+            comparator,
+        ));
+        let cached = Cached {
+            count,
+            fragments: Arc::clone(&fragments),
+        };
+        self.cache.store(Some(Arc::new(cached)));
+        fragments
+    }
+
+    fn cached(&self, count: u64) -> Option<Arc<FragmentedTombstones>> {
+        let cache = self.cache.load();
+        let cached = cache.as_ref().filter(|cached| cached.count >= count)?;
+        Some(Arc::clone(&cached.fragments))
+    }
+}

@@ -1,0 +1,136 @@
+//! Lookup of covering tombstones for keys that come nearly in order.
+//!
+//! Iterators and compactions ask about one key after the other. The cursor remembers where the
+//! last key was; a key nearby costs two comparisons, one further away a few more or a binary
+//! search.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::format::SequenceNumber;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::range_del::fragmented::{Fragment, FragmentedTombstones};
+
+/// Fragments tried one by one before a binary search.
+const NEAR: usize = 4;
+
+/// A position in a list of tombstones, as a reader at `snapshot` sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct TombstoneCursor {
+    tombstones: Arc<FragmentedTombstones>,
+    comparator: InternalKeyComparator,
+    snapshot: SequenceNumber,
+    /// A guess at the first fragment that ends behind the key asked for next.
+    position: usize,
+}
+
+/// The newest tombstone that covers a key, and how far around it that holds at least. All entries
+/// in `start..end` older than `sequence` are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covering<'a> {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) start: &'a Bytes,
+    pub(crate) end: &'a Bytes,
+}
+
+impl TombstoneCursor {
+    pub(crate) fn new(
+        tombstones: Arc<FragmentedTombstones>,
+        comparator: InternalKeyComparator,
+        snapshot: SequenceNumber,
+    ) -> Self {
+        TombstoneCursor {
+            tombstones,
+            comparator,
+            snapshot,
+            position: 0,
+        }
+    }
+
+    /// Whether there are no tombstones at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tombstones.is_empty()
+    }
+
+    /// The newest tombstone not newer than the snapshot that covers `user_key`.
+    #[inline]
+    pub(crate) fn covering(&mut self, user_key: &[u8]) -> Option<Covering<'_>> {
+        let snapshot = self.snapshot;
+        let fragment = self.locate(user_key)?;
+        let sequence = fragment.newest_at(snapshot)?;
+        Some(Covering {
+            sequence,
+            start: &fragment.start,
+            end: &fragment.end,
+        })
+    }
+
+    /// Whether an entry of `user_key` at `sequence` is deleted as of the snapshot.
+    #[inline]
+    pub(crate) fn covers(&mut self, user_key: &[u8], sequence: SequenceNumber) -> bool {
+        self.covering_in_stripe(user_key, sequence, self.snapshot)
+    }
+
+    /// Whether a tombstone with a sequence number in `(sequence, stripe_upper]` covers `user_key`.
+    /// If `stripe_upper` is the smallest snapshot not below `sequence` (or `MAX`), every reader
+    /// who sees the entry sees that tombstone, too, and a compaction may drop the entry. The
+    /// cursor's own snapshot plays no part.
+    #[inline]
+    pub(crate) fn covering_in_stripe(
+        &mut self,
+        user_key: &[u8],
+        sequence: SequenceNumber,
+        stripe_upper: SequenceNumber,
+    ) -> bool {
+        let newest = self
+            .locate(user_key)
+            .and_then(|fragment| fragment.newest_at(stripe_upper));
+        newest.is_some_and(|tombstone| tombstone > sequence)
+    }
+
+    /// The fragment that contains `user_key`.
+    #[inline]
+    fn locate(&mut self, user_key: &[u8]) -> Option<&Fragment> {
+        let (fragments, comparator) = (self.tombstones.fragments(), &self.comparator);
+        let place = |index: usize| fragments.get(index).map(|f| side(f, user_key, comparator));
+        // In the common case the key is in the same fragment as the last, or in the gap before it,
+        // which only the fragment before can tell.
+        let mut at = self.position.min(fragments.len());
+        for _ in 0..NEAR {
+            match place(at) {
+                Some(Ordering::Equal) => {
+                    self.position = at;
+                    return fragments.get(at);
+                }
+                Some(Ordering::Greater) => at += 1,
+                // Before this fragment, or this is the end.
+                Some(Ordering::Less) | None => match at.checked_sub(1).and_then(place) {
+                    Some(Ordering::Greater) | None => {
+                        self.position = at;
+                        return None;
+                    }
+                    Some(_) => at -= 1,
+                },
+            }
+        }
+        let ended = |f: &Fragment| comparator.compare_user(&f.end, user_key).is_le();
+        self.position = fragments.partition_point(ended);
+        fragments
+            .get(self.position)
+            .filter(|fragment| comparator.compare_user(&fragment.start, user_key).is_le())
+    }
+}
+
+/// Where `user_key` is, seen from `fragment`: before, in or behind it.
+#[inline]
+fn side(fragment: &Fragment, user_key: &[u8], comparator: &InternalKeyComparator) -> Ordering {
+    if comparator.compare_user(user_key, &fragment.start).is_lt() {
+        Ordering::Less
+    } else if comparator.compare_user(user_key, &fragment.end).is_lt() {
+        Ordering::Equal
+    } else {
+        Ordering::Greater
+    }
+}
