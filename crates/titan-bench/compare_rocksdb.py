@@ -662,7 +662,8 @@ def markdown(report):
             ("seq_write_mb_s", "sequential write, MB/s"),
             ("rand_read_8k_qd1_iops", "8 KiB random reads, depth 1, per second"),
             ("rand_read_8k_qd32_iops", "8 KiB random reads, depth 32, per second"))]
-        out += ["", "## What the device can do", "", table(["fio, direct I/O", "median (range)"], cells)]
+        out += ["", "## What the device can do", "",
+                table(["fio, direct I/O", "median (range)"], cells)]
     for value_size, num in dict.fromkeys((r["value_size"], r["num"]) for r in runs):
         chosen = [r for r in runs if r["value_size"] == value_size]
         at = {(s, n): [r for r in chosen if r["step"] == s and r["engine"] == n]
