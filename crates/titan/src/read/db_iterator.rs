@@ -1,0 +1,298 @@
+//! The iterator users hold.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::value_window::ValueWindow;
+use super::visible::VisibleIterator;
+use super::{LazyValue, SuperVersion};
+use crate::blob::ValueFetcher;
+use crate::cache::OpenFiles;
+use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::ValueType;
+use crate::iterator::InternalIterator;
+use crate::iterator::merging::MergingIterator;
+use crate::options::ReadOptions;
+use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::read::Snapshot;
+use crate::table::TableIterOptions;
+use crate::version::level_iterator::{LevelIterator, open_table_iter};
+use crate::version::tombstones::table_tombstones;
+
+/// What an iterator is made from.
+pub(crate) struct IteratorSource {
+    pub(crate) super_version: Arc<SuperVersion>,
+    pub(crate) open_files: Arc<OpenFiles>,
+    pub(crate) fetcher: ValueFetcher,
+    pub(crate) sequence: SequenceNumber,
+}
+
+/// A cursor over the keys of a column family, in their order, as of one moment.
+///
+/// It starts nowhere: seek first. It keeps what it can see alive, memory and files, until it is
+/// dropped. Movements cost what their sources cost; values in blob files are read by
+/// [`DbIterator::value`] only, and asked for ahead while the iterator goes forward and its values
+/// are taken.
+///
+/// After an error the iterator is not valid; seek to go on.
+pub struct DbIterator {
+    visible: VisibleIterator,
+    window: ValueWindow,
+    /// Whether the entry shown is the window's front, with `visible` somewhere ahead of it.
+    in_window: bool,
+    /// Whether the value of the entry shown was read from a blob file.
+    value_taken: bool,
+    fetcher: ValueFetcher,
+    super_version: Arc<SuperVersion>,
+    _snapshot: Option<Snapshot>,
+}
+
+impl DbIterator {
+    pub(crate) fn new(source: IteratorSource, options: &ReadOptions) -> Result<Self> {
+        let IteratorSource { super_version, open_files, fetcher, sequence } = source;
+        let comparator = super_version.version.comparator.clone();
+        let (lower, upper) = bounds(options, &comparator)?;
+        let merged = MergingIterator::new(
+            children(&super_version, &open_files, options)?,
+            comparator.clone(),
+        );
+        let tombstones = all_tombstones(&super_version, &open_files)?;
+        let cursor = TombstoneCursor::new(tombstones, comparator.clone(), sequence);
+        Ok(DbIterator {
+            visible: VisibleIterator::new(merged, comparator, sequence, cursor, lower, upper),
+            window: ValueWindow::new(options.prefetch_values),
+            in_window: false,
+            value_taken: false,
+            fetcher,
+            super_version,
+            _snapshot: options.snapshot.clone(),
+        })
+    }
+
+    /// Whether the iterator stands on an entry.
+    pub fn valid(&self) -> bool {
+        self.in_window || self.visible.valid()
+    }
+
+    /// Moves to the first key within the bounds.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.leave_window();
+        self.visible.seek_to_first()
+    }
+
+    /// Moves to the last key within the bounds.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.leave_window();
+        self.visible.seek_to_last()
+    }
+
+    /// Moves to the first key not before `target`.
+    pub fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.leave_window();
+        self.visible.seek(target)
+    }
+
+    /// Moves to the last key not after `target`.
+    pub fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        self.leave_window();
+        self.visible.seek_for_prev(target)
+    }
+
+    /// Moves one key forward. Does nothing if the iterator is not valid.
+    pub fn next(&mut self) -> Result<()> {
+        let took = std::mem::take(&mut self.value_taken);
+        if self.in_window {
+            self.window.pop();
+            if !took {
+                // The user does not want every value: what was asked for is used up, no more is
+                // asked for.
+                self.in_window = self.window.front().is_some();
+                return Ok(());
+            }
+        } else {
+            self.visible.next()?;
+            if !took || !self.window.is_enabled() {
+                return Ok(());
+            }
+        }
+        let filled = self.window.fill(&mut self.visible, &self.fetcher);
+        self.in_window = filled.is_ok() && self.window.front().is_some();
+        filled
+    }
+
+    /// Moves one key back. Does nothing if the iterator is not valid.
+    pub fn prev(&mut self) -> Result<()> {
+        if self.in_window {
+            let key = self.key().to_vec();
+            self.leave_window();
+            self.visible.seek(&key)?;
+        }
+        self.value_taken = false;
+        self.visible.prev()
+    }
+
+    /// The key; empty if the iterator is not valid.
+    pub fn key(&self) -> &[u8] {
+        match self.window.front() {
+            Some(entry) if self.in_window => &entry.key,
+            _ => self.visible.key(),
+        }
+    }
+
+    /// The value; read from its blob file, checksum verified, if it lies in one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Io` from the read.
+    pub fn value(&mut self) -> Result<Bytes> {
+        if !self.valid() {
+            return Err(Error::invalid_argument("the iterator is not on an entry"));
+        }
+        match self.pointer()? {
+            Some(index) => {
+                self.value_taken = true;
+                self.fetcher.fetch(self.key(), &index)
+            }
+            None => Ok(Bytes::copy_from_slice(self.stored())),
+        }
+    }
+
+    /// The value, to be read later or not at all. It stays readable after the iterator is gone.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the iterator is not valid.
+    pub fn lazy_value(&self) -> Result<LazyValue> {
+        if !self.valid() {
+            return Err(Error::invalid_argument("the iterator is not on an entry"));
+        }
+        Ok(match self.pointer()? {
+            Some(index) => LazyValue::blob(
+                Bytes::copy_from_slice(self.key()),
+                index,
+                self.fetcher.clone(),
+                Arc::clone(&self.super_version),
+            ),
+            None => LazyValue::inline(Bytes::copy_from_slice(self.stored())),
+        })
+    }
+
+    fn pointer(&self) -> Result<Option<BlobIndex>> {
+        match self.window.front() {
+            Some(entry) if self.in_window => Ok(entry.pointer),
+            _ if self.visible.value_type() == ValueType::BlobIndex => {
+                BlobIndex::decode(self.visible.value()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn stored(&self) -> &[u8] {
+        match self.window.front() {
+            Some(entry) if self.in_window => &entry.value,
+            _ => self.visible.value(),
+        }
+    }
+
+    fn leave_window(&mut self) {
+        self.window.reset();
+        self.in_window = false;
+        self.value_taken = false;
+    }
+}
+
+type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// The first key to show and the first not to show any more.
+fn bounds(
+    options: &ReadOptions,
+    comparator: &crate::format::internal_key::InternalKeyComparator,
+) -> Result<Bounds> {
+    let (mut lower, mut upper) = (options.lower_bound.clone(), options.upper_bound.clone());
+    if let Some(prefix) = &options.prefix {
+        if comparator.user().name() != crate::format::BytewiseComparator.name() {
+            return Err(Error::invalid_argument("a prefix needs the bytewise order of keys"));
+        }
+        if lower.as_ref().is_none_or(|lower| lower < prefix) {
+            lower = Some(prefix.clone());
+        }
+        let end = prefix_end(prefix);
+        if let Some(end) = end
+            && upper.as_ref().is_none_or(|upper| *upper > end)
+        {
+            upper = Some(end);
+        }
+    }
+    Ok((lower, upper))
+}
+
+/// The smallest key behind all that start with `prefix`, if there is one.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&b| b != 0xff)?;
+    let mut end = prefix.get(..=last)?.to_vec();
+    *end.last_mut()? += 1;
+    Some(end)
+}
+
+fn children(
+    super_version: &SuperVersion,
+    open_files: &Arc<OpenFiles>,
+    options: &ReadOptions,
+) -> Result<Vec<Box<dyn InternalIterator>>> {
+    let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
+    for memtable in super_version.memtables() {
+        children.push(Box::new(memtable.iter()));
+    }
+    let version = &super_version.version;
+    let table_options = TableIterOptions { fill_cache: options.fill_cache, readahead: 0 };
+    for file in version.level(0) {
+        let iter = open_table_iter(open_files, file, &version.comparator, table_options)?;
+        children.push(Box::new(iter));
+    }
+    for level in 1..version.num_levels() {
+        if !version.level(level).is_empty() {
+            children.push(Box::new(LevelIterator::new(
+                version.level(level).to_vec(),
+                Arc::clone(open_files),
+                version.comparator.clone(),
+                table_options,
+            )));
+        }
+    }
+    Ok(children)
+}
+
+/// The range tombstones of every source together.
+fn all_tombstones(
+    super_version: &SuperVersion,
+    open_files: &OpenFiles,
+) -> Result<Arc<FragmentedTombstones>> {
+    let comparator = &super_version.version.comparator;
+    let mut all = Vec::new();
+    for memtable in super_version.memtables() {
+        if memtable.has_range_tombstones() {
+            all.extend(memtable.range_tombstones().iter_tombstones());
+        }
+    }
+    for (_, file) in super_version.version.tables() {
+        all.extend(table_tombstones(open_files, file, comparator)?);
+    }
+    if all.is_empty() {
+        return Ok(FragmentedTombstones::empty());
+    }
+    Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(prefix_end(&[0xff]), None);
+        assert_eq!(prefix_end(b""), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! Point lookups: the newest visible version of one key.
+
+use bytes::Bytes;
+
+use super::SuperVersion;
+use crate::cache::OpenFiles;
+use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{ValueType, seek_key};
+use crate::range_del::FragmentedTombstones;
+use crate::version::TableFile;
+use crate::version::tombstones::table_tombstones;
+
+/// What a key's value is, before a blob file is touched.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundValue {
+    Inline(Bytes),
+    Blob(BlobIndex),
+}
+
+impl FoundValue {
+    /// The value an entry stands for; `None` for a deletion.
+    ///
+    /// # Errors
+    /// `Unsupported` for entries that need what this version does not have.
+    pub(crate) fn of_entry(value_type: ValueType, value: Bytes) -> Result<Option<Self>> {
+        match value_type {
+            ValueType::Value => Ok(Some(FoundValue::Inline(value))),
+            ValueType::BlobIndex => Ok(Some(FoundValue::Blob(BlobIndex::decode(&value)?))),
+            ValueType::Deletion | ValueType::SingleDeletion => Ok(None),
+            ValueType::Merge => Err(unsupported("a merge operand, which needs its operator")),
+            ValueType::WideColumnEntity => Err(unsupported("a wide-column entity")),
+            ValueType::RangeDeletion => {
+                Err(Error::corruption("a range deletion stands among point entries"))
+            }
+        }
+    }
+}
+
+pub(crate) fn unsupported(what: &str) -> Error {
+    Error::unsupported(format!("the key's newest entry is {what}"))
+}
+
+struct Lookup<'a> {
+    user_key: &'a [u8],
+    snapshot: SequenceNumber,
+    seek_key: Vec<u8>,
+    open_files: &'a OpenFiles,
+    super_version: &'a SuperVersion,
+    fill_cache: bool,
+    /// The newest tombstone over the key in the sources searched so far.
+    covered: SequenceNumber,
+}
+
+/// An entry found: its sequence number, and value unless it is a deletion.
+type Entry = (SequenceNumber, Option<FoundValue>);
+
+/// Finds the value of `user_key` as of `snapshot`. Sources are searched newest first and the
+/// first entry decides. Cost: one filter probe a table whose range holds the key, one block where
+/// a filter says yes.
+pub(crate) fn lookup(
+    super_version: &SuperVersion,
+    open_files: &OpenFiles,
+    user_key: &[u8],
+    snapshot: SequenceNumber,
+    fill_cache: bool,
+) -> Result<Option<FoundValue>> {
+    let mut lookup = Lookup {
+        user_key,
+        snapshot,
+        seek_key: seek_key(user_key, snapshot),
+        open_files,
+        super_version,
+        fill_cache,
+        covered: SequenceNumber::ZERO,
+    };
+    Ok(match lookup.search()? {
+        Some((sequence, value)) if sequence > lookup.covered => value,
+        _ => None,
+    })
+}
+
+impl Lookup<'_> {
+    fn search(&mut self) -> Result<Option<Entry>> {
+        for memtable in self.super_version.memtables() {
+            if memtable.has_range_tombstones() {
+                self.cover_by(&memtable.range_tombstones());
+            }
+            if let Some(entry) = memtable.get(self.user_key, self.snapshot) {
+                let value = match entry.value_type {
+                    // Not copied if a newer tombstone hides it anyway.
+                    ValueType::Value if entry.sequence <= self.covered => None,
+                    value_type => {
+                        FoundValue::of_entry(value_type, Bytes::copy_from_slice(entry.value))?
+                    }
+                };
+                return Ok(Some((entry.sequence, value)));
+            }
+            if self.covered > SequenceNumber::ZERO {
+                return Ok(None);
+            }
+        }
+        let version = &self.super_version.version;
+        for file in version.level(0) {
+            if version.overlaps(file, Some(self.user_key), Some(self.user_key)) {
+                if let Some(entry) = self.search_table(file)? {
+                    return Ok(Some(entry));
+                }
+                if self.covered > SequenceNumber::ZERO {
+                    return Ok(None);
+                }
+            }
+        }
+        for level in 1..version.num_levels() {
+            for file in version.sorted_level_files(level, self.user_key) {
+                if let Some(entry) = self.search_table(file)? {
+                    return Ok(Some(entry));
+                }
+            }
+            if self.covered > SequenceNumber::ZERO {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    fn search_table(&mut self, file: &TableFile) -> Result<Option<Entry>> {
+        let comparator = &self.super_version.version.comparator;
+        if file.facts().is_none_or(|facts| facts.num_range_deletions > 0) {
+            let tombstones = table_tombstones(self.open_files, file, comparator)?;
+            if !tombstones.is_empty() {
+                self.cover_by(&FragmentedTombstones::build(tombstones, comparator));
+            }
+        }
+        let meta = &file.meta;
+        let table =
+            self.open_files.table(meta.number, meta.size, meta.largest_seq, comparator)?;
+        match table.get(&self.seek_key, self.fill_cache)? {
+            Some(entry) => {
+                let value = FoundValue::of_entry(entry.value_type, entry.value)?;
+                Ok(Some((entry.sequence, value)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn cover_by(&mut self, tombstones: &FragmentedTombstones) {
+        let comparator = &self.super_version.version.comparator;
+        let newest = tombstones.max_covering(self.user_key, self.snapshot, comparator);
+        self.covered = self.covered.max(newest);
+    }
+}

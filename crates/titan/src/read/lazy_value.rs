@@ -1,0 +1,79 @@
+//! A value that is read when it is asked for.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::SuperVersion;
+use crate::blob::ValueFetcher;
+use crate::error::Result;
+use crate::format::CompressionType;
+use crate::format::blob_index::BlobIndex;
+
+/// A value found but, if it lies in a blob file, not yet read. It stays readable for as long as
+/// it is kept, whatever is written, compacted or deleted meanwhile.
+#[derive(Clone)]
+pub struct LazyValue(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Inline(Bytes),
+    Blob { key: Bytes, index: BlobIndex, fetcher: ValueFetcher, _keeps: Arc<SuperVersion> },
+}
+
+impl LazyValue {
+    pub(crate) fn inline(value: Bytes) -> Self {
+        LazyValue(Kind::Inline(value))
+    }
+
+    pub(crate) fn blob(
+        key: Bytes,
+        index: BlobIndex,
+        fetcher: ValueFetcher,
+        keeps: Arc<SuperVersion>,
+    ) -> Self {
+        LazyValue(Kind::Blob { key, index, fetcher, _keeps: keeps })
+    }
+
+    /// The value. Cost: nothing if it was inline, else one read of the blob file, checksum
+    /// verified. Nothing is remembered: fetching again reads again.
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset if the stored record is damaged; `Io`.
+    pub fn fetch(&self) -> Result<Bytes> {
+        match &self.0 {
+            Kind::Inline(value) => Ok(value.clone()),
+            Kind::Blob { key, index, fetcher, .. } => fetcher.fetch(key, index),
+        }
+    }
+
+    /// Bytes of the value as stored: after compression, where its blob file is compressed. Free.
+    pub fn stored_len(&self) -> u64 {
+        match &self.0 {
+            Kind::Inline(value) => value.len() as u64,
+            Kind::Blob { index, .. } => index.size,
+        }
+    }
+
+    /// Bytes of the value, where they are known without reading it: inline and in blob files
+    /// that are not compressed. Free.
+    #[expect(clippy::len_without_is_empty, reason = "the length may be unknown")]
+    pub fn len(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Inline(value) => Some(value.len() as u64),
+            Kind::Blob { index, .. } => {
+                (index.compression == CompressionType::None).then_some(index.size)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LazyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Inline(value) => write!(f, "LazyValue(inline, {} bytes)", value.len()),
+            Kind::Blob { index, .. } => write!(f, "LazyValue({index:?})"),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Reading: lookups, iterators, snapshots, lazy values.
+//!
+//! Every read starts by taking the family's [`SuperVersion`]: the memtables and the version of one
+//! moment, all immutable or append-only. Nothing it needs can go away while it holds that (VER-1,
+//! BLOB-2). The sequence number is taken *after* it, so that no newer flush or compaction can have
+//! dropped what the number still sees.
+
+mod db_iterator;
+pub(crate) mod get;
+mod lazy_value;
+mod snapshot;
+mod super_version;
+mod value_window;
+mod visible;
+
+pub use db_iterator::DbIterator;
+pub(crate) use db_iterator::IteratorSource;
+pub use lazy_value::LazyValue;
+pub use snapshot::Snapshot;
+pub(crate) use snapshot::SnapshotList;
+pub(crate) use super_version::SuperVersion;

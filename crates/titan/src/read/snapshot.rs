@@ -1,0 +1,98 @@
+//! Snapshots: sequence numbers that compactions must respect.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::format::SequenceNumber;
+
+/// The snapshots alive, by sequence number with their count.
+#[derive(Default)]
+pub(crate) struct SnapshotList {
+    alive: Mutex<BTreeMap<SequenceNumber, usize>>,
+}
+
+impl SnapshotList {
+    /// Takes a snapshot at what `last_sequence` gives. It is asked under the list's lock: a job
+    /// that collects the list before has only inputs that the snapshot sees whole, one that
+    /// collects it after knows the snapshot.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        last_sequence: impl FnOnce() -> SequenceNumber,
+    ) -> Snapshot {
+        let mut alive = self.alive.lock();
+        let sequence = last_sequence();
+        *alive.entry(sequence).or_insert(0) += 1;
+        Snapshot { inner: Arc::new(Inner { sequence, list: Arc::clone(self) }) }
+    }
+
+    /// The sequence numbers alive, ascending.
+    pub(crate) fn sequences(&self) -> Vec<SequenceNumber> {
+        self.alive.lock().keys().copied().collect()
+    }
+
+    /// How many snapshots are alive.
+    pub(crate) fn len(&self) -> usize {
+        self.alive.lock().values().sum()
+    }
+}
+
+struct Inner {
+    sequence: SequenceNumber,
+    list: Arc<SnapshotList>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut alive = self.list.alive.lock();
+        if let Some(count) = alive.get_mut(&self.sequence) {
+            *count -= 1;
+            if *count == 0 {
+                alive.remove(&self.sequence);
+            }
+        }
+    }
+}
+
+/// The database as of one moment. Reads through it see nothing newer. While it is alive,
+/// compactions keep what it sees; drop all clones to release it.
+#[derive(Clone)]
+pub struct Snapshot {
+    inner: Arc<Inner>,
+}
+
+impl Snapshot {
+    /// The newest sequence number that the snapshot sees.
+    pub fn sequence(&self) -> SequenceNumber {
+        self.inner.sequence
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Snapshot({})", self.inner.sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_counts_until_its_last_clone_is_gone() {
+        let list = Arc::new(SnapshotList::default());
+        let a = list.take(|| SequenceNumber(5));
+        let b = list.take(|| SequenceNumber(5));
+        let c = list.take(|| SequenceNumber(9));
+        assert_eq!(list.sequences(), [SequenceNumber(5), SequenceNumber(9)]);
+        let a2 = a.clone();
+        drop((a, b));
+        assert_eq!(list.len(), 2);
+        drop(a2);
+        assert_eq!(list.sequences(), [SequenceNumber(9)]);
+        drop(c);
+        assert!(list.sequences().is_empty());
+    }
+}

@@ -1,0 +1,284 @@
+//! The entries a reader sees, out of all versions of all sources.
+
+use crate::error::Result;
+use crate::format::SequenceNumber;
+use crate::format::internal_key::{
+    InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, seek_key, user_key,
+};
+use crate::iterator::InternalIterator;
+use crate::iterator::merging::MergingIterator;
+use crate::range_del::TombstoneCursor;
+use crate::read::get::unsupported;
+
+/// Versions of one key stepped over before a seek is tried instead.
+const MAX_SKIPS: usize = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// `merged` stands on the entry shown.
+    Forward,
+    /// `merged` stands before all versions of the key shown, which is kept aside.
+    Backward,
+}
+
+/// Stops once at each user key that has a value at the snapshot, within the bounds.
+pub(crate) struct VisibleIterator {
+    merged: MergingIterator,
+    comparator: InternalKeyComparator,
+    snapshot: SequenceNumber,
+    tombstones: TombstoneCursor,
+    /// The first key allowed.
+    lower: Option<Vec<u8>>,
+    /// The first key not allowed any more.
+    upper: Option<Vec<u8>>,
+    direction: Direction,
+    valid: bool,
+    /// Forward: the user key to skip, reused. Backward: the key shown.
+    key: Vec<u8>,
+    /// Backward: the value shown.
+    value: Vec<u8>,
+    value_type: ValueType,
+}
+
+impl VisibleIterator {
+    pub(crate) fn new(
+        merged: MergingIterator,
+        comparator: InternalKeyComparator,
+        snapshot: SequenceNumber,
+        tombstones: TombstoneCursor,
+        lower: Option<Vec<u8>>,
+        upper: Option<Vec<u8>>,
+    ) -> Self {
+        VisibleIterator {
+            merged,
+            comparator,
+            snapshot,
+            tombstones,
+            lower,
+            upper,
+            direction: Direction::Forward,
+            valid: false,
+            key: Vec::new(),
+            value: Vec::new(),
+            value_type: ValueType::Value,
+        }
+    }
+
+    pub(crate) fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The user key; empty if not valid.
+    pub(crate) fn key(&self) -> &[u8] {
+        match self.direction {
+            _ if !self.valid => &[],
+            Direction::Forward => user_key(self.merged.key()),
+            Direction::Backward => &self.key,
+        }
+    }
+
+    /// The stored value: the value itself, or an encoded pointer.
+    pub(crate) fn value(&self) -> &[u8] {
+        match self.direction {
+            _ if !self.valid => &[],
+            Direction::Forward => self.merged.value(),
+            Direction::Backward => &self.value,
+        }
+    }
+
+    /// `Value` or `BlobIndex`.
+    pub(crate) fn value_type(&self) -> ValueType {
+        self.value_type
+    }
+
+    pub(crate) fn seek_to_first(&mut self) -> Result<()> {
+        self.direction = Direction::Forward;
+        self.valid = false;
+        match &self.lower {
+            Some(lower) => self.merged.seek(&seek_key(lower, self.snapshot))?,
+            None => self.merged.seek_to_first()?,
+        }
+        self.find_next(false)
+    }
+
+    pub(crate) fn seek_to_last(&mut self) -> Result<()> {
+        self.direction = Direction::Backward;
+        self.valid = false;
+        match &self.upper {
+            Some(upper) => self.merged.seek_for_prev(&before_all(upper))?,
+            None => self.merged.seek_to_last()?,
+        }
+        self.find_prev()
+    }
+
+    /// Moves to the first key not smaller than `target`.
+    pub(crate) fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.direction = Direction::Forward;
+        self.valid = false;
+        let target = match &self.lower {
+            Some(lower) if self.comparator.compare_user(target, lower).is_lt() => lower,
+            _ => target,
+        };
+        self.merged.seek(&seek_key(target, self.snapshot))?;
+        self.find_next(false)
+    }
+
+    /// Moves to the last key not larger than `target`.
+    pub(crate) fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        self.direction = Direction::Backward;
+        self.valid = false;
+        match &self.upper {
+            Some(upper) if self.comparator.compare_user(target, upper).is_ge() => {
+                self.merged.seek_for_prev(&before_all(upper))?;
+            }
+            _ => self.merged.seek_for_prev(&after_all(target))?,
+        }
+        self.find_prev()
+    }
+
+    pub(crate) fn next(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.valid = false;
+        match self.direction {
+            Direction::Forward => {
+                self.key.clear();
+                self.key.extend_from_slice(user_key(self.merged.key()));
+                self.merged.next()?;
+            }
+            Direction::Backward => {
+                self.direction = Direction::Forward;
+                self.merged.seek(&seek_key(&self.key, self.snapshot))?;
+            }
+        }
+        self.find_next(true)
+    }
+
+    pub(crate) fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.valid = false;
+        if self.direction == Direction::Forward {
+            self.direction = Direction::Backward;
+            let key = before_all(user_key(self.merged.key()));
+            self.merged.seek_for_prev(&key)?;
+        }
+        self.find_prev()
+    }
+
+    /// From where `merged` stands, goes on to the next entry to show; `skipping` says that
+    /// `self.key` is done with.
+    fn find_next(&mut self, mut skipping: bool) -> Result<()> {
+        let mut skips = 0;
+        while self.merged.valid() {
+            let entry = ParsedInternalKey::parse(self.merged.key())?;
+            if let Some(upper) = &self.upper
+                && self.comparator.compare_user(entry.user_key, upper).is_ge()
+            {
+                return Ok(());
+            }
+            let same_key = skipping && entry.user_key == self.key;
+            if entry.sequence <= self.snapshot && !same_key {
+                let hidden = matches!(
+                    entry.value_type,
+                    ValueType::Deletion | ValueType::SingleDeletion
+                ) || self.tombstones.covers(entry.user_key, entry.sequence);
+                if !hidden {
+                    self.value_type = showable(entry.value_type)?;
+                    self.valid = true;
+                    return Ok(());
+                }
+                self.key.clear();
+                self.key.extend_from_slice(entry.user_key);
+                skipping = true;
+                skips = 0;
+            }
+            skips += 1;
+            if skips <= MAX_SKIPS {
+                self.merged.next()?;
+                continue;
+            }
+            skips = 0;
+            let target = if same_key {
+                after_all(&self.key)
+            } else {
+                // Too new to be seen: on to the newest version that is.
+                seek_key(entry.user_key, self.snapshot)
+            };
+            if self.comparator.compare(self.merged.key(), &target).is_lt() {
+                self.merged.seek(&target)?;
+            } else {
+                self.merged.next()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From where `merged` stands, goes back to the next key to show, and past its versions.
+    fn find_prev(&mut self) -> Result<()> {
+        while self.merged.valid() {
+            let current = user_key(self.merged.key());
+            if let Some(lower) = &self.lower
+                && self.comparator.compare_user(current, lower).is_lt()
+            {
+                return Ok(());
+            }
+            self.key.clear();
+            self.key.extend_from_slice(current);
+            let mut shown = false;
+            // Backward, versions come oldest first: each visible one replaces the one before.
+            while self.merged.valid() {
+                let entry = ParsedInternalKey::parse(self.merged.key())?;
+                if entry.user_key != self.key || entry.sequence > self.snapshot {
+                    break;
+                }
+                shown = !matches!(
+                    entry.value_type,
+                    ValueType::Deletion | ValueType::SingleDeletion
+                ) && !self.tombstones.covers(entry.user_key, entry.sequence);
+                if shown {
+                    self.value_type = entry.value_type;
+                    self.value.clear();
+                    self.value.extend_from_slice(self.merged.value());
+                }
+                self.merged.prev()?;
+            }
+            // Versions too new to be seen remain before the next key.
+            let mut skips = 0;
+            while self.merged.valid() && user_key(self.merged.key()) == self.key {
+                skips += 1;
+                if skips > MAX_SKIPS {
+                    self.merged.seek_for_prev(&before_all(&self.key))?;
+                } else {
+                    self.merged.prev()?;
+                }
+            }
+            if shown {
+                self.value_type = showable(self.value_type)?;
+                self.valid = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An internal key before every version of `user_key`.
+fn before_all(user_key: &[u8]) -> Vec<u8> {
+    seek_key(user_key, SequenceNumber::MAX)
+}
+
+/// An internal key behind every version of `user_key`.
+fn after_all(user_key: &[u8]) -> Vec<u8> {
+    internal_key(user_key, SequenceNumber::ZERO, 0)
+}
+
+fn showable(value_type: ValueType) -> Result<ValueType> {
+    match value_type {
+        ValueType::Value | ValueType::BlobIndex => Ok(value_type),
+        ValueType::Merge => Err(unsupported("a merge operand, which needs its operator")),
+        _ => Err(unsupported("a wide-column entity")),
+    }
+}
