@@ -59,3 +59,46 @@ const TYPE_RECYCLABLE_PREDECESSOR: u8 = 131;
 fn record_crc(record_type: u8, body: &[u8]) -> u32 {
     mask(crc32c_extend(crc32c_extend(0, &[record_type]), body))
 }
+
+/// What other rooms need to test their records against files that RocksDB wrote.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::{LogEnd, LogReader, TailMode};
+    use crate::format::numbers::FileNumber;
+    use crate::vfs::{Access, StdVfs, Vfs};
+
+    /// Runs RocksDB's `db_bench` on `dir`; says so and returns false if it is not installed.
+    pub(crate) fn db_bench(dir: &Path, args: &[&str]) -> bool {
+        let mut command = Command::new("db_bench");
+        match command
+            .arg(format!("--db={}", dir.display()))
+            .args(args)
+            .output()
+        {
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success(), "db_bench {args:?}: {text}");
+                true
+            }
+            Err(e) => {
+                println!("skipped: db_bench does not run: {e}");
+                false
+            }
+        }
+    }
+
+    /// All records of a log that must be whole.
+    pub(crate) fn read_whole_log(path: &Path, number: FileNumber, mode: TailMode) -> Vec<Vec<u8>> {
+        let file = StdVfs.open(path, Access::Sequential).unwrap();
+        let mut reader = LogReader::new(file, path, number, mode);
+        let mut records = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            records.push(record.payload.to_vec());
+        }
+        assert_eq!(reader.end(), Some(&LogEnd::Clean), "{}", path.display());
+        records
+    }
+}
