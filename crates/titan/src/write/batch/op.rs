@@ -29,7 +29,7 @@ pub(super) const LOG_DATA: Tag = tag(0x03, 0x03);
 /// commits or recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the fields are what their names say")]
+#[allow(missing_docs, reason = "the fields are what their names say")]
 pub enum BatchOp<'a> {
     /// Sets a key.
     Put {
