@@ -426,3 +426,24 @@ fn a_failing_read_is_an_error_in_both_modes() {
         assert_eq!(reader.next().unwrap_err().kind(), crate::ErrorKind::Io);
     }
 }
+
+#[test]
+fn compressed_logs_of_rocksdb_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--benchmarks=fillseq", "--num=10", "--wal_compression=zstd"];
+    if !testing::db_bench(dir.path(), &args) {
+        return;
+    }
+    let logs = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().path());
+    let log = logs
+        .filter(|p| p.extension().is_some_and(|e| e == "log"))
+        .max()
+        .unwrap();
+    let bytes = std::fs::read(&log).unwrap();
+    assert!(!bytes.is_empty());
+    let (records, end) = read(&bytes, TailMode::PointInTime);
+    assert!(records.is_empty());
+    assert_eq!(end.unwrap_err().kind(), crate::ErrorKind::Unsupported);
+}
