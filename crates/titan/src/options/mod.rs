@@ -3,6 +3,7 @@
 
 mod column_family;
 mod database;
+pub(crate) mod file;
 mod operation;
 
 pub use column_family::ColumnFamilyOptions;

@@ -1,0 +1,362 @@
+//! The OPTIONS file: RocksDB's record of the options a database was last opened with.
+//!
+//! ```text
+//! # comment
+//! [Version]
+//!   rocksdb_version=7.8.3
+//!   options_file_version=1.1
+//! [DBOptions]
+//!   name=value
+//! [CFOptions "default"]
+//! [TableOptions/BlockBasedTable "default"]
+//! ```
+//!
+//! A statement takes one line. `#` starts a comment; in names of families and in values, `\` in
+//! front of `#`, `:` or `\` makes it an ordinary character, and `\n` and `\r` are the line ends.
+//! The sections of a family follow each other, "default" comes first.
+//!
+//! This module knows the syntax and how single values are spelt, not what options mean. Nothing
+//! in the file is needed to read the data: a database opens without it.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+
+use crate::error::{Error, Result};
+use crate::format::CompressionType;
+
+/// The release whose options we write, so that it and later ones understand the file.
+const ROCKSDB_VERSION: &str = "7.8.3";
+const FILE_VERSION: &str = "1.1";
+
+/// Kind of the section about the file itself.
+pub(crate) const VERSION: &str = "Version";
+/// Kind of the section about the whole database.
+pub(crate) const DB_OPTIONS: &str = "DBOptions";
+/// Kind of the sections about column families.
+pub(crate) const CF_OPTIONS: &str = "CFOptions";
+/// Kind of the sections about the tables of column families.
+pub(crate) const TABLE_OPTIONS: &str = "TableOptions/BlockBasedTable";
+
+/// The content of an OPTIONS file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OptionsFile {
+    sections: Vec<Section>,
+}
+
+/// One section: options by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// `DBOptions`, `CFOptions` ...
+    pub(crate) kind: String,
+    /// The family it is about; empty if it is about none.
+    pub(crate) name: String,
+    entries: Vec<(String, String)>,
+}
+
+impl OptionsFile {
+    /// A file with only the section about the file itself.
+    pub(crate) fn new() -> Self {
+        let mut file = OptionsFile::default();
+        file.set(VERSION, "", "rocksdb_version", ROCKSDB_VERSION);
+        file.set(VERSION, "", "options_file_version", FILE_VERSION);
+        file
+    }
+
+    /// Sets an option in the section of this kind and name, which comes into being at the end of
+    /// the file if there is none.
+    pub(crate) fn set(&mut self, kind: &str, name: &str, key: &str, value: impl ToString) {
+        let found = self
+            .sections
+            .iter()
+            .position(|s| s.kind == kind && s.name == name);
+        let index = found.unwrap_or_else(|| {
+            let (kind, name) = (kind.to_owned(), name.to_owned());
+            self.sections.push(Section {
+                kind,
+                name,
+                entries: Vec::new(),
+            });
+            self.sections.len() - 1
+        });
+        if let Some(section) = self.sections.get_mut(index) {
+            section.set(key, value.to_string());
+        }
+    }
+
+    /// The section of this kind and name.
+    pub(crate) fn section(&self, kind: &str, name: &str) -> Option<&Section> {
+        self.sections
+            .iter()
+            .find(|s| s.kind == kind && s.name == name)
+    }
+
+    /// All sections in the order of the file.
+    pub(crate) fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The names of the column families in the order of the file.
+    pub(crate) fn column_families(&self) -> impl Iterator<Item = &str> {
+        self.sections
+            .iter()
+            .filter(|s| s.kind == CF_OPTIONS)
+            .map(|s| s.name.as_str())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// `Corruption` naming the line if the syntax is broken; `Unsupported` if the file is of a
+    /// later version.
+    pub(crate) fn parse(content: &[u8]) -> Result<Self> {
+        let mut file = OptionsFile::default();
+        for (index, line) in content.split(|&b| b == b'\n').enumerate() {
+            file.parse_line(line)
+                .map_err(|e| e.context(format!("OPTIONS file, line {}", index + 1)))?;
+        }
+        let version = file
+            .section(VERSION, "")
+            .and_then(|s| s.get("options_file_version"));
+        match version.map(|v| v.split_once('.').map_or(v, |(major, _)| major)) {
+            None | Some("1") => Ok(file),
+            Some(_) => Err(Error::unsupported(format!(
+                "OPTIONS file of version {}",
+                version.unwrap_or_default()
+            ))),
+        }
+    }
+
+    fn parse_line(&mut self, line: &[u8]) -> Result<()> {
+        let line = std::str::from_utf8(line).map_err(|_| Error::corruption("not UTF-8"))?;
+        let line = without_comment(line).trim();
+        if line.is_empty() {
+            return Ok(());
+        }
+        if let Some(header) = line.strip_prefix('[') {
+            let section = Section::parse_header(header)?;
+            if self.section(&section.kind, &section.name).is_some() {
+                return Err(Error::corruption("a section for the second time"));
+            }
+            self.sections.push(section);
+            return Ok(());
+        }
+        let Some((key, value)) = line.split_once('=') else {
+            return Err(Error::corruption("neither a section nor an option"));
+        };
+        let key = key.trim_end();
+        if key.is_empty() {
+            return Err(Error::corruption("an option without a name"));
+        }
+        let Some(section) = self.sections.last_mut() else {
+            return Err(Error::corruption("an option outside of all sections"));
+        };
+        section.set(key, unescape(value.trim_start())?);
+        Ok(())
+    }
+
+    /// The file's text.
+    pub(crate) fn to_text(&self) -> String {
+        let mut out = String::from("# This is a RocksDB option file, written by Titan.\n");
+        for section in &self.sections {
+            // Writing to a string does not fail.
+            let _ = match section.name.as_str() {
+                "" => writeln!(out, "\n[{}]", section.kind),
+                name => writeln!(out, "\n[{} \"{}\"]", section.kind, escape(name, true)),
+            };
+            for (key, value) in &section.entries {
+                let _ = writeln!(out, "  {key}={}", escape(value, false));
+            }
+        }
+        out
+    }
+}
+
+impl Section {
+    /// Reads what follows the opening bracket.
+    fn parse_header(header: &str) -> Result<Self> {
+        let Some(inside) = header.strip_suffix(']') else {
+            return Err(Error::corruption("a section without a closing bracket"));
+        };
+        let inside = inside.trim();
+        let (kind, name) = match inside.split_once('"') {
+            None => (inside, ""),
+            Some((kind, rest)) => match rest.strip_suffix('"') {
+                Some(name) => (kind.trim_end(), name),
+                None => return Err(Error::corruption("a section with half a name")),
+            },
+        };
+        if kind.is_empty() {
+            return Err(Error::corruption("a section without a kind"));
+        }
+        Ok(Section {
+            kind: kind.to_owned(),
+            name: unescape(name)?,
+            entries: Vec::new(),
+        })
+    }
+
+    fn set(&mut self, key: &str, value: String) {
+        match self.entries.iter_mut().find(|(k, _)| k == key) {
+            Some((_, old)) => *old = value,
+            None => self.entries.push((key.to_owned(), value)),
+        }
+    }
+
+    /// All options in the order of the file.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The text of an option.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.entries
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The identity of a comparator, merge operator, factory ...: `name` or `{id=name;..}`.
+    /// `None` also if it is set to nothing.
+    pub(crate) fn object(&self, key: &str) -> Option<&str> {
+        let value = self.get(key)?;
+        let id = match value.strip_prefix('{').and_then(|v| v.strip_suffix('}')) {
+            Some(inside) => inside
+                .split(';')
+                .find_map(|part| part.trim().strip_prefix("id="))
+                .unwrap_or(value),
+            None => value,
+        };
+        (!id.is_empty() && id != "nullptr").then_some(id)
+    }
+
+    /// A number that is not negative; 1024 may be spelt `1k` and so on up to `t`.
+    pub(crate) fn number(&self, key: &str) -> Result<Option<u64>> {
+        self.parsed(key, "a number", |text| {
+            let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
+                b'k' => (text.get(..text.len() - 1)?, 10),
+                b'm' => (text.get(..text.len() - 1)?, 20),
+                b'g' => (text.get(..text.len() - 1)?, 30),
+                b't' => (text.get(..text.len() - 1)?, 40),
+                _ => (text, 0),
+            };
+            digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+        })
+    }
+
+    /// A number that may have a sign.
+    pub(crate) fn signed(&self, key: &str) -> Result<Option<i64>> {
+        self.parsed(key, "a whole number", |text| text.parse().ok())
+    }
+
+    /// A number that may have a fraction.
+    pub(crate) fn float(&self, key: &str) -> Result<Option<f64>> {
+        self.parsed(key, "a number", |text| {
+            text.parse().ok().filter(|v: &f64| v.is_finite())
+        })
+    }
+
+    /// Yes or no.
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>> {
+        self.parsed(key, "true or false", |text| match text {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// A compression that we can write; others, which we may not even read, are `Unsupported`.
+    pub(crate) fn compression(&self, key: &str) -> Result<Option<CompressionType>> {
+        match self.get(key) {
+            None => Ok(None),
+            Some("kNoCompression") => Ok(Some(CompressionType::None)),
+            Some("kSnappyCompression") => Ok(Some(CompressionType::Snappy)),
+            Some("kLZ4Compression" | "kLZ4HCCompression") => Ok(Some(CompressionType::Lz4)),
+            Some("kZSTD" | "kZSTDNotFinalCompression") => Ok(Some(CompressionType::Zstd)),
+            Some(other) => Err(Error::unsupported(format!("option {key}={other}"))),
+        }
+    }
+
+    /// Bits per key of a Bloom filter; 0 if there is none or it is of another kind.
+    pub(crate) fn bloom_bits(&self, key: &str) -> Option<f64> {
+        let value = self.get(key)?;
+        let bits = value
+            .strip_prefix("bloomfilter:")
+            .or_else(|| value.strip_prefix("ribbonfilter:"))
+            .and_then(|rest| rest.split(':').next()?.parse().ok());
+        Some(bits.filter(|b: &f64| b.is_finite()).unwrap_or(0.0))
+    }
+
+    fn parsed<T>(
+        &self,
+        key: &str,
+        what: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(text) = self.get(key) else {
+            return Ok(None);
+        };
+        match parse(text) {
+            Some(value) => Ok(Some(value)),
+            None => Err(Error::corruption(format!(
+                "option {key}={text} is not {what}"
+            ))),
+        }
+    }
+}
+
+/// How a Bloom filter of so many bits per key is spelt.
+pub(crate) fn bloom_filter(bits_per_key: f64) -> String {
+    match bits_per_key > 0.0 {
+        true => format!("bloomfilter:{bits_per_key}:false"),
+        false => "nullptr".to_owned(),
+    }
+}
+
+/// The line up to the first `#` that is not behind a backslash.
+fn without_comment(line: &str) -> &str {
+    let mut escaped = false;
+    for (i, c) in line.char_indices() {
+        if c == '#' && !escaped {
+            return line.get(..i).unwrap_or(line);
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    line
+}
+
+/// RocksDB escapes colons in names and plain strings but not in lists and filters, and reads
+/// both forms of both.
+fn escape(text: &str, colons: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\\' | '#' => out.extend(['\\', c]),
+            ':' if colons => out.push_str("\\:"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn unescape(text: &str) -> Result<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('r') => out.push('\r'),
+                Some(c) => out.push(c),
+                None => return Err(Error::corruption("a backslash with nothing behind it")),
+            },
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,228 @@
+use std::process::Command;
+
+use super::*;
+
+#[test]
+fn what_is_written_is_read_back() {
+    let mut file = OptionsFile::new();
+    file.set(DB_OPTIONS, "", "max_open_files", -1);
+    for name in ["default", "a:b#c\"d\\e [x]", "line\nend"] {
+        file.set(CF_OPTIONS, name, "comparator", "odd:name#1\\");
+        file.set(
+            CF_OPTIONS,
+            name,
+            "merge_operator",
+            "{id=StringAppend;delimiter=,;}",
+        );
+        file.set(TABLE_OPTIONS, name, "filter_policy", bloom_filter(9.5));
+        file.set(CF_OPTIONS, name, "num_levels", 7);
+    }
+    let text = file.to_text();
+    assert!(
+        text.contains("[CFOptions \"a\\:b\\#c\"d\\\\e [x]\"]"),
+        "{text}"
+    );
+    assert_eq!(OptionsFile::parse(text.as_bytes()).unwrap(), file);
+    let section = file.section(CF_OPTIONS, "line\nend").unwrap();
+    assert_eq!(section.object("merge_operator"), Some("StringAppend"));
+    assert_eq!(section.object("comparator"), Some("odd:name#1\\"));
+    let table = file.section(TABLE_OPTIONS, "default").unwrap();
+    assert_eq!(table.bloom_bits("filter_policy"), Some(9.5));
+}
+
+#[test]
+fn values_are_spelt_in_several_ways() {
+    let text = "[S]  # a comment\n a = 64M # more\nb=-1\r\n c=10.000000\nd=true\ne=nullptr\n\
+                f=kZSTD\ng=kZlibCompression\nh=\ni=9x\na=2k";
+    let file = OptionsFile::parse(text.as_bytes()).unwrap();
+    let s = file.section("S", "").unwrap();
+    assert_eq!(s.number("a").unwrap(), Some(2048));
+    assert_eq!(
+        (s.signed("b").unwrap(), s.float("c").unwrap()),
+        (Some(-1), Some(10.0))
+    );
+    assert_eq!((s.flag("d").unwrap(), s.object("e")), (Some(true), None));
+    assert_eq!(s.compression("f").unwrap(), Some(CompressionType::Zstd));
+    assert_eq!(
+        s.compression("g").unwrap_err().kind(),
+        crate::ErrorKind::Unsupported
+    );
+    assert_eq!(
+        (s.get("h"), s.object("h"), s.get("zz")),
+        (Some(""), None, None)
+    );
+    for key in ["h", "i", "c", "b"] {
+        assert!(s.number(key).unwrap_err().is_corruption(), "{key}");
+    }
+    assert!(s.flag("i").unwrap_err().is_corruption());
+}
+
+#[test]
+fn broken_syntax_names_the_line() {
+    for (text, line) in [
+        ("a=1", 1),
+        ("\n[S\n", 2),
+        ("[S]\n[S]", 2),
+        ("[S]\nx\n", 2),
+        ("# c\n\n[S]\n=5", 4),
+        ("[S \"half]", 1),
+        ("[]", 1),
+        ("[S]\nx=\\", 2),
+    ] {
+        let error = OptionsFile::parse(text.as_bytes()).unwrap_err();
+        assert!(error.is_corruption(), "{text:?}");
+        assert!(
+            error.to_string().contains(&format!("line {line}:")),
+            "{error}"
+        );
+    }
+    assert!(
+        OptionsFile::parse(b"[S]\n\xff=1")
+            .unwrap_err()
+            .is_corruption()
+    );
+    let future = OptionsFile::parse(b"[Version]\noptions_file_version=2.0").unwrap_err();
+    assert_eq!(future.kind(), crate::ErrorKind::Unsupported);
+}
+
+#[test]
+fn damage_never_panics() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut file = OptionsFile::new();
+    file.set(CF_OPTIONS, "a#b", "comparator", "x:\\y");
+    let mut text = file.to_text().into_bytes();
+    for i in 0..text.len() {
+        let _ = OptionsFile::parse(&text[..i]);
+        for flip in [1, 0x80, b'#', rng.u8(1..)] {
+            text[i] ^= flip;
+            if let Ok(other) = OptionsFile::parse(&text) {
+                let again = OptionsFile::parse(other.to_text().as_bytes());
+                assert!(again.is_ok(), "byte {i} flipped by {flip:#x}");
+            }
+            text[i] ^= flip;
+        }
+    }
+}
+
+/// The newest OPTIONS file of a directory.
+fn newest(dir: &std::path::Path) -> std::path::PathBuf {
+    let files = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    files
+        .filter(|p| p.to_string_lossy().contains("OPTIONS-"))
+        .max()
+        .unwrap()
+}
+
+fn ldb(db: &std::path::Path, args: &[&str]) -> Option<String> {
+    let output = Command::new("ldb")
+        .arg(format!("--db={}", db.display()))
+        .args(args)
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: ldb does not run");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && !text.contains("Failed"),
+        "ldb {args:?}: {text}"
+    );
+    Some(text)
+}
+
+#[test]
+fn rocksdb_loads_our_file_and_we_load_its() {
+    let dir = tempfile::tempdir().unwrap();
+    let odd = "a:b#c\"d\\e [x]";
+    if ldb(dir.path(), &["--create_if_missing", "put", "k", "v"]).is_none() {
+        return;
+    }
+    ldb(dir.path(), &["create_column_family", odd]).unwrap();
+
+    let theirs = OptionsFile::parse(&std::fs::read(newest(dir.path())).unwrap()).unwrap();
+    assert_eq!(
+        theirs.column_families().collect::<Vec<_>>(),
+        ["default", odd]
+    );
+    let section = theirs.section(CF_OPTIONS, odd).unwrap();
+    assert_eq!(
+        section.object("comparator"),
+        Some("leveldb.BytewiseComparator")
+    );
+    assert_eq!(section.object("merge_operator"), None);
+    assert_eq!(section.object("table_factory"), Some("BlockBasedTable"));
+    assert_eq!(section.number("num_levels").unwrap(), Some(7));
+    assert_eq!(section.flag("enable_blob_files").unwrap(), Some(false));
+    assert!(section.compression("compression").unwrap().is_some());
+    assert!(
+        section
+            .float("max_bytes_for_level_multiplier")
+            .unwrap()
+            .is_some()
+    );
+    let table = theirs.section(TABLE_OPTIONS, odd).unwrap();
+    assert_eq!(table.number("format_version").unwrap(), Some(5));
+    assert!(
+        theirs
+            .section(DB_OPTIONS, "")
+            .unwrap()
+            .signed("max_open_files")
+            .unwrap()
+            .is_some()
+    );
+
+    let mut ours = OptionsFile::new();
+    ours.set(DB_OPTIONS, "", "create_if_missing", true);
+    ours.set(DB_OPTIONS, "", "max_open_files", 777);
+    ours.set(DB_OPTIONS, "", "max_background_jobs", 3);
+    for name in ["default", odd] {
+        for (key, value) in [
+            ("comparator", "leveldb.BytewiseComparator"),
+            ("write_buffer_size", "1234567"),
+            ("max_write_buffer_number", "4"),
+            ("level0_file_num_compaction_trigger", "5"),
+            ("level0_slowdown_writes_trigger", "21"),
+            ("level0_stop_writes_trigger", "37"),
+            ("num_levels", "6"),
+            ("max_bytes_for_level_base", "268435456"),
+            ("max_bytes_for_level_multiplier", "8"),
+            ("target_file_size_base", "33554432"),
+            ("level_compaction_dynamic_level_bytes", "true"),
+            ("compression", CompressionType::Lz4.option_name()),
+            ("enable_blob_files", "true"),
+            ("min_blob_size", "4096"),
+            ("blob_file_size", "1048576"),
+            ("blob_compression_type", CompressionType::Zstd.option_name()),
+            ("table_factory", "BlockBasedTable"),
+        ] {
+            ours.set(CF_OPTIONS, name, key, value);
+        }
+        ours.set(TABLE_OPTIONS, name, "block_size", 8192);
+        ours.set(TABLE_OPTIONS, name, "block_restart_interval", 8);
+        ours.set(TABLE_OPTIONS, name, "filter_policy", bloom_filter(10.0));
+        ours.set(TABLE_OPTIONS, name, "format_version", 5);
+        ours.set(TABLE_OPTIONS, name, "checksum", "kXXH3");
+    }
+    std::fs::write(newest(dir.path()), ours.to_text()).unwrap();
+    ldb(dir.path(), &["--try_load_options", "put", "k2", "v2"]).unwrap();
+    // Opening for writing wrote a new file, from what RocksDB understood of ours.
+    let understood = OptionsFile::parse(&std::fs::read(newest(dir.path())).unwrap()).unwrap();
+    assert_ne!(understood, ours);
+    for section in ours.sections().iter().filter(|s| s.kind != VERSION) {
+        let theirs = understood.section(&section.kind, &section.name).unwrap();
+        for (key, value) in section.entries() {
+            let got = theirs.get(key).unwrap_or_else(|| panic!("{key}"));
+            // ldb sets these on its own account, after it has read the file: one that it
+            // does not understand makes it reject the whole.
+            if ["create_if_missing", "max_open_files"].contains(&key) || key.contains("blob") {
+                continue;
+            }
+            let equal = got == value
+                || got
+                    .parse::<f64>()
+                    .is_ok_and(|g| value.parse::<f64>() == Ok(g));
+            assert!(equal, "{key}: {got} for {value}");
+        }
+    }
+}

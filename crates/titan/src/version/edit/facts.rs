@@ -1,0 +1,100 @@
+//! What we note about an SST beyond RocksDB's fields, so that opening need not read the SST.
+//!
+//! ```text
+//! 1 (version) | SST number | entries | deletions | range deletions | raw key bytes
+//!   | raw value bytes | n | n * { blob file, references, bytes }           all varints
+//! ```
+//!
+//! It is advice: RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of
+//! its SST. Where it is absent it is computed from the SST.
+
+use crate::error::{Error, Result};
+use crate::format::coding::{Decoder, put_varint};
+use crate::format::numbers::{BlobFileNumber, FileNumber};
+
+const VERSION: u64 = 1;
+/// No reference takes fewer bytes than this.
+const MIN_REFERENCE_LEN: usize = 3;
+
+/// Facts about one SST.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableFacts {
+    /// The SST.
+    pub(crate) table: FileNumber,
+    /// Entries of all kinds but range deletions.
+    pub(crate) num_entries: u64,
+    /// Deletions among the entries.
+    pub(crate) num_deletions: u64,
+    pub(crate) num_range_deletions: u64,
+    /// Bytes of all internal keys.
+    pub(crate) raw_key_bytes: u64,
+    /// Bytes of all values; a pointer to a blob counts as the pointer.
+    pub(crate) raw_value_bytes: u64,
+    /// Which blob files the SST points to.
+    pub(crate) blob_references: Vec<BlobReference>,
+}
+
+/// How much of one blob file one SST points to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlobReference {
+    /// The logical blob file.
+    pub(crate) file: BlobFileNumber,
+    /// Pointers.
+    pub(crate) count: u64,
+    /// The records they point to, headers and keys included, in bytes.
+    pub(crate) bytes: u64,
+}
+
+impl TableFacts {
+    /// Appends the encoding.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, VERSION);
+        put_varint(out, self.table.0);
+        put_varint(out, self.num_entries);
+        put_varint(out, self.num_deletions);
+        put_varint(out, self.num_range_deletions);
+        put_varint(out, self.raw_key_bytes);
+        put_varint(out, self.raw_value_bytes);
+        put_varint(out, self.blob_references.len() as u64);
+        for reference in &self.blob_references {
+            put_varint(out, reference.file.0);
+            put_varint(out, reference.count);
+            put_varint(out, reference.bytes);
+        }
+    }
+
+    /// Reads the encoding; `None` if it is of a later version.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
+        let mut d = Decoder::new(bytes);
+        if d.varint()? != VERSION {
+            return Ok(None);
+        }
+        let mut facts = TableFacts {
+            table: FileNumber(d.varint()?),
+            num_entries: d.varint()?,
+            num_deletions: d.varint()?,
+            num_range_deletions: d.varint()?,
+            raw_key_bytes: d.varint()?,
+            raw_value_bytes: d.varint()?,
+            blob_references: Vec::new(),
+        };
+        let n = d.varint()?;
+        if n > (d.rest().len() / MIN_REFERENCE_LEN) as u64 {
+            return Err(Error::corruption(
+                "more blob references than bytes for them",
+            ));
+        }
+        facts.blob_references.reserve_exact(n as usize);
+        for _ in 0..n {
+            facts.blob_references.push(BlobReference {
+                file: BlobFileNumber(d.varint()?),
+                count: d.varint()?,
+                bytes: d.varint()?,
+            });
+        }
+        if !d.is_empty() {
+            return Err(Error::corruption("bytes behind the facts about a table"));
+        }
+        Ok(Some(facts))
+    }
+}

@@ -1,0 +1,131 @@
+//! `VersionEdit`: one step in the history of a database's files. A MANIFEST is a log of them.
+//!
+//! An edit is a sequence of fields, each a tag and what belongs to it, in any order. `lp` is a
+//! varint length and that many bytes; all other numbers are varints unless a width is given.
+//!
+//! ```text
+//!   1 comparator     lp name                       200 column family     id (absent: 0)
+//!   2 log number     n                             201 add family        lp name
+//!   3 next file      n                             202 drop family
+//!   4 last sequence  n                             203 max family id     id
+//!   5 compact cursor level, lp internal key        300 atomic group      edits of it that follow
+//!   6 deleted file   level, number                 400 blob file         number, count, bytes,
+//!   9 previous log   n                                                   lp method, lp checksum,
+//!  10 min log kept   n                                                   { tag, lp }, 0
+//! 103 new file       level, number, size,          401 blob garbage      number, count, bytes,
+//!                    lp smallest, lp largest,                            { tag, lp }, 0
+//!                    smallest seq, largest seq,
+//!                    { tag, lp }, 1
+//! 8193 database id        lp text
+//! 8199 WAL added          lp { number, { 2, synced size }, 1 }
+//! 8200 WALs deleted       lp { first number kept }
+//! 8201 timestamps stored  lp { u8 }
+//! 12289 table facts       lp { see `facts` }: ours, ignored by RocksDB
+//! ```
+//!
+//! Read but not written: the older forms 7, 100, 102 of a new file, 8194 and 8195 for 400 and
+//! 401, and 8196 and 8197, which are 8199 and 8200 without the length.
+//!
+//! An unknown tag with bit 13 is followed by an `lp` and may be ignored; such fields are kept as
+//! they are, so that rewriting a MANIFEST does not lose them. Any other unknown tag is refused.
+//! The same holds for the fields within a new file, where bit 6 says that a reader must know it.
+//!
+//! This module translates and checks what an edit alone can show. Whether an edit fits the
+//! state it is applied to is for whoever applies it.
+
+mod decode;
+mod encode;
+mod facts;
+mod new_file;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use facts::{BlobReference, TableFacts};
+pub(crate) use new_file::NewFile;
+
+use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
+
+/// One atomic change. What is `None` or empty does not change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VersionEdit {
+    /// The database's identity; the same as in the file IDENTITY.
+    pub(crate) db_id: Option<String>,
+    /// Name of the order of the family's keys.
+    pub(crate) comparator: Option<String>,
+    /// WALs with smaller numbers hold nothing of this family that is not in its files.
+    pub(crate) log_number: Option<FileNumber>,
+    /// Not used since RocksDB has column families; written as 0.
+    pub(crate) prev_log_number: Option<FileNumber>,
+    /// Larger than the number of every file named so far.
+    pub(crate) next_file_number: Option<FileNumber>,
+    /// The last sequence number used when the edit was made.
+    pub(crate) last_sequence: Option<SequenceNumber>,
+    /// WALs with smaller numbers are not needed by any family.
+    pub(crate) min_log_number_to_keep: Option<FileNumber>,
+    /// The largest family id ever used, dropped ones included.
+    pub(crate) max_column_family: Option<ColumnFamilyId>,
+    /// The family this edit is about.
+    pub(crate) column_family: ColumnFamilyId,
+    /// Creates the family, with this name.
+    pub(crate) added_column_family: Option<String>,
+    /// Drops the family.
+    pub(crate) dropped_column_family: bool,
+    /// The edit belongs to a group that takes effect as one, and this many of it follow.
+    pub(crate) atomic_group_remaining: Option<u32>,
+    /// Where the next compaction of a level should start (RocksDB's; kept, not used).
+    pub(crate) compact_cursors: Vec<(usize, Vec<u8>)>,
+    /// SSTs that leave a level. Applied before `new_files`: both together move a file.
+    pub(crate) deleted_files: Vec<(usize, FileNumber)>,
+    /// SSTs that join a level.
+    pub(crate) new_files: Vec<(usize, NewFile)>,
+    /// Blob files that come into being.
+    pub(crate) blob_additions: Vec<BlobFileAddition>,
+    /// Blobs nothing refers to any more, in addition to those told of before.
+    pub(crate) blob_garbage: Vec<BlobFileGarbage>,
+    /// WALs created or synced, where RocksDB tracks them (kept, not used).
+    pub(crate) wal_additions: Vec<WalAddition>,
+    /// WALs with smaller numbers were deleted, where RocksDB tracks them (kept, not used).
+    pub(crate) wal_deletion: Option<FileNumber>,
+    /// Whether SSTs of the family store the user-defined timestamps of its keys.
+    pub(crate) persist_user_defined_timestamps: Option<bool>,
+    /// Advice about SSTs, keyed by their numbers. Where it is absent it is computed anew.
+    pub(crate) table_facts: Vec<TableFacts>,
+    /// Ignorable fields this version does not know: tag and content.
+    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+}
+
+/// A blob file that comes into being.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlobFileAddition {
+    pub(crate) number: BlobFileNumber,
+    /// Blobs in the file.
+    pub(crate) count: u64,
+    /// Their records, headers and keys included, in bytes.
+    pub(crate) total_bytes: u64,
+    /// Name of the algorithm behind `checksum_value`; both are empty if there is none.
+    pub(crate) checksum_method: Vec<u8>,
+    /// Checksum of the whole file.
+    pub(crate) checksum_value: Vec<u8>,
+    /// Ignorable fields this version does not know.
+    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+}
+
+/// Blobs of one file that nothing refers to any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlobFileGarbage {
+    pub(crate) number: BlobFileNumber,
+    pub(crate) count: u64,
+    /// Their records, headers and keys included, in bytes.
+    pub(crate) bytes: u64,
+    /// Ignorable fields this version does not know.
+    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+}
+
+/// A WAL that was created or, with a size, synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WalAddition {
+    pub(crate) number: FileNumber,
+    /// Bytes known to be durable.
+    pub(crate) synced_size: Option<u64>,
+}

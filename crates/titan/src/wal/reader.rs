@@ -1,0 +1,417 @@
+//! Reads log records, and decides what the end of a log means.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{
+    BLOCK_SIZE, HEADER_SIZE, RECYCLABLE, RECYCLABLE_HEADER_SIZE, TYPE_COMPRESSION, TYPE_FIRST,
+    TYPE_FULL, TYPE_IGNORABLE, TYPE_LAST, TYPE_MIDDLE, TYPE_RECYCLABLE_PREDECESSOR,
+    TYPE_RECYCLABLE_TIMESTAMP_SIZES, TYPE_TIMESTAMP_SIZES, record_crc,
+};
+use crate::error::{Error, Result};
+use crate::format::numbers::FileNumber;
+use crate::vfs::ReadableFile;
+
+/// Bytes read at once: whole blocks, so that a physical record is always in one piece.
+const READ_SIZE: usize = 8 * BLOCK_SIZE;
+
+/// What to do where a log cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TailMode {
+    /// For a WAL: the log ends before the first thing that is not a whole record, whatever it is
+    /// and whatever comes behind it.
+    PointInTime,
+    /// For a MANIFEST: damage at the very end is a write the crash cut short and ends the log;
+    /// damage with anything behind it is an error.
+    Strict,
+}
+
+/// Why a log ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LogEnd {
+    /// Behind a whole record: at the end of the file or at preallocated zeros.
+    Clean,
+    /// In the middle of a record. Valid records end at `offset`.
+    Truncated { offset: u64 },
+    /// At bytes that are not what was written. Valid records end at `offset`.
+    Corrupt { offset: u64, reason: &'static str },
+    /// In a recycled file, at bytes that are not of this log: the previous content, which is
+    /// how such a log normally ends, or damage, which nothing here can tell from it. A log that
+    /// follows must continue the sequence numbers. Valid records end at `offset`.
+    Stale { offset: u64 },
+}
+
+/// One logical record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// What was given to the writer.
+    pub(crate) payload: &'a [u8],
+    /// Where in the file its first physical record starts.
+    pub(crate) offset: u64,
+}
+
+/// Reads the records of a log from front to back, in memory of the largest record plus 256 KiB.
+pub(crate) struct LogReader {
+    file: Arc<dyn ReadableFile>,
+    path: PathBuf,
+    log_number: FileNumber,
+    mode: TailMode,
+    /// Whole blocks of the file from `buffer_start`; the last one is cut off at the file's end.
+    buffer: Vec<u8>,
+    buffer_start: u64,
+    /// Where in the buffer the next physical record starts.
+    position: usize,
+    /// Whether the file ends with the buffer.
+    last_buffer: bool,
+    /// Whether this log is known to be written over an older one.
+    recycled: bool,
+    /// The fragments of the current logical record, and where its first one started.
+    fragments: Vec<u8>,
+    fragments_start: Option<u64>,
+    /// Set once there is nothing more to read.
+    outcome: Option<Result<LogEnd>>,
+}
+
+/// A physical record of type full, first, middle or last.
+struct Fragment {
+    /// One of the four legacy types.
+    kind: u8,
+    offset: u64,
+    /// Where in the buffer the payload is.
+    payload: Range<usize>,
+}
+
+/// The next thing in the file.
+enum Physical {
+    Fragment(Fragment),
+    End(LogEnd),
+}
+
+/// The next logical record, with the offset of its start, or what is there instead.
+enum Logical {
+    InBuffer(u64, Range<usize>),
+    InFragments(u64),
+    End(LogEnd),
+}
+
+impl LogReader {
+    /// Reads `file` from its start. `log_number` is the one in the file's name, which records of
+    /// recycled files carry; `path` is for messages.
+    pub(crate) fn new(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        log_number: FileNumber,
+        mode: TailMode,
+    ) -> Self {
+        LogReader {
+            file,
+            path: path.to_owned(),
+            log_number,
+            mode,
+            buffer: Vec::new(),
+            buffer_start: 0,
+            position: 0,
+            last_buffer: false,
+            recycled: false,
+            fragments: Vec::new(),
+            fragments_start: None,
+            outcome: None,
+        }
+    }
+
+    /// The next record, or `None` at the end of the log, which [`LogReader::end`] explains.
+    ///
+    /// # Errors
+    /// `Unsupported` for a compressed log or a record type from the future, in both modes.
+    /// `Corruption` in [`TailMode::Strict`]. An error repeats.
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+        match &self.outcome {
+            Some(Ok(_)) => return Ok(None),
+            Some(Err(error)) => return Err(error.clone()),
+            None => {}
+        }
+        match self.next_logical() {
+            Ok(Logical::InBuffer(offset, range)) => {
+                let payload = self.buffer.get(range).unwrap_or_default();
+                Ok(Some(Record { payload, offset }))
+            }
+            Ok(Logical::InFragments(offset)) => Ok(Some(Record {
+                payload: &self.fragments,
+                offset,
+            })),
+            Ok(Logical::End(end)) => {
+                self.outcome = Some(Ok(end));
+                Ok(None)
+            }
+            Err(error) => {
+                let error = error.in_file(&self.path);
+                self.outcome = Some(Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// How the log ended; `None` before `next` returned `None`.
+    pub(crate) fn end(&self) -> Option<&LogEnd> {
+        match &self.outcome {
+            Some(Ok(end)) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Joins fragments to the next logical record, or finds the end.
+    fn next_logical(&mut self) -> Result<Logical> {
+        loop {
+            let Fragment {
+                kind,
+                offset,
+                payload,
+            } = match self.next_physical()? {
+                Physical::Fragment(fragment) => fragment,
+                Physical::End(end) => return Ok(Logical::End(self.cut_at_fragments(end))),
+            };
+            match (kind, self.fragments_start) {
+                (TYPE_FULL | TYPE_FIRST, Some(_)) if !self.fragments.is_empty() => {
+                    let reason = "a record starts before the last one ended";
+                    return self.damage(offset, Some(offset), reason).map(Logical::End);
+                }
+                (TYPE_FULL, _) => {
+                    self.fragments_start = None;
+                    return Ok(Logical::InBuffer(offset, payload));
+                }
+                (TYPE_FIRST, _) => {
+                    self.fragments_start = Some(offset);
+                    self.fragments.clear();
+                    self.fragments
+                        .extend_from_slice(self.buffer.get(payload).unwrap_or_default());
+                }
+                (_, None) => {
+                    let reason = "the continuation of a record without its start";
+                    return self.damage(offset, Some(offset), reason).map(Logical::End);
+                }
+                (_, Some(start)) => {
+                    self.fragments
+                        .extend_from_slice(self.buffer.get(payload).unwrap_or_default());
+                    if kind == TYPE_LAST {
+                        self.fragments_start = None;
+                        return Ok(Logical::InFragments(start));
+                    }
+                }
+            }
+        }
+    }
+
+    /// An end in the middle of a fragmented record is at that record's start.
+    fn cut_at_fragments(&self, end: LogEnd) -> LogEnd {
+        let Some(start) = self.fragments_start else {
+            return end;
+        };
+        match end {
+            LogEnd::Clean | LogEnd::Truncated { .. } => LogEnd::Truncated { offset: start },
+            LogEnd::Corrupt { reason, .. } => LogEnd::Corrupt {
+                offset: start,
+                reason,
+            },
+            LogEnd::Stale { .. } => LogEnd::Stale { offset: start },
+        }
+    }
+
+    /// Finds and checks the next fragment.
+    fn next_physical(&mut self) -> Result<Physical> {
+        loop {
+            if self.position >= self.buffer.len() {
+                if self.last_buffer {
+                    return Ok(Physical::End(LogEnd::Clean));
+                }
+                self.fill()?;
+                continue;
+            }
+            let block_left = BLOCK_SIZE - self.position % BLOCK_SIZE;
+            if block_left < HEADER_SIZE {
+                self.position += block_left;
+                continue;
+            }
+            let offset = self.buffer_start + self.position as u64;
+            let rest = self.rest_of_block();
+            let available = rest.len();
+            let Some(header) = rest.first_chunk::<HEADER_SIZE>() else {
+                // Only the end of the file makes a block shorter than its last header.
+                if rest.iter().all(|&b| b == 0) {
+                    return Ok(Physical::End(LogEnd::Clean));
+                }
+                return self
+                    .damage(offset, None, "half a header")
+                    .map(Physical::End);
+            };
+            if header.iter().all(|&b| b == 0) {
+                if self.recycled && block_left < RECYCLABLE_HEADER_SIZE {
+                    self.position += block_left;
+                    continue;
+                }
+                return self.zeros(offset).map(Physical::End);
+            }
+            let [c0, c1, c2, c3, l0, l1, record_type] = *header;
+            let stored_crc = u32::from_le_bytes([c0, c1, c2, c3]);
+            let recyclable = is_recyclable(record_type);
+            let header_size = if recyclable {
+                RECYCLABLE_HEADER_SIZE
+            } else {
+                HEADER_SIZE
+            };
+            let size = header_size + usize::from(u16::from_le_bytes([l0, l1]));
+            if size > block_left {
+                let reason = "a record runs over the end of its block";
+                return self.damage(offset, None, reason).map(Physical::End);
+            }
+            let claimed_end = offset + size as u64;
+            if size > available {
+                let reason = "a record runs over the end of the file";
+                return self
+                    .damage(offset, Some(claimed_end), reason)
+                    .map(Physical::End);
+            }
+            let body = rest.get(HEADER_SIZE..size).unwrap_or_default();
+            if record_crc(record_type, body) != stored_crc {
+                let reason = "a record fails its checksum";
+                return self
+                    .damage(offset, Some(claimed_end), reason)
+                    .map(Physical::End);
+            }
+            if recyclable {
+                let number = body.first_chunk::<4>().map(|n| u32::from_le_bytes(*n));
+                if number != Some(self.log_number.0 as u32) {
+                    if self.mode == TailMode::PointInTime {
+                        return Ok(Physical::End(LogEnd::Stale { offset }));
+                    }
+                    let reason = "a record of another log";
+                    return self
+                        .damage(offset, Some(claimed_end), reason)
+                        .map(Physical::End);
+                }
+                self.recycled = self.mode == TailMode::PointInTime;
+            }
+            let payload = self.position + header_size..self.position + size;
+            self.position += size;
+            let kind = match record_type {
+                TYPE_FULL | TYPE_FIRST | TYPE_MIDDLE | TYPE_LAST => record_type,
+                5..=8 => record_type - RECYCLABLE,
+                // Sizes of user-defined timestamps: a family that has them is refused by the
+                // name of its comparator.
+                TYPE_TIMESTAMP_SIZES | TYPE_RECYCLABLE_TIMESTAMP_SIZES => continue,
+                TYPE_COMPRESSION => {
+                    return Err(Error::unsupported("compressed log records").at_offset(offset));
+                }
+                t if t & TYPE_IGNORABLE != 0 => continue,
+                t => {
+                    return Err(Error::unsupported(format!(
+                        "the log uses a feature this version does not know: record type {t}"
+                    ))
+                    .at_offset(offset));
+                }
+            };
+            return Ok(Physical::Fragment(Fragment {
+                kind,
+                offset,
+                payload,
+            }));
+        }
+    }
+
+    /// What the buffer holds from the current position to the end of that block.
+    fn rest_of_block(&self) -> &[u8] {
+        let end = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
+        self.buffer
+            .get(self.position..end.min(self.buffer.len()))
+            .unwrap_or_default()
+    }
+
+    /// Reads the blocks behind the buffer.
+    fn fill(&mut self) -> Result<()> {
+        self.buffer_start += self.buffer.len() as u64;
+        self.position = 0;
+        self.buffer.resize(READ_SIZE, 0);
+        let n = self.file.read_at(self.buffer_start, &mut self.buffer)?;
+        self.buffer.truncate(n);
+        self.last_buffer = n < READ_SIZE;
+        Ok(())
+    }
+
+    /// Judges a header of zeros: preallocated space, unless something is behind it.
+    fn zeros(&mut self, offset: u64) -> Result<LogEnd> {
+        if !self.nonzero_from(offset)? {
+            return Ok(LogEnd::Clean);
+        }
+        self.damage(offset, Some(offset), "zeros between records")
+    }
+
+    /// Judges bytes at `offset` that are no record: the end of the log, or an error.
+    /// `claimed_end` is where the record would end if its length were right, if that is known.
+    fn damage(
+        &mut self,
+        offset: u64,
+        claimed_end: Option<u64>,
+        reason: &'static str,
+    ) -> Result<LogEnd> {
+        if self.recycled {
+            return Ok(self.cut_at_fragments(LogEnd::Stale { offset }));
+        }
+        let size = self.file.size()?;
+        let block_end = (offset / BLOCK_SIZE as u64 + 1) * BLOCK_SIZE as u64;
+        // A length may be what is damaged, so a whole record anywhere behind counts, too: else
+        // one flipped bit could pass the rest of a short log off as a record cut short.
+        let more_behind = self.record_in_block_behind(offset)
+            || self.nonzero_from(claimed_end.unwrap_or(block_end))?;
+        if more_behind && self.mode == TailMode::Strict {
+            return Err(Error::corruption(reason).at_offset(offset));
+        }
+        let cut_short = claimed_end.is_some_and(|end| end > size)
+            || size.saturating_sub(offset) < HEADER_SIZE as u64;
+        let end = if cut_short && !more_behind {
+            LogEnd::Truncated { offset }
+        } else {
+            LogEnd::Corrupt { offset, reason }
+        };
+        Ok(self.cut_at_fragments(end))
+    }
+
+    /// Whether the buffered block has a whole record that starts behind `offset`.
+    fn record_in_block_behind(&self, offset: u64) -> bool {
+        let start = offset.saturating_sub(self.buffer_start) as usize;
+        let end = ((start / BLOCK_SIZE + 1) * BLOCK_SIZE).min(self.buffer.len());
+        let block = self.buffer.get(start..end).unwrap_or_default();
+        (1..block.len()).any(|i| {
+            let Some((header, rest)) = block.get(i..).and_then(<[u8]>::split_first_chunk) else {
+                return false;
+            };
+            let [c0, c1, c2, c3, l0, l1, record_type]: [u8; HEADER_SIZE] = *header;
+            (TYPE_FULL..=TYPE_LAST).contains(&record_type)
+                && rest
+                    .get(..usize::from(u16::from_le_bytes([l0, l1])))
+                    .is_some_and(|body| {
+                        record_crc(record_type, body) == u32::from_le_bytes([c0, c1, c2, c3])
+                    })
+        })
+    }
+
+    /// Whether any byte of the file from `offset` on is not zero.
+    fn nonzero_from(&self, mut offset: u64) -> Result<bool> {
+        let mut chunk = vec![0; BLOCK_SIZE];
+        loop {
+            let n = self.file.read_at(offset, &mut chunk)?;
+            if chunk.get(..n).unwrap_or_default().iter().any(|&b| b != 0) {
+                return Ok(true);
+            }
+            if n < chunk.len() {
+                return Ok(false);
+            }
+            offset += n as u64;
+        }
+    }
+}
+
+fn is_recyclable(record_type: u8) -> bool {
+    (TYPE_FULL + RECYCLABLE..=TYPE_LAST + RECYCLABLE).contains(&record_type)
+        || record_type == TYPE_RECYCLABLE_TIMESTAMP_SIZES
+        || record_type == TYPE_RECYCLABLE_PREDECESSOR
+}

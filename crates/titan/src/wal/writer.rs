@@ -1,0 +1,137 @@
+//! Writes log records.
+
+use std::path::{Path, PathBuf};
+
+use super::{BLOCK_SIZE, HEADER_SIZE, TYPE_FIRST, TYPE_FULL, TYPE_LAST, TYPE_MIDDLE, record_crc};
+use crate::error::{Error, Result};
+use crate::vfs::WritableFile;
+
+/// The framing buffer is given back after a record that needed more than this.
+const BUFFER_KEPT: usize = 4 << 20;
+
+/// Appends records to a new log file.
+///
+/// A record is handed to the file in one call: readable once `add_record` returned, durable once
+/// a later `sync` did. The first error, of either, is final: all later calls return it.
+pub(crate) struct LogWriter {
+    file: Box<dyn WritableFile>,
+    path: PathBuf,
+    /// The bytes of one record with its headers; empty between records.
+    buffer: Vec<u8>,
+    /// Where in its block the next byte goes.
+    block_offset: usize,
+    file_size: u64,
+    failure: Option<Error>,
+}
+
+impl LogWriter {
+    /// Takes over `file`, which must be empty. `path` is for messages.
+    pub(crate) fn new(file: Box<dyn WritableFile>, path: &Path) -> Self {
+        LogWriter {
+            file,
+            path: path.to_owned(),
+            buffer: Vec::new(),
+            block_offset: 0,
+            file_size: 0,
+            failure: None,
+        }
+    }
+
+    /// Appends one record.
+    pub(crate) fn add_record(&mut self, payload: &[u8]) -> Result<()> {
+        self.add_record_parts(&[payload])
+    }
+
+    /// Appends one record whose payload is the concatenation of `parts`. Copies each byte once.
+    pub(crate) fn add_record_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        self.check()?;
+        self.frame(parts);
+        let result = self.file.append(&self.buffer);
+        let framed = self.buffer.len() as u64;
+        self.buffer.clear();
+        self.buffer.shrink_to(BUFFER_KEPT);
+        result.map_err(|e| self.fail(e))?;
+        self.file_size += framed;
+        Ok(())
+    }
+
+    /// Makes all records durable.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        // ORDER: a failed sync is never retried on the same file; the kernel may have dropped
+        // the pages, so a second one would succeed without having written them.
+        self.file.sync().map_err(|e| self.fail(e))
+    }
+
+    /// Bytes appended so far.
+    pub(crate) fn file_size(&self) -> u64 {
+        self.file_size
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        let error = error.in_file(&self.path);
+        self.failure = Some(error.clone());
+        error
+    }
+
+    /// Fills the buffer with the physical records of one logical record.
+    fn frame(&mut self, parts: &[&[u8]]) {
+        let mut remaining: usize = parts.iter().map(|part| part.len()).sum();
+        let mut parts = parts.iter().copied();
+        let mut part: &[u8] = &[];
+        let blocks = remaining / (BLOCK_SIZE - HEADER_SIZE) + 2;
+        self.buffer.reserve(remaining + blocks * HEADER_SIZE);
+
+        let mut first = true;
+        loop {
+            let left = BLOCK_SIZE - self.block_offset;
+            if left < HEADER_SIZE {
+                self.buffer.resize(self.buffer.len() + left, 0);
+                self.block_offset = 0;
+            }
+            let room = BLOCK_SIZE - self.block_offset - HEADER_SIZE;
+            let length = room.min(remaining);
+            let last = length == remaining;
+            let record_type = match (first, last) {
+                (true, true) => TYPE_FULL,
+                (true, false) => TYPE_FIRST,
+                (false, false) => TYPE_MIDDLE,
+                (false, true) => TYPE_LAST,
+            };
+
+            let header = self.buffer.len();
+            self.buffer.resize(header + HEADER_SIZE, 0);
+            let body = self.buffer.len();
+            let mut wanted = length;
+            while wanted > 0 {
+                if part.is_empty() {
+                    part = parts.next().unwrap_or_default();
+                    continue;
+                }
+                let (taken, rest) = part.split_at(wanted.min(part.len()));
+                self.buffer.extend_from_slice(taken);
+                wanted -= taken.len();
+                part = rest;
+            }
+            let crc = record_crc(record_type, &self.buffer[body..]);
+            self.buffer[header..header + 4].copy_from_slice(&crc.to_le_bytes());
+            // A block is 32 KiB, so its content's length fits 16 bits.
+            self.buffer[header + 4..header + 6].copy_from_slice(&(length as u16).to_le_bytes());
+            self.buffer[header + 6] = record_type;
+
+            self.block_offset += HEADER_SIZE + length;
+            remaining -= length;
+            first = false;
+            if last {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! `WriteBatch`: operations that are applied together or not at all.
+//!
+//! A batch holds its operations in the form in which the WAL stores them, so committing it copies
+//! bytes and nothing else. `lp` is a varint length and that many bytes; `cf` is a varint.
+//!
+//! ```text
+//! sequence u64 | count u32 | operations
+//!
+//! 01 lp key, lp value   05 cf, ..  put             00 lp key       04 cf, ..  delete
+//! 02 lp key, lp operand 06 cf, ..  merge           07 lp key       08 cf, ..  single delete
+//! 0f lp begin, lp end   0e cf, ..  delete range    11 lp key, lp index  10 cf, ..  blob index
+//! 16 lp key, lp columns 17 cf, ..  entity          18 lp key, lp value+time  19 cf, ..  timed put
+//! 03 lp bytes  log data   0d  nothing   09, 12, 13  begin prepare   0a lp xid  end prepare
+//! 0b lp xid    commit     0c lp xid  rollback   15 lp timestamp, lp xid  commit with timestamp
+//! ```
+//!
+//! The forms without `cf` are for the default column family. Operations on data take consecutive
+//! sequence numbers from the header's on, and `count` says how many they are; the others take
+//! none.
+
+mod op;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use op::BatchOp;
+pub use view::BatchOps;
+pub(crate) use view::BatchView;
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+use crate::format::coding::{put_varint, varint_len};
+use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
+
+/// Bytes in front of the operations.
+pub(crate) const HEADER_SIZE: usize = 12;
+const COUNT_OFFSET: usize = 8;
+/// Bytes of the largest batch, header included.
+const MAX_SIZE: usize = u32::MAX as usize;
+
+/// Operations that become visible and durable together, in the order in which they were added.
+///
+/// A later operation on a key wins over an earlier one. Adding an operation copies its key and
+/// value to the end of one buffer. A batch holds at most 4 GiB - 1 bytes; an operation that does
+/// not fit is refused with `InvalidArgument` and leaves the batch as it was.
+///
+/// Families are named by anything that converts to a [`ColumnFamilyId`], handles included.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WriteBatch {
+    data: Vec<u8>,
+    save_points: Vec<SavePoint>,
+}
+
+/// How far to go back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct SavePoint {
+    size: usize,
+    count: u32,
+}
+
+impl Default for WriteBatch {
+    fn default() -> Self {
+        WriteBatch::new()
+    }
+}
+
+impl WriteBatch {
+    /// A batch with nothing in it.
+    pub fn new() -> Self {
+        WriteBatch::with_capacity(HEADER_SIZE)
+    }
+
+    /// A batch with nothing in it and room for `bytes` of encoded operations.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut data = Vec::with_capacity(bytes.max(HEADER_SIZE));
+        data.resize(HEADER_SIZE, 0);
+        WriteBatch {
+            data,
+            save_points: Vec::new(),
+        }
+    }
+
+    /// Takes over an encoded batch, as [`WriteBatch::data`] gave it or a WAL held it.
+    ///
+    /// # Errors
+    /// `Corruption` unless it consists of whole operations, as many as its header says.
+    pub fn from_data(data: impl Into<Vec<u8>>) -> Result<Self> {
+        let data = data.into();
+        if data.len() > MAX_SIZE {
+            return Err(Error::corruption("a write batch exceeds 4 GiB"));
+        }
+        BatchView::parse(&data)?.validate()?;
+        Ok(WriteBatch {
+            data,
+            save_points: Vec::new(),
+        })
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the batch would exceed 4 GiB - 1 bytes.
+    pub fn put(
+        &mut self,
+        cf: impl Into<ColumnFamilyId>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(op::PUT, Some(cf.into()), &[key.as_ref(), value.as_ref()])
+    }
+
+    /// Removes `key`. Nothing happens if it is not there.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn delete(&mut self, cf: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(op::DELETE, Some(cf.into()), &[key.as_ref()])
+    }
+
+    /// Removes a `key` that was put at most once since it was last removed; cheaper than
+    /// [`WriteBatch::delete`]. If it was put more often, what is read afterwards is undefined.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn single_delete(
+        &mut self,
+        cf: impl Into<ColumnFamilyId>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(op::SINGLE_DELETE, Some(cf.into()), &[key.as_ref()])
+    }
+
+    /// Removes all keys from `begin` up to but not including `end`, at a cost that does not
+    /// depend on how many they are.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn delete_range(
+        &mut self,
+        cf: impl Into<ColumnFamilyId>,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(
+            op::DELETE_RANGE,
+            Some(cf.into()),
+            &[begin.as_ref(), end.as_ref()],
+        )
+    }
+
+    /// Sets `key` to the value in a blob file that the encoded `index` points to.
+    pub(crate) fn put_blob_index(
+        &mut self,
+        cf: ColumnFamilyId,
+        key: &[u8],
+        index: &[u8],
+    ) -> Result<()> {
+        self.add(op::BLOB_INDEX, Some(cf), &[key, index])
+    }
+
+    /// Adds bytes that go to the WAL with the batch and nowhere else.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn put_log_data(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.add(op::LOG_DATA, None, &[data.as_ref()])
+    }
+
+    /// Adds the operations of `other` behind those of this batch. Its save points are not taken
+    /// over.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn append(&mut self, other: &WriteBatch) -> Result<()> {
+        let operations = other.data.get(HEADER_SIZE..).unwrap_or_default();
+        self.check_room(operations.len())?;
+        let count = self
+            .count()
+            .checked_add(other.count())
+            .ok_or_else(too_large)?;
+        self.data.extend_from_slice(operations);
+        self.set_count(count);
+        Ok(())
+    }
+
+    /// Removes all operations and save points. Keeps the memory.
+    pub fn clear(&mut self) {
+        self.data.truncate(HEADER_SIZE);
+        self.data.fill(0);
+        self.save_points.clear();
+    }
+
+    /// How many operations there are, [log data](WriteBatch::put_log_data) not counted.
+    pub fn count(&self) -> u32 {
+        match self.data.get(COUNT_OFFSET..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => u32::from_le_bytes(*bytes),
+            None => 0,
+        }
+    }
+
+    /// Whether there is nothing in the batch, log data included.
+    pub fn is_empty(&self) -> bool {
+        self.data.len() == HEADER_SIZE
+    }
+
+    /// Bytes of the encoded batch, its header of 12 included.
+    pub fn size_bytes(&self) -> usize {
+        self.data.len()
+    }
+
+    /// The encoded batch.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The operations in the order in which they were added.
+    pub fn iter(&self) -> BatchOps<'_> {
+        BatchOps::new(self.data.get(HEADER_SIZE..).unwrap_or_default())
+    }
+
+    /// Remembers the present state for [`WriteBatch::rollback_to_save_point`]. They nest.
+    pub fn set_save_point(&mut self) {
+        let point = SavePoint {
+            size: self.data.len(),
+            count: self.count(),
+        };
+        self.save_points.push(point);
+    }
+
+    /// Removes what was added since the last save point, and the save point.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no save point.
+    pub fn rollback_to_save_point(&mut self) -> Result<()> {
+        let SavePoint { size, count } = self.take_save_point()?;
+        self.data.truncate(size);
+        self.set_count(count);
+        Ok(())
+    }
+
+    /// Removes the last save point and keeps what was added since.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no save point.
+    pub fn pop_save_point(&mut self) -> Result<()> {
+        self.take_save_point().map(|_| ())
+    }
+
+    fn take_save_point(&mut self) -> Result<SavePoint> {
+        self.save_points
+            .pop()
+            .ok_or_else(|| Error::invalid_argument("the write batch has no save point"))
+    }
+
+    /// The sequence number of the first operation; 0 before the batch is committed.
+    pub(crate) fn sequence(&self) -> SequenceNumber {
+        match self.data.first_chunk() {
+            Some(bytes) => SequenceNumber(u64::from_le_bytes(*bytes)),
+            None => SequenceNumber::ZERO,
+        }
+    }
+
+    /// Gives the first operation its sequence number, and so all others theirs.
+    pub(crate) fn set_sequence(&mut self, sequence: SequenceNumber) {
+        if let Some(bytes) = self.data.first_chunk_mut() {
+            *bytes = sequence.0.to_le_bytes();
+        }
+    }
+
+    fn set_count(&mut self, count: u32) {
+        if let Some(bytes) = self
+            .data
+            .get_mut(COUNT_OFFSET..)
+            .and_then(<[u8]>::first_chunk_mut)
+        {
+            *bytes = count.to_le_bytes();
+        }
+    }
+
+    /// Adds one operation. With a family it takes a sequence number.
+    fn add(&mut self, tag: op::Tag, cf: Option<ColumnFamilyId>, fields: &[&[u8]]) -> Result<()> {
+        let family = cf.filter(|&cf| cf != ColumnFamilyId::DEFAULT);
+        let mut size = 1 + family.map_or(0, |cf| varint_len(cf.0.into()));
+        for field in fields {
+            let len = varint_len(field.len() as u64).saturating_add(field.len());
+            size = size.saturating_add(len);
+        }
+        self.check_room(size)?;
+        if cf.is_some() {
+            let count = self.count().checked_add(1).ok_or_else(too_large)?;
+            self.set_count(count);
+        }
+
+        self.data.reserve(size);
+        match family {
+            Some(cf) => {
+                self.data.push(tag.with_family);
+                put_varint(&mut self.data, cf.0.into());
+            }
+            None => self.data.push(tag.plain),
+        }
+        for field in fields {
+            put_varint(&mut self.data, field.len() as u64);
+            self.data.extend_from_slice(field);
+        }
+        Ok(())
+    }
+
+    fn check_room(&self, more: usize) -> Result<()> {
+        match more <= MAX_SIZE - self.data.len() {
+            true => Ok(()),
+            false => Err(too_large()),
+        }
+    }
+}
+
+fn too_large() -> Error {
+    Error::invalid_argument("the write batch would exceed 4 GiB")
+}
+
+impl<'a> IntoIterator for &'a WriteBatch {
+    type Item = Result<BatchOp<'a>>;
+    type IntoIter = BatchOps<'a>;
+
+    fn into_iter(self) -> BatchOps<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for WriteBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBatch")
+            .field("sequence", &self.sequence())
+            .field("count", &self.count())
+            .field("size_bytes", &self.size_bytes())
+            .finish()
+    }
+}

@@ -1,0 +1,111 @@
+//! Reads encoded batches without copying them.
+
+use super::{BatchOp, HEADER_SIZE};
+use crate::error::{Error, Result};
+use crate::format::coding::Decoder;
+use crate::format::numbers::SequenceNumber;
+
+/// An encoded batch: the payload of a WAL record.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchView<'a> {
+    sequence: SequenceNumber,
+    count: u32,
+    operations: &'a [u8],
+}
+
+impl<'a> BatchView<'a> {
+    /// Reads the header. The operations are checked as they are read.
+    pub(crate) fn parse(data: &'a [u8]) -> Result<Self> {
+        let mut d = Decoder::new(data);
+        let sequence = SequenceNumber(d.u64()?);
+        let count = d.u32()?;
+        match sequence.0.checked_add(count.into()) {
+            Some(next) if next <= SequenceNumber::MAX.0 + 1 => {}
+            _ => {
+                return Err(Error::corruption(
+                    "a write batch exceeds the sequence numbers",
+                ));
+            }
+        }
+        Ok(BatchView {
+            sequence,
+            count,
+            operations: d.rest(),
+        })
+    }
+
+    /// The sequence number of the first operation that takes one.
+    pub(crate) fn sequence(&self) -> SequenceNumber {
+        self.sequence
+    }
+
+    /// How many sequence numbers the batch takes, according to its header.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The operations.
+    pub(crate) fn ops(&self) -> BatchOps<'a> {
+        BatchOps::new(self.operations)
+    }
+
+    /// Reads all operations once: they are whole, and as many take a sequence number as the
+    /// header says. Recovery does this before it applies the first one.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let mut found = 0u64;
+        for op in self.ops() {
+            found += u64::from(op?.takes_sequence());
+        }
+        if found != u64::from(self.count) {
+            return Err(Error::corruption(format!(
+                "a write batch has {found} operations, its header says {}",
+                self.count
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The operations of a batch, in order. Ends after the first error.
+#[derive(Clone)]
+pub struct BatchOps<'a> {
+    rest: Decoder<'a>,
+    failed: bool,
+}
+
+impl<'a> BatchOps<'a> {
+    /// `operations` is a batch without its header.
+    pub(super) fn new(operations: &'a [u8]) -> Self {
+        BatchOps {
+            rest: Decoder::new(operations),
+            failed: false,
+        }
+    }
+}
+
+impl<'a> Iterator for BatchOps<'a> {
+    type Item = Result<BatchOp<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.rest.is_empty() {
+            return None;
+        }
+        let at = self.rest.position() + HEADER_SIZE;
+        let op = BatchOp::decode(&mut self.rest);
+        if op.is_err() {
+            self.failed = true;
+        }
+        Some(op.map_err(|e| e.context(format!("write batch, operation at byte {at}"))))
+    }
+}
+
+impl std::iter::FusedIterator for BatchOps<'_> {}
+
+impl std::fmt::Debug for BatchOps<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchOps")
+            .field("bytes_left", &self.rest.rest().len())
+            .finish()
+    }
+}
