@@ -1,1 +1,7 @@
+//! Writing: batches, the commit queue, WAL files.
+
 pub(crate) mod batch;
+pub(crate) mod queue;
+pub(crate) mod wal_set;
+
+pub use batch::WriteBatch;

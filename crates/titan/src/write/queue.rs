@@ -1,0 +1,219 @@
+//! The commit queue: writers line up, one leads, the others ride along.
+//!
+//! A writer that finds nobody leading leads: it takes along the batches that wait behind it, has
+//! them committed as one group, hands out the results, and passes the lead to the next writer in
+//! line. So at most one thread commits at a time, in the order of arrival, and one WAL record and
+//! one sync serve a whole group.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::batch::WriteBatch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::WriteOptions;
+
+/// Bytes of batches committed together at most.
+const MAX_GROUP_BYTES: usize = 1 << 20;
+
+/// A group led by a small batch stays small, so that the small write need not wait for large ones.
+const SMALL_BATCH: usize = 128 << 10;
+
+/// Batches to commit together.
+pub(crate) struct Group {
+    pub(crate) batches: Vec<WriteBatch>,
+    /// The options of all of them; `sync` if any of them asks for it.
+    pub(crate) options: WriteOptions,
+}
+
+enum Progress {
+    Waiting,
+    /// It is this writer's turn to lead.
+    Lead,
+    Done(Result<()>),
+}
+
+/// A writer in line.
+struct Writer {
+    batch: Mutex<Option<WriteBatch>>,
+    bytes: usize,
+    /// None for a writer that wants to be alone.
+    options: Option<WriteOptions>,
+    progress: Mutex<Progress>,
+    moved_on: Condvar,
+}
+
+impl Writer {
+    fn set(&self, progress: Progress) {
+        *self.progress.lock() = progress;
+        self.moved_on.notify_one();
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    led: bool,
+    waiting: VecDeque<Arc<Writer>>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct CommitQueue {
+    line: Mutex<Line>,
+}
+
+impl CommitQueue {
+    /// Commits `batch`, alone or in a group: whichever thread leads calls its own `commit`, which
+    /// must do the same for every writer of a queue. Returns when the batch's group is done.
+    pub(crate) fn submit(
+        &self,
+        batch: WriteBatch,
+        options: WriteOptions,
+        commit: impl FnOnce(Group) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = batch.size_bytes();
+        let writer = Arc::new(Writer {
+            batch: Mutex::new(Some(batch)),
+            bytes,
+            options: Some(options),
+            progress: Mutex::new(Progress::Waiting),
+            moved_on: Condvar::new(),
+        });
+        if let Some(result) = self.wait_for_lead(&writer) {
+            return result;
+        }
+        let _lead = Lead(self);
+        let (group, followers) = self.gather(&writer, options);
+        let result = commit(group);
+        for follower in followers {
+            follower.set(Progress::Done(result.clone()));
+        }
+        result
+    }
+
+    /// Runs `f` while no batch is being committed, in its turn.
+    pub(crate) fn exclusive<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        let writer = Arc::new(Writer {
+            batch: Mutex::new(None),
+            bytes: 0,
+            options: None,
+            progress: Mutex::new(Progress::Waiting),
+            moved_on: Condvar::new(),
+        });
+        match self.wait_for_lead(&writer) {
+            None => {
+                let _lead = Lead(self);
+                f()
+            }
+            // Nobody takes along a writer without options.
+            Some(Err(e)) => Err(e),
+            Some(Ok(())) => Err(Error::new(ErrorKind::Closed, "lost the turn in the queue")),
+        }
+    }
+
+    /// Returns `None` when it is this writer's turn to lead, or its result if another led it.
+    fn wait_for_lead(&self, writer: &Arc<Writer>) -> Option<Result<()>> {
+        {
+            let mut line = self.line.lock();
+            if !line.led {
+                line.led = true;
+                return None;
+            }
+            line.waiting.push_back(Arc::clone(writer));
+        }
+        let mut progress = writer.progress.lock();
+        loop {
+            match &*progress {
+                Progress::Waiting => writer.moved_on.wait(&mut progress),
+                Progress::Lead => return None,
+                Progress::Done(result) => return Some(result.clone()),
+            }
+        }
+    }
+
+    /// The leader's batch and those behind it that may ride along.
+    fn gather(&self, leader: &Writer, options: WriteOptions) -> (Group, Vec<Arc<Writer>>) {
+        let mut group = Group { batches: leader.batch.lock().take().into_iter().collect(), options };
+        let mut followers = Vec::new();
+        let mut bytes = leader.bytes;
+        let limit = if bytes <= SMALL_BATCH { bytes + SMALL_BATCH } else { MAX_GROUP_BYTES };
+        let mut line = self.line.lock();
+        while let Some(next) = line.waiting.front() {
+            let compatible = next.options.is_some_and(|o| {
+                o.disable_wal == options.disable_wal && o.no_slowdown == options.no_slowdown
+            });
+            if !compatible || bytes + next.bytes > limit.max(leader.bytes) {
+                break;
+            }
+            bytes += next.bytes;
+            group.options.sync |= next.options.is_some_and(|o| o.sync);
+            group.batches.extend(next.batch.lock().take());
+            followers.extend(line.waiting.pop_front());
+        }
+        (group, followers)
+    }
+}
+
+/// Passes the lead on when dropped, even by a panic.
+struct Lead<'a>(&'a CommitQueue);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let mut line = self.0.line.lock();
+        match line.waiting.pop_front() {
+            Some(next) => next.set(Progress::Lead),
+            None => line.led = false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ColumnFamilyId;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn every_batch_is_committed_once_and_nobody_overtakes_an_exclusive_turn() {
+        let queue = CommitQueue::default();
+        let (committed, inside) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (queue, committed, inside) = (&queue, &committed, &inside);
+                scope.spawn(move || {
+                    for i in 0..500 {
+                        if i % 50 == thread {
+                            let alone = queue.exclusive(|| {
+                                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                                inside.fetch_sub(1, Ordering::SeqCst);
+                                Ok(())
+                            });
+                            alone.unwrap();
+                        }
+                        let mut batch = WriteBatch::new();
+                        batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+                        let commit = |group: Group| {
+                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                            committed.fetch_add(group.batches.len(), Ordering::SeqCst);
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            Ok(())
+                        };
+                        queue.submit(batch, WriteOptions::default(), commit).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(committed.load(Ordering::SeqCst), 2000);
+    }
+
+    #[test]
+    fn a_failure_reaches_the_whole_group_and_the_queue_goes_on() {
+        let queue = CommitQueue::default();
+        let failed = queue.submit(WriteBatch::new(), WriteOptions::default(), |_| {
+            Err(Error::corruption("no"))
+        });
+        assert!(failed.unwrap_err().is_corruption());
+        queue.submit(WriteBatch::new(), WriteOptions::default(), |_| Ok(())).unwrap();
+    }
+}

@@ -1,0 +1,166 @@
+//! The WAL files being written: the current one, and closed ones whose bytes may not be durable.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::format::{FileNumber, SequenceNumber};
+use crate::stats::{self, Statistics};
+use crate::vfs::Vfs;
+use crate::wal::{LogWriter, PredecessorWal};
+
+struct Wal {
+    number: FileNumber,
+    log: LogWriter,
+    /// The newest operation appended; zero if none.
+    last_sequence: SequenceNumber,
+    /// Whether everything appended is durable.
+    synced: bool,
+}
+
+#[derive(Default)]
+struct Current {
+    wal: Option<Wal>,
+    /// Closed since, oldest first, with bytes that may not be durable.
+    closed: Vec<Wal>,
+}
+
+/// Appends are made by the thread that leads the commit queue; a flush may sync closed files
+/// beside it.
+///
+/// A synced write must find every earlier write durable, or recovery would stop before it: so a
+/// sync covers closed files, oldest first, then the current one.
+pub(crate) struct WalSet {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    statistics: Arc<Statistics>,
+    current: Mutex<Current>,
+    /// Held while files are synced, so that whoever waits for it finds them durable. Taken before
+    /// `current`.
+    syncing: Mutex<NamesDurable>,
+}
+
+/// Whether the names of all WAL files are durable.
+struct NamesDurable(bool);
+
+impl WalSet {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, statistics: Arc<Statistics>) -> Self {
+        WalSet {
+            vfs,
+            dir,
+            statistics,
+            current: Mutex::default(),
+            syncing: Mutex::new(NamesDurable(true)),
+        }
+    }
+
+    /// Starts the WAL file `number`; the current one is closed. The first record tells recovery
+    /// which file came before and how far it went, so that a file lost with the machine is
+    /// noticed and nothing behind the gap is replayed.
+    pub(crate) fn start(&self, number: FileNumber) -> Result<()> {
+        let path = FileKind::Wal(number).path(&self.dir);
+        let mut log = LogWriter::new(self.vfs.create(&path)?, &path);
+        let mut syncing = self.syncing.lock();
+        let mut current = self.current.lock();
+        if let Some(last) = &current.wal {
+            log.add_predecessor(&PredecessorWal {
+                number: last.number,
+                size: last.log.file_size(),
+                last_sequence: last.last_sequence,
+            })?;
+        }
+        syncing.0 = false;
+        let wal =
+            Wal { number, log, last_sequence: SequenceNumber::ZERO, synced: true };
+        if let Some(closed) = current.wal.replace(wal)
+            && !closed.synced
+        {
+            current.closed.push(closed);
+        }
+        Ok(())
+    }
+
+    /// Appends one record, given in parts, whose last operation is `last_sequence`.
+    pub(crate) fn append(&self, parts: &[&[u8]], last_sequence: SequenceNumber) -> Result<()> {
+        let mut current = self.current.lock();
+        let Some(wal) = current.wal.as_mut() else {
+            return Err(Error::new(ErrorKind::Closed, "no WAL is open"));
+        };
+        let before = wal.log.file_size();
+        wal.synced = false;
+        wal.log.add_record_parts(parts)?;
+        wal.last_sequence = last_sequence;
+        stats::add(&self.statistics.wal_bytes, wal.log.file_size() - before);
+        Ok(())
+    }
+
+    /// Makes everything appended so far durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let mut names = self.syncing.lock();
+        self.sync_closed_locked()?;
+        // ORDER: the name before the acknowledgement, like the content.
+        self.sync_names(&mut names)?;
+        if let Some(wal) = self.current.lock().wal.as_mut()
+            && !wal.synced
+        {
+            stats::add(&self.statistics.wal_syncs, 1);
+            wal.log.sync()?;
+            wal.synced = true;
+        }
+        Ok(())
+    }
+
+    /// Makes the closed files durable. Commits to the current file go on meanwhile.
+    pub(crate) fn sync_closed(&self) -> Result<()> {
+        let mut names = self.syncing.lock();
+        self.sync_closed_locked()?;
+        self.sync_names(&mut names)
+    }
+
+    fn sync_closed_locked(&self) -> Result<()> {
+        let mut closed = std::mem::take(&mut self.current.lock().closed);
+        let mut outcome = Ok(());
+        let mut done = 0;
+        for wal in &mut closed {
+            stats::add(&self.statistics.wal_syncs, 1);
+            outcome = wal.log.sync();
+            if outcome.is_err() {
+                break;
+            }
+            done += 1;
+        }
+        // Those not durable stay; the writer that failed refuses to be synced again.
+        closed.drain(..done);
+        self.current.lock().closed.splice(0..0, closed);
+        outcome
+    }
+
+    fn sync_names(&self, names: &mut NamesDurable) -> Result<()> {
+        if !names.0 {
+            self.vfs.sync_dir(&self.dir)?;
+            names.0 = true;
+        }
+        Ok(())
+    }
+
+    /// Forgets the current and closed files. To be called when everything in them is durable
+    /// elsewhere, before [`WalSet::start`] starts afresh.
+    pub(crate) fn abandon(&self) {
+        let mut current = self.current.lock();
+        current.wal = None;
+        current.closed.clear();
+    }
+
+    /// Drops closed files that nobody needs any more, synced or not.
+    pub(crate) fn forget_before(&self, number: FileNumber) {
+        self.current.lock().closed.retain(|wal| wal.number >= number);
+    }
+
+    /// Bytes appended to the current file.
+    pub(crate) fn current_size(&self) -> u64 {
+        self.current.lock().wal.as_ref().map_or(0, |wal| wal.log.file_size())
+    }
+}
