@@ -555,7 +555,13 @@ mod tests {
     fn a_stale_tail_is_only_slower() {
         let list = SkipList::new(InternalKeyComparator::new(Arc::new(BytewiseComparator)), 0);
         let insert = |key: u64| {
-            list.insert(Target { user_key: &key.to_be_bytes(), trailer: 1 }, &key.to_le_bytes())
+            list.insert(
+                Target {
+                    user_key: &key.to_be_bytes(),
+                    trailer: 1,
+                },
+                &key.to_le_bytes(),
+            )
         };
         let seed = 5;
         let mut rng = fastrand::Rng::with_seed(seed);
