@@ -544,3 +544,45 @@ impl SkipListCursor {
         self.node = previous.map(|previous| previous.node);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::BytewiseComparator;
+
+    /// Threads that meet at the end can leave behind tails that are not the last of their level.
+    #[test]
+    fn a_stale_tail_is_only_slower() {
+        let list = SkipList::new(InternalKeyComparator::new(Arc::new(BytewiseComparator)), 0);
+        let insert = |key: u64| {
+            list.insert(
+                Target {
+                    user_key: &key.to_be_bytes(),
+                    trailer: 1,
+                },
+                &key.to_le_bytes(),
+            )
+        };
+        let seed = 5;
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut expected = std::collections::BTreeSet::new();
+        for _ in 0..2000 {
+            for (level, tail) in list.tail.iter().enumerate() {
+                // SAFETY: the head has all levels.
+                let first = unsafe { list.head().link(level) }.load(Ordering::Acquire);
+                tail.store(first, Ordering::Release);
+            }
+            let key = rng.u64(..5000);
+            assert_eq!(insert(key), expected.insert(key), "{key}, seed {seed}");
+        }
+        let mut cursor = SkipListCursor::new(Arc::new(list));
+        cursor.move_to(SkipList::first);
+        for key in expected {
+            let entry = cursor.entry().unwrap();
+            assert_eq!(user_key(entry.key()), key.to_be_bytes(), "seed {seed}");
+            assert_eq!(entry.value(), key.to_le_bytes(), "seed {seed}");
+            cursor.next();
+        }
+        assert!(cursor.entry().is_none(), "seed {seed}");
+    }
+}

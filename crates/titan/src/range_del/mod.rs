@@ -32,6 +32,6 @@ mod retain;
 mod tests;
 
 pub(crate) use crate::range_del::clip::clip;
-pub(crate) use crate::range_del::cursor::{Covering, TombstoneCursor};
+pub(crate) use crate::range_del::cursor::TombstoneCursor;
 pub(crate) use crate::range_del::fragmented::{Fragment, FragmentedTombstones};
 pub(crate) use crate::range_del::retain::retain;

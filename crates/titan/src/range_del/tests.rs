@@ -36,7 +36,7 @@ fn keys() -> Vec<Bytes> {
 
 /// Tombstones between random keys, empty ranges and repetitions included.
 fn random_tombstones(rng: &mut fastrand::Rng, keys: &[Bytes]) -> Vec<RangeTombstone> {
-    let mut key = |rng: &mut fastrand::Rng| rng.choice(keys).unwrap().clone();
+    let key = |rng: &mut fastrand::Rng| rng.choice(keys).unwrap().clone();
     (0..rng.usize(0..10))
         .map(|_| RangeTombstone {
             start: key(rng),
