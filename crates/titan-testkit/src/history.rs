@@ -349,7 +349,9 @@ mod tests {
         for seed in 0..10 {
             let ops = Generator::with_seed(seed).ops(300);
             let mut history = History::new();
-            ops.0.iter().for_each(|op| drop(history.push(op)));
+            for op in &ops.0 {
+                history.push(op);
+            }
             for n in (0..=history.len()).step_by(17) {
                 let state = history.prefix(n);
                 let found = history.matches_some_prefix(&state, 0).unwrap();

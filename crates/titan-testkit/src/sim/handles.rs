@@ -9,7 +9,7 @@ use titan::vfs::{FileLock, ReadableFile, WritableFile};
 use super::op::{Call, FileId, FsOp, OpKind};
 use super::vfs::{SimVfs, append_op};
 
-/// A file open for appending.
+/// A file open for appending; `create` has pinned it.
 pub(super) struct Writer {
     vfs: SimVfs,
     file: FileId,
@@ -18,7 +18,6 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(vfs: SimVfs, file: FileId, path: Arc<Path>) -> Self {
-        vfs.state().pin(file);
         Writer { vfs, file, path }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::iter::FusedIterator;
+use std::sync::Arc;
 
 use super::crash::Loss;
 use super::disk::Disk;
@@ -188,5 +189,27 @@ impl<'a> CrashPoint<'a> {
     /// The file system found afterwards.
     pub fn crash(&self, loss: &Loss) -> SimVfs {
         SimVfs::from_disk(self.disk.after_crash(loss))
+    }
+
+    /// The file system found after the process, not the machine, was killed within the operation
+    /// that comes next, if that is an append: part of it is there, and nothing else is lost.
+    pub fn kill_within(&self, seed: u64) -> Option<SimVfs> {
+        match self.journal.ops.get(self.index)? {
+            FsOp::Append { path, file, data } if data.len() > 1 => {
+                let len = fastrand::Rng::with_seed(seed).usize(1..data.len());
+                let (path, data) = (Arc::clone(path), data.slice(..len));
+                let mut disk = self.disk.clone();
+                replay(
+                    &mut disk,
+                    &FsOp::Append {
+                        path,
+                        file: *file,
+                        data,
+                    },
+                );
+                Some(SimVfs::from_disk(disk.after_crash(&Loss::None)))
+            }
+            _ => None,
+        }
     }
 }

@@ -169,15 +169,27 @@ impl SimVfs {
         action: &str,
         plan: impl FnOnce(&State) -> io::Result<FsOp>,
     ) -> Result<()> {
+        self.perform_then(call, action, plan, |_| Ok(()))
+    }
+
+    /// As [`SimVfs::perform`], with a look at the outcome before anyone else can act.
+    fn perform_then<T>(
+        &self,
+        call: &Call<'_>,
+        action: &str,
+        plan: impl FnOnce(&State) -> io::Result<FsOp>,
+        then: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> Result<T> {
         self.call_hook(call);
         let mut state = self.state();
         let outcome = match state.faults.strike(call) {
             Some((errno, effect)) => state.fail(plan, errno, effect),
             None => plan(&state).and_then(|op| state.run(op)),
         };
-        outcome.map_err(|e| Error::io(e, action, call.path))?;
+        let outcome = outcome.and_then(|()| then(&mut state));
+        let value = outcome.map_err(|e| Error::io(e, action, call.path))?;
         state.counters.add(call, call.len);
-        Ok(())
+        Ok(value)
     }
 }
 
@@ -212,9 +224,9 @@ impl State {
         errno: Errno,
         effect: Effect,
     ) -> io::Result<()> {
-        let partial = match (effect, effect != Effect::Nothing) {
-            (_, false) => None,
-            (effect, true) => match (effect, plan(self)?) {
+        let partial = match effect {
+            Effect::Nothing => None,
+            effect => match (effect, plan(self)?) {
                 (Effect::Prefix(n), FsOp::Append { path, file, data }) => {
                     let data = data.slice(..n.min(data.len()));
                     Some(FsOp::Append { path, file, data })
@@ -251,22 +263,23 @@ impl State {
 
 impl Vfs for SimVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let shared: Arc<Path> = path.into();
-        let mut created = None;
-        self.perform(&Call::new(OpKind::Create, path), "create file", |state| {
+        let call = Call::new(OpKind::Create, path);
+        let plan = |state: &State| {
             let file = match state.disk.find(path)? {
                 Some(Node::File(file)) => file,
                 _ => state.disk.next_file(),
             };
-            created = Some(file);
             Ok(FsOp::Create {
-                path: Arc::clone(&shared),
+                path: path.into(),
                 file,
             })
+        };
+        let file = self.perform_then(&call, "create file", plan, |state| {
+            let file = state.disk.find_file(path)?;
+            state.pin(file);
+            Ok(file)
         })?;
-        // The plan ran, or the operation had failed.
-        let file = created.ok_or_else(|| Error::new(ErrorKind::Io, "create file was not run"))?;
-        Ok(Box::new(Writer::new(self.clone(), file, shared)))
+        Ok(Box::new(Writer::new(self.clone(), file, path.into())))
     }
 
     fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {
