@@ -6,27 +6,26 @@
 //! that changes with a batch by what the batch changes. 128 bits make an accidental match
 //! a matter of the age of the universe.
 
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::hash::{Hash, Hasher};
+
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::model::Model;
 use crate::ops::{Op, Write};
 
 /// Hash of one pair, or of a family's existence; sums of them are fingerprints.
-fn fingerprint(item: impl Hash) -> u128 {
-    let half = |salt: u64| {
-        // `new` has fixed keys: the same in every run.
-        let mut hasher = DefaultHasher::new();
-        (salt, &item).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(1) << 64 | half(2)
+fn fingerprint(parts: &[&[u8]]) -> u128 {
+    let mut hasher = Xxh3::new();
+    for part in parts {
+        hasher.update(&part.len().to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.digest128()
 }
 
 fn pair(family: &str, key: &[u8], value: &[u8]) -> u128 {
-    fingerprint((family, key, value))
+    fingerprint(&[family.as_bytes(), key, value])
 }
 
 fn whole(model: &Model) -> u128 {
@@ -39,7 +38,7 @@ fn family_sum(model: &Model, family: &str) -> u128 {
     let pairs = model
         .scan(family, None, None)
         .map(|(key, value)| pair(family, key, value));
-    pairs.fold(fingerprint(family), u128::wrapping_add)
+    pairs.fold(fingerprint(&[family.as_bytes()]), u128::wrapping_add)
 }
 
 /// The operations that changed a database, in commit order. *Prefix n* is the state after the

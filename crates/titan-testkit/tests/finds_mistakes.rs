@@ -1,5 +1,6 @@
 //! The kit against a small store with one deliberate mistake at a time: each must be found, and
 //! the store without any must pass.
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 
@@ -148,7 +149,7 @@ fn find(journal: &Journal, history: &History, mistake: Mistake) -> Option<String
             for loss in [Loss::None, Loss::All, Loss::Random(1), Loss::Random(2)] {
                 let image = point.crash(&loss);
                 let recovered = check(&image, at_least, format!("crash at {index}, {loss:?}"))?;
-                if index % 16 != 0 {
+                if index % 50 != 0 {
                     continue;
                 }
                 // What a recovery found and made durable, its own crash must not lose.
@@ -169,23 +170,23 @@ fn find(journal: &Journal, history: &History, mistake: Mistake) -> Option<String
     every_crash().err()
 }
 
-fn workload(seed: u64) -> Ops {
+fn draw(seed: u64, synced_percent: u32, n: usize) -> Ops {
     let mut generator = Generator::with_seed(seed);
     generator.weights = Weights {
-        synced_percent: 20,
+        synced_percent,
         ..Weights::writes_only()
     };
-    generator.ops(80)
+    generator.value_sizes = vec![0, 1, 10, 100];
+    generator.ops(n)
+}
+
+fn workload(seed: u64) -> Ops {
+    draw(seed, 20, 80)
 }
 
 /// Leaves several blocks of the log unsynced.
 fn seldom_synced(seed: u64) -> Ops {
-    let mut generator = Generator::with_seed(seed);
-    generator.weights = Weights {
-        synced_percent: 1,
-        ..Weights::writes_only()
-    };
-    generator.ops(250)
+    draw(seed, 1, 250)
 }
 
 #[test]

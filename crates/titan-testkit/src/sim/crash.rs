@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::disk::{Disk, NameOp};
+use super::file::File;
+use super::op::FileId;
 
 /// How much of what was not synced a crash takes. Stated in full in the [module](super)
 /// documentation.
@@ -15,19 +17,24 @@ pub enum Loss {
     /// The machine stops, and only what was synced is there.
     All,
     /// The machine stops; an arbitrary part of what was not synced is there. Equal seeds give
-    /// equal parts.
+    /// equal parts at the same crash point, and unrelated ones at others, so one seed serves for
+    /// all points.
     Random(u64),
 }
 
 impl Disk {
-    /// The file system as found after a crash now.
-    pub(super) fn after_crash(&self, loss: &Loss) -> Disk {
+    /// The file system as found after a crash now, which is crash point number `point`.
+    pub(super) fn after_crash(&self, loss: &Loss, point: usize) -> Disk {
         let mut disk = self.clone();
         disk.handles.clear();
         match *loss {
             Loss::None => disk.sweep(),
-            Loss::All => disk.lose_names(|_| false),
+            Loss::All => {
+                disk.lose_names(|_| false);
+                disk.lose_bytes(|_, file| file.synced_only());
+            }
             Loss::Random(seed) => {
+                let seed = mix(seed, point as u64);
                 let mut rng = fastrand::Rng::with_seed(seed);
                 if rng.bool() {
                     // As a file system that journals its metadata in order.
@@ -48,10 +55,11 @@ impl Disk {
                         keep
                     });
                 }
+                // A generator per file: what happens to one does not depend on the others.
+                disk.lose_bytes(|id, file| {
+                    file.partly_synced(&mut fastrand::Rng::with_seed(mix(seed, id.0)))
+                });
             }
-        }
-        if *loss != Loss::None {
-            disk.lose_bytes(loss);
         }
         disk
     }
@@ -66,16 +74,15 @@ impl Disk {
         self.sweep();
     }
 
-    fn lose_bytes(&mut self, loss: &Loss) {
+    fn lose_bytes(&mut self, survivor: impl Fn(FileId, &File) -> File) {
         for (id, file) in self.files.iter_mut().filter(|(_, f)| !f.is_durable()) {
-            *file = Arc::new(match loss {
-                Loss::Random(seed) => {
-                    // A generator per file: what happens to one does not depend on the others.
-                    let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.0;
-                    file.partly_synced(&mut fastrand::Rng::with_seed(seed))
-                }
-                Loss::All | Loss::None => file.synced_only(),
-            });
+            *file = Arc::new(survivor(*id, file));
         }
     }
+}
+
+/// A seed that has nothing to do with that of neighbouring numbers.
+fn mix(seed: u64, number: u64) -> u64 {
+    let mut rng = fastrand::Rng::with_seed(seed.rotate_left(32) ^ number);
+    rng.u64(..)
 }

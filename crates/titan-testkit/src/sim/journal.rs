@@ -75,7 +75,7 @@ impl Journal {
             .iter()
             .take(point)
             .for_each(|op| replay(&mut disk, op));
-        SimVfs::from_disk(disk.after_crash(loss))
+        SimVfs::from_disk(disk.after_crash(loss, point.min(self.len())))
     }
 
     /// All crash points from 0 to [`Journal::len`], in order. A step costs what the operation
@@ -188,7 +188,7 @@ impl<'a> CrashPoint<'a> {
 
     /// The file system found afterwards.
     pub fn crash(&self, loss: &Loss) -> SimVfs {
-        SimVfs::from_disk(self.disk.after_crash(loss))
+        SimVfs::from_disk(self.disk.after_crash(loss, self.index))
     }
 
     /// The file system found after the process, not the machine, was killed within the operation
@@ -207,7 +207,7 @@ impl<'a> CrashPoint<'a> {
                         data,
                     },
                 );
-                Some(SimVfs::from_disk(disk.after_crash(&Loss::None)))
+                Some(SimVfs::from_disk(disk.after_crash(&Loss::None, self.index)))
             }
             _ => None,
         }
