@@ -326,7 +326,13 @@ impl Vfs for SimVfs {
             missing.push(path);
             path = path.parent().unwrap_or(Path::new(""));
         }
-        self.state().disk.find_dir(path).map_err(fail)?;
+        match self.state().disk.find(path).map_err(fail)? {
+            Some(Node::File(_)) if missing.is_empty() => {
+                return Err(fail(io::ErrorKind::AlreadyExists.into()));
+            }
+            Some(Node::File(_)) => return Err(fail(io::ErrorKind::NotADirectory.into())),
+            Some(Node::Dir(_)) | None => {}
+        }
         for path in missing.into_iter().rev() {
             let call = Call::new(OpKind::CreateDir, path);
             let plan = |_: &State| Ok(FsOp::CreateDir { path: path.into() });
