@@ -1,5 +1,4 @@
 //! The simulated file system and the operating system's give the same answers.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 

@@ -55,7 +55,8 @@ impl Journal {
         &self.marks[..count]
     }
 
-    /// The largest number among the marks before `point`; 0 if there is none.
+    /// The largest number among the marks before `point`; 0 if there is none. Costs a pass over
+    /// them.
     pub fn acknowledged_before(&self, point: usize) -> u64 {
         let numbers = self
             .marks_before(point)
