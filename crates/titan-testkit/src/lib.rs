@@ -1,1 +1,120 @@
 //! Simulated file system, crash images and models for testing Titan.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
+//! | [`ops`] | operations on a database: generated, as text, reduced |
+//! | [`model`] | what a database should hold |
+//! | [`history`] | whether what was recovered is a state that the database went through |
+//!
+//! # How to write a crash test
+//!
+//! Run a workload *once* on a [`SimVfs`](sim::SimVfs). Mark what was acknowledged as durable. Then
+//! visit the crash points of the journal, recover from each, and ask the
+//! [`History`](history::History) whether the outcome is allowed.
+//!
+//! Under test here is a store that keeps its operations as lines of text in a log. Recovery copies
+//! the lines it trusts to a new log and puts that in the place of the old one.
+//!
+//! ```
+//! use std::path::Path;
+//! use titan::Result;
+//! use titan::vfs::{Vfs, WritableFile};
+//! use titan_testkit::history::History;
+//! use titan_testkit::model::Model;
+//! use titan_testkit::ops::{Generator, Op, Ops, Weights};
+//! use titan_testkit::sim::{Loss, SimVfs};
+//!
+//! struct Store {
+//!     log: Box<dyn WritableFile>,
+//!     model: Model,
+//! }
+//!
+//! fn checksum(text: &str) -> u32 {
+//!     text.bytes().fold(17, |sum, byte| sum.wrapping_mul(16_777_619) ^ u32::from(byte))
+//! }
+//!
+//! /// The operation on a line of the log, if it is whole.
+//! fn whole(line: &str) -> Option<&str> {
+//!     let (sum, op) = line.split_once(' ')?;
+//!     (sum == format!("{:08x}", checksum(op))).then_some(op)
+//! }
+//!
+//! impl Store {
+//!     fn open(vfs: &SimVfs) -> Result<Store> {
+//!         let (log, temp) = (Path::new("/db/log"), Path::new("/db/temp"));
+//!         vfs.create_dir_all(Path::new("/db"))?;
+//!         vfs.sync_dir(Path::new("/"))?;
+//!         let old = if vfs.exists(log)? { vfs.read_all(log)? } else { Vec::new() };
+//!         let old = String::from_utf8_lossy(&old);
+//!         let mut store = Store { log: vfs.create(temp)?, model: Model::new() };
+//!         for op in old.lines().map_while(whole) {
+//!             store.apply(&Ops::parse(op)?.0[0])?;
+//!         }
+//!         store.log.sync()?;
+//!         vfs.rename(temp, log)?;
+//!         vfs.sync_dir(Path::new("/db"))?;
+//!         Ok(store)
+//!     }
+//!
+//!     fn apply(&mut self, op: &Op) -> Result<()> {
+//!         let text = op.to_string();
+//!         self.log.append(format!("{:08x} {text}\n", checksum(&text)).as_bytes())?;
+//!         if let Op::Write { sync: true, .. } = op {
+//!             self.log.sync()?;
+//!         }
+//!         self.model.apply(op);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! // 1. The workload, once. Everything random follows from a seed that a failure will name.
+//! let seed = 7;
+//! let mut generator = Generator::with_seed(seed);
+//! generator.weights = Weights::writes_only();
+//! let ops = generator.ops(60);
+//! let vfs = SimVfs::new();
+//! let mut store = Store::open(&vfs)?;
+//! let mut history = History::new();
+//! for op in &ops.0 {
+//!     store.apply(op)?;
+//!     let acknowledged = history.push(op);
+//!     // 2. From here on, everything up to this operation must survive the machine.
+//!     if let Op::Write { sync: true, .. } = op {
+//!         vfs.mark(acknowledged as u64);
+//!     }
+//! }
+//!
+//! // 3. Every crash.
+//! let journal = vfs.journal();
+//! for point in journal.crash_points() {
+//!     for loss in [Loss::None, Loss::All, Loss::Random(1), Loss::Random(2)] {
+//!         let found = Store::open(&point.crash(&loss))?;
+//!         let at_least = point.acknowledged() as usize;
+//!         if let Err(diff) = history.matches_some_prefix(&found.model, at_least) {
+//!             panic!("seed {seed}, crash at {}, {loss:?}: {diff}\n{ops}", point.index());
+//!         }
+//!     }
+//! }
+//! # Ok::<(), titan::Error>(())
+//! ```
+//!
+//! From here:
+//!
+//! - Crash the *recovery* too: the image that [`CrashPoint::crash`](sim::CrashPoint::crash) gives
+//!   is a [`SimVfs`](sim::SimVfs) with a journal of its own.
+//! - Kill the process in the middle of an append:
+//!   [`CrashPoint::kill_within`](sim::CrashPoint::kill_within).
+//! - Make operations fail instead: [`Fault`](sim::Fault). Assert on
+//!   [`FaultHandle::hits`](sim::FaultHandle::hits), or the test may test nothing.
+//! - Hold a thread at an operation while others go on: [`SimVfs::set_hook`](sim::SimVfs::set_hook).
+//! - Shrink what fails with [`ops::reduce`], and paste the text of what is left into a test that
+//!   starts with [`Ops::parse`](ops::Ops::parse).
+//! - Look at the order of file operations by printing the journal; give an image to other tools
+//!   with [`SimVfs::copy_out_to`](sim::SimVfs::copy_out_to).
+//! - See the test fail once: leave out a sync, and look whether it is missed.
+
+pub mod history;
+pub mod model;
+pub mod ops;
+pub mod sim;

@@ -1,0 +1,370 @@
+//! Random operations, all from one seed.
+
+use super::legal::Legality;
+use super::{Op, Ops, Value, Write};
+use crate::model::DEFAULT;
+
+/// How often each operation is drawn, in relation to the others; 0 is never.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "named like the operations")]
+pub struct Weights {
+    pub put: u32,
+    pub delete: u32,
+    pub single_delete: u32,
+    pub delete_range: u32,
+    pub batch: u32,
+    pub get: u32,
+    pub scan: u32,
+    pub snapshot: u32,
+    pub drop_snapshot: u32,
+    pub flush: u32,
+    pub compact: u32,
+    pub reopen: u32,
+    pub create_cf: u32,
+    pub drop_cf: u32,
+    /// Of a hundred writes, how many are synced.
+    pub synced_percent: u32,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Weights {
+            put: 300,
+            delete: 60,
+            single_delete: 20,
+            delete_range: 15,
+            batch: 60,
+            get: 100,
+            scan: 40,
+            snapshot: 10,
+            drop_snapshot: 8,
+            flush: 15,
+            compact: 5,
+            reopen: 4,
+            create_cf: 4,
+            drop_cf: 2,
+            synced_percent: 10,
+        }
+    }
+}
+
+impl Weights {
+    /// Only what changes contents, and flushes: for crash tests.
+    pub fn writes_only() -> Self {
+        Weights {
+            get: 0,
+            scan: 0,
+            snapshot: 0,
+            drop_snapshot: 0,
+            reopen: 0,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Put,
+    Delete,
+    SingleDelete,
+    DeleteRange,
+    Batch,
+    Get,
+    Scan,
+    Snapshot,
+    DropSnapshot,
+    Flush,
+    Compact,
+    Reopen,
+    CreateCf,
+    DropCf,
+}
+
+/// Draws legal operations. Equal seeds and settings give equal lists.
+#[derive(Clone)]
+pub struct Generator {
+    rng: fastrand::Rng,
+    legality: Legality,
+    next_snapshot: u32,
+    /// How often each operation comes.
+    pub weights: Weights,
+    /// How many different keys there are; few make overwrites and collisions likely.
+    pub keys: usize,
+    /// The sizes of values; each is as likely as the others.
+    pub value_sizes: Vec<usize>,
+    /// The column families that may exist beside the default one.
+    pub families: Vec<String>,
+    /// The most writes in a batch.
+    pub batch_size: usize,
+}
+
+impl Generator {
+    /// A generator with settings for a short test: 60 keys, sizes around the usual thresholds,
+    /// two more families.
+    pub fn with_seed(seed: u64) -> Self {
+        Generator {
+            rng: fastrand::Rng::with_seed(seed),
+            legality: Legality::new(),
+            next_snapshot: 1,
+            weights: Weights::default(),
+            keys: 60,
+            // Small ones several times, so that large ones do not rule the run's time.
+            value_sizes: vec![0, 1, 1, 100, 100, 100, 1000, 4095, 4096, 4097, 65536],
+            families: vec!["cf1".to_owned(), "cf2".to_owned()],
+            batch_size: 8,
+        }
+    }
+
+    /// The next `n` operations.
+    pub fn ops(&mut self, n: usize) -> Ops {
+        Ops((0..n).map(|_| self.op()).collect())
+    }
+
+    /// The next operation. Without any that is possible and wanted, a read.
+    pub fn op(&mut self) -> Op {
+        // Some draws come to nothing, such as a deletion where nothing was put.
+        for _ in 0..100 {
+            let Some(kind) = self.kind() else { break };
+            if let Some(op) = self.draw(kind).and_then(|op| self.legality.admit(&op)) {
+                return op;
+            }
+        }
+        Op::Get {
+            family: DEFAULT.to_owned(),
+            key: self.key(),
+            at: None,
+        }
+    }
+
+    fn kind(&mut self) -> Option<Kind> {
+        let w = self.weights;
+        let table = [
+            (Kind::Put, w.put),
+            (Kind::Delete, w.delete),
+            (Kind::SingleDelete, w.single_delete),
+            (Kind::DeleteRange, w.delete_range),
+            (Kind::Batch, w.batch),
+            (Kind::Get, w.get),
+            (Kind::Scan, w.scan),
+            (Kind::Snapshot, w.snapshot),
+            (Kind::DropSnapshot, w.drop_snapshot),
+            (Kind::Flush, w.flush),
+            (Kind::Compact, w.compact),
+            (Kind::Reopen, w.reopen),
+            (Kind::CreateCf, w.create_cf),
+            (Kind::DropCf, w.drop_cf),
+        ];
+        let total = table.iter().map(|(_, weight)| weight).sum::<u32>();
+        let mut at = if total == 0 { 0 } else { self.rng.u32(..total) };
+        table.into_iter().find_map(|(kind, weight)| {
+            let hit = at < weight;
+            at = at.wrapping_sub(weight);
+            hit.then_some(kind)
+        })
+    }
+
+    fn draw(&mut self, kind: Kind) -> Option<Op> {
+        let family = self.family();
+        Some(match kind {
+            Kind::Put | Kind::Delete | Kind::SingleDelete | Kind::DeleteRange => Op::Write {
+                writes: vec![self.write(kind)?],
+                sync: self.sync(),
+            },
+            Kind::Batch => {
+                let n = self.rng.usize(1..=self.batch_size.max(1));
+                let writes = (0..n).filter_map(|_| {
+                    let kind = match self.rng.u8(..10) {
+                        0 => Kind::DeleteRange,
+                        1 => Kind::SingleDelete,
+                        2 | 3 => Kind::Delete,
+                        _ => Kind::Put,
+                    };
+                    self.write(kind).filter(|_| self.wanted(kind))
+                });
+                Op::Write {
+                    writes: writes.collect(),
+                    sync: self.sync(),
+                }
+            }
+            Kind::Get => Op::Get {
+                family,
+                key: self.key(),
+                at: self.snapshot(),
+            },
+            Kind::Scan => {
+                let (from, to) = self.range();
+                let (bounded, reverse) = (self.rng.u8(..4), self.rng.bool());
+                Op::Scan {
+                    family,
+                    from: (bounded & 1 == 0).then_some(from),
+                    to: (bounded & 2 == 0).then_some(to),
+                    reverse,
+                    at: self.snapshot(),
+                }
+            }
+            Kind::Snapshot => {
+                self.next_snapshot += 1;
+                Op::Snapshot {
+                    id: self.next_snapshot - 1,
+                }
+            }
+            Kind::DropSnapshot => {
+                let open: Vec<u32> = self.legality.snapshots().collect();
+                Op::DropSnapshot {
+                    id: self.rng.choice(open)?,
+                }
+            }
+            Kind::Flush => Op::Flush { family },
+            Kind::Compact => Op::Compact { family },
+            Kind::Reopen => Op::Reopen,
+            Kind::CreateCf => Op::CreateCf {
+                family: self.rng.choice(&self.families)?.clone(),
+            },
+            Kind::DropCf => Op::DropCf {
+                family: self.rng.choice(&self.families)?.clone(),
+            },
+        })
+    }
+
+    /// Whether a kind of write may appear in a batch: one that is never drawn alone may not.
+    fn wanted(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Delete => self.weights.delete > 0,
+            Kind::SingleDelete => self.weights.single_delete > 0,
+            Kind::DeleteRange => self.weights.delete_range > 0,
+            _ => true,
+        }
+    }
+
+    fn write(&mut self, kind: Kind) -> Option<Write> {
+        let family = self.family();
+        Some(match kind {
+            Kind::Delete => Write::Delete {
+                family,
+                key: self.key(),
+            },
+            Kind::SingleDelete => {
+                let once = self.legality.put_once(&family);
+                let key = (*self.rng.choice(&once)?).clone();
+                Write::SingleDelete { family, key }
+            }
+            Kind::DeleteRange => {
+                let (from, to) = self.range();
+                Write::DeleteRange { family, from, to }
+            }
+            _ => {
+                let len = self.rng.choice(&self.value_sizes).copied().unwrap_or(0);
+                let value = Value {
+                    seed: self.rng.u64(..1_000_000),
+                    len,
+                };
+                Write::Put {
+                    family,
+                    key: self.key(),
+                    value,
+                }
+            }
+        })
+    }
+
+    fn sync(&mut self) -> bool {
+        self.rng.u32(..100) < self.weights.synced_percent
+    }
+
+    fn family(&mut self) -> String {
+        // The default family, so that it is not only one among many.
+        let chosen = if self.rng.bool() {
+            None
+        } else {
+            self.rng.choice(self.legality.families())
+        };
+        chosen.map_or_else(|| DEFAULT.to_owned(), String::clone)
+    }
+
+    fn snapshot(&mut self) -> Option<u32> {
+        let open: Vec<u32> = self.legality.snapshots().collect();
+        if self.rng.bool() {
+            self.rng.choice(open)
+        } else {
+            None
+        }
+    }
+
+    /// Mostly plain keys; one in ten of the key space is of a kind that finds mistakes.
+    fn key(&mut self) -> Vec<u8> {
+        let n = self.rng.usize(..self.keys.max(1));
+        match n % 50 {
+            9 => vec![0; n / 50 + 1],
+            19 => vec![0xff; n / 50 + 1],
+            29 => [&b"k"[..], &[b'p'; 300], n.to_string().as_bytes()].concat(),
+            39 => format!("k{n:04}\0").into_bytes(),
+            49 => Vec::new(),
+            _ => format!("k{n:04}").into_bytes(),
+        }
+    }
+
+    fn range(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let (a, b) = (self.key(), self.key());
+        if a <= b { (a, b) } else { (b, a) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::legal;
+
+    #[test]
+    fn lists_are_legal_and_follow_from_the_seed() {
+        for seed in 0..20 {
+            let ops = Generator::with_seed(seed).ops(1000);
+            assert!(legal(&ops.0) == ops.0, "seed {seed}");
+            assert!(Generator::with_seed(seed).ops(1000) == ops, "seed {seed}");
+        }
+        assert!(Generator::with_seed(1).ops(50) != Generator::with_seed(2).ops(50));
+    }
+
+    #[test]
+    fn every_operation_comes_unless_its_weight_is_zero() {
+        let text = Generator::with_seed(7).ops(5000).to_string();
+        let verbs = [
+            "put ",
+            "delete ",
+            "single-delete ",
+            "delete-range ",
+            "batch ",
+            "sync ",
+            "get ",
+            "scan ",
+            "snapshot ",
+            "drop-snapshot ",
+            "flush ",
+            "compact ",
+            "reopen",
+            "create-cf ",
+            "drop-cf ",
+            "reverse",
+            "@",
+        ];
+        for verb in verbs {
+            assert!(text.contains(verb), "{verb} never came");
+        }
+        let mut writes = Generator::with_seed(7);
+        writes.weights = Weights {
+            single_delete: 0,
+            delete_range: 0,
+            ..Weights::writes_only()
+        };
+        let text = writes.ops(5000).to_string();
+        for verb in [
+            "single-delete ",
+            "delete-range ",
+            "get ",
+            "scan ",
+            "snapshot ",
+            "reopen",
+        ] {
+            assert!(!text.contains(verb), "{verb} came");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Makes a failing list of operations small.
+
+use super::legal::legal;
+use super::{Op, Write};
+
+/// A smaller list that still fails, by delta debugging: removes ever smaller pieces, then writes
+/// out of batches, then shortens values and drops `sync`. Only legal lists are tried; `fails` must
+/// say the same each time it is asked about the same list.
+///
+/// Asks `fails` some `n log n` times for lists of `n` operations of which few matter.
+pub fn reduce(ops: Vec<Op>, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+    let mut ops = ops;
+    loop {
+        let before = ops.clone();
+        ops = remove_pieces(ops, &mut fails);
+        ops = simplify(ops, &mut fails);
+        if ops == before {
+            return ops;
+        }
+    }
+}
+
+fn remove_pieces(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+    let mut piece = ops.len().div_ceil(2);
+    while piece > 0 {
+        let mut at = 0;
+        while at < ops.len() {
+            let end = (at + piece).min(ops.len());
+            let rest = legal(&[&ops[..at], &ops[end..]].concat());
+            if fails(&rest) {
+                // What made the rest legal may have removed more, so `at` may be the end now.
+                ops = rest;
+            } else {
+                at = end;
+            }
+        }
+        piece /= 2;
+    }
+    ops
+}
+
+fn simplify(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+    let mut at = 0;
+    while at < ops.len() {
+        let simpler = simpler(&ops[at]).into_iter().find_map(|op| {
+            let mut list = ops.clone();
+            list[at] = op;
+            let list = legal(&list);
+            (list != ops && fails(&list)).then_some(list)
+        });
+        match simpler {
+            Some(list) => ops = list,
+            None => at += 1,
+        }
+    }
+    ops
+}
+
+/// Operations that do less, each strictly simpler than `op`, so that simplifying ends.
+fn simpler(op: &Op) -> Vec<Op> {
+    let Op::Write { writes, sync } = op else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if *sync {
+        found.push(Op::Write {
+            writes: writes.clone(),
+            sync: false,
+        });
+    }
+    for i in 0..writes.len() {
+        if writes.len() > 1 {
+            let mut fewer = writes.clone();
+            fewer.remove(i);
+            found.push(Op::Write {
+                writes: fewer,
+                sync: *sync,
+            });
+        }
+        if let Write::Put { value, .. } = &writes[i] {
+            for len in [0, 1, value.len / 2, value.len.saturating_sub(1)] {
+                let mut shorter = writes.clone();
+                if let Write::Put { value, .. } = &mut shorter[i]
+                    && len < value.len
+                {
+                    value.len = len;
+                    found.push(Op::Write {
+                        writes: shorter,
+                        sync: *sync,
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{Generator, Ops};
+
+    /// As if the engine failed on a value of at least 4096 bytes flushed after a reopening.
+    fn fails(ops: &[Op]) -> bool {
+        let reopened = ops.iter().position(|op| *op == Op::Reopen);
+        let large = |op: &Op| match op {
+            Op::Write { writes, .. } => writes
+                .iter()
+                .any(|write| matches!(write, Write::Put { value, .. } if value.len >= 4096)),
+            _ => false,
+        };
+        let Some(reopened) = reopened else {
+            return false;
+        };
+        let Some(put) = ops.iter().skip(reopened).position(large) else {
+            return false;
+        };
+        ops.iter()
+            .skip(reopened + put)
+            .any(|op| matches!(op, Op::Flush { .. }))
+    }
+
+    #[test]
+    fn little_more_than_the_cause_is_left() {
+        for seed in 0..5 {
+            let ops = Generator::with_seed(seed).ops(1500).0;
+            assert!(fails(&ops), "seed {seed}");
+            let mut asked = 0;
+            let small = reduce(ops, |ops| {
+                asked += 1;
+                assert!(legal(ops) == ops, "seed {seed}: an illegal list was tried");
+                fails(ops)
+            });
+            let text = Ops(small.clone()).to_string();
+            let verbs: Vec<&str> = text.lines().filter_map(|l| l.split(' ').next()).collect();
+            let without_family: Vec<&&str> = verbs.iter().filter(|v| **v != "create-cf").collect();
+            assert_eq!(
+                without_family,
+                [&"reopen", &"put", &"flush"],
+                "seed {seed}:\n{text}"
+            );
+            assert!(
+                text.contains("*4096"),
+                "seed {seed}: the value is as short as it can be"
+            );
+            assert!(asked < 2000, "seed {seed}: asked {asked} times");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Operations as text and back.
+
+use std::fmt;
+use std::str::{FromStr, SplitWhitespace};
+
+use titan::{Error, Result};
+
+use super::{Op, Ops, Value, Write};
+
+/// A key as text.
+struct Key<'a>(&'a [u8]);
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("%");
+        }
+        for &byte in self.0 {
+            // Not among them: what has a meaning in the text.
+            if byte.is_ascii_alphanumeric() || b"_./:".contains(&byte) {
+                write!(f, "{}", byte as char)?;
+            } else {
+                write!(f, "%{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bound as text.
+struct Limit<'a>(&'a Option<Vec<u8>>);
+
+impl fmt::Display for Limit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(key) => write!(f, "{}", Key(key)),
+            None => f.write_str("-"),
+        }
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Write::Put {
+                family,
+                key,
+                value: Value { seed, len },
+            } => {
+                write!(f, "put {family} {} {seed}*{len}", Key(key))
+            }
+            Write::Delete { family, key } => write!(f, "delete {family} {}", Key(key)),
+            Write::SingleDelete { family, key } => {
+                write!(f, "single-delete {family} {}", Key(key))
+            }
+            Write::DeleteRange { family, from, to } => {
+                write!(f, "delete-range {family} {} {}", Key(from), Key(to))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = |at: &Option<u32>| at.map(|id| format!(" @{id}")).unwrap_or_default();
+        match self {
+            Op::Write { writes, sync } => {
+                f.write_str(if *sync { "sync " } else { "" })?;
+                if let [write] = &writes[..] {
+                    return write!(f, "{write}");
+                }
+                let writes: Vec<String> = writes.iter().map(Write::to_string).collect();
+                write!(f, "batch [{}]", writes.join("; "))
+            }
+            Op::Get { family, key, at } => write!(f, "get {family} {}{}", Key(key), snapshot(at)),
+            Op::Scan {
+                family,
+                from,
+                to,
+                reverse,
+                at,
+            } => {
+                let direction = if *reverse { " reverse" } else { "" };
+                let at = snapshot(at);
+                write!(
+                    f,
+                    "scan {family} {} {}{direction}{at}",
+                    Limit(from),
+                    Limit(to)
+                )
+            }
+            Op::Snapshot { id } => write!(f, "snapshot {id}"),
+            Op::DropSnapshot { id } => write!(f, "drop-snapshot {id}"),
+            Op::Flush { family } => write!(f, "flush {family}"),
+            Op::Compact { family } => write!(f, "compact {family}"),
+            Op::Reopen => f.write_str("reopen"),
+            Op::CreateCf { family } => write!(f, "create-cf {family}"),
+            Op::DropCf { family } => write!(f, "drop-cf {family}"),
+        }
+    }
+}
+
+/// One operation per line.
+impl fmt::Display for Ops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|op| writeln!(f, "{op}"))
+    }
+}
+
+impl Ops {
+    /// Reads what `Display` wrote. Empty lines and those that start with `#` mean nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the line.
+    pub fn parse(text: &str) -> Result<Ops> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let parse = |(n, line): (usize, &str)| {
+            let at_line = |e: Error| e.context(format!("line {}: {line}", n + 1));
+            parse_op(line).map_err(at_line)
+        };
+        lines.map(parse).collect::<Result<_>>().map(Ops)
+    }
+}
+
+impl FromStr for Ops {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Ops> {
+        Ops::parse(text)
+    }
+}
+
+fn wrong(what: impl fmt::Display) -> Error {
+    Error::invalid_argument(what.to_string())
+}
+
+fn parse_op(line: &str) -> Result<Op> {
+    let (line, sync) = match line.strip_prefix("sync ") {
+        Some(rest) => (rest.trim_start(), true),
+        None => (line, false),
+    };
+    if let Some(batch) = line.strip_prefix("batch ") {
+        let inner = batch
+            .trim()
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        let inner = inner.ok_or_else(|| wrong("a batch is [write; write]"))?;
+        let writes = inner.split(';').filter(|write| !write.trim().is_empty());
+        let writes = writes.map(|write| {
+            let mut words = Words(write.split_whitespace());
+            let verb = words.next("a write")?;
+            let parsed = words
+                .write(verb)?
+                .ok_or_else(|| wrong(format!("no write: {verb}")))?;
+            words.end(parsed)
+        });
+        return Ok(Op::Write {
+            writes: writes.collect::<Result<_>>()?,
+            sync,
+        });
+    }
+    let mut words = Words(line.split_whitespace());
+    let verb = words.next("an operation")?;
+    if let Some(write) = words.write(verb)? {
+        return words.end(Op::Write {
+            writes: vec![write],
+            sync,
+        });
+    }
+    if sync {
+        return Err(wrong("only writes are synced"));
+    }
+    let op = match verb {
+        "get" => Op::Get {
+            family: words.family()?,
+            key: words.key()?,
+            at: words.snapshot()?,
+        },
+        "scan" => {
+            let (family, from, to) = (words.family()?, words.limit()?, words.limit()?);
+            let mut ahead = words.0.clone();
+            let reverse = ahead.next() == Some("reverse");
+            if reverse {
+                words.0 = ahead;
+            }
+            Op::Scan {
+                family,
+                from,
+                to,
+                reverse,
+                at: words.snapshot()?,
+            }
+        }
+        "snapshot" => Op::Snapshot {
+            id: words.number("a snapshot's number")?,
+        },
+        "drop-snapshot" => Op::DropSnapshot {
+            id: words.number("a snapshot's number")?,
+        },
+        "flush" => Op::Flush {
+            family: words.family()?,
+        },
+        "compact" => Op::Compact {
+            family: words.family()?,
+        },
+        "reopen" => Op::Reopen,
+        "create-cf" => Op::CreateCf {
+            family: words.family()?,
+        },
+        "drop-cf" => Op::DropCf {
+            family: words.family()?,
+        },
+        _ => return Err(wrong(format!("no operation: {verb}"))),
+    };
+    words.end(op)
+}
+
+/// The words of an operation yet to be read.
+struct Words<'a>(SplitWhitespace<'a>);
+
+impl<'a> Words<'a> {
+    fn next(&mut self, what: &str) -> Result<&'a str> {
+        self.0
+            .next()
+            .ok_or_else(|| wrong(format!("{what} is missing")))
+    }
+
+    fn end<T>(&mut self, parsed: T) -> Result<T> {
+        match self.0.next() {
+            None => Ok(parsed),
+            Some(word) => Err(wrong(format!("{word} is too much"))),
+        }
+    }
+
+    fn number<T: FromStr>(&mut self, what: &str) -> Result<T> {
+        self.next(what)?
+            .parse()
+            .map_err(|_| wrong(format!("{what} is a number")))
+    }
+
+    fn family(&mut self) -> Result<String> {
+        self.next("a column family").map(str::to_owned)
+    }
+
+    fn key(&mut self) -> Result<Vec<u8>> {
+        parse_key(self.next("a key")?)
+    }
+
+    fn limit(&mut self) -> Result<Option<Vec<u8>>> {
+        match self.next("a bound")? {
+            "-" => Ok(None),
+            word => parse_key(word).map(Some),
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<Option<u32>> {
+        let Some(word) = self.0.next() else {
+            return Ok(None);
+        };
+        let id = word.strip_prefix('@').and_then(|id| id.parse().ok());
+        id.map(Some)
+            .ok_or_else(|| wrong(format!("{word} is no snapshot")))
+    }
+
+    fn value(&mut self) -> Result<Value> {
+        let word = self.next("a value")?;
+        let parts = word.split_once('*').and_then(|(seed, len)| {
+            Some(Value {
+                seed: seed.parse().ok()?,
+                len: len.parse().ok()?,
+            })
+        });
+        parts.ok_or_else(|| wrong(format!("a value is seed*length, not {word}")))
+    }
+
+    fn write(&mut self, verb: &str) -> Result<Option<Write>> {
+        Ok(Some(match verb {
+            "put" => Write::Put {
+                family: self.family()?,
+                key: self.key()?,
+                value: self.value()?,
+            },
+            "delete" => Write::Delete {
+                family: self.family()?,
+                key: self.key()?,
+            },
+            "single-delete" => Write::SingleDelete {
+                family: self.family()?,
+                key: self.key()?,
+            },
+            "delete-range" => Write::DeleteRange {
+                family: self.family()?,
+                from: self.key()?,
+                to: self.key()?,
+            },
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn parse_key(word: &str) -> Result<Vec<u8>> {
+    if word == "%" {
+        return Ok(Vec::new());
+    }
+    let mut key = Vec::new();
+    let mut rest = word.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte != b'%' {
+            key.push(byte);
+            continue;
+        }
+        let digits = rest.get(..2).and_then(|d| std::str::from_utf8(d).ok());
+        let byte = digits.and_then(|d| u8::from_str_radix(d, 16).ok());
+        key.push(byte.ok_or_else(|| wrong(format!("bad escape in {word}")))?);
+        rest = &rest[2..];
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::Generator;
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        for seed in 0..20 {
+            let ops = Generator::with_seed(seed).ops(500);
+            assert!(Ops::parse(&ops.to_string()).unwrap() == ops, "seed {seed}");
+        }
+        let odd = vec![
+            vec![],
+            b"-".to_vec(),
+            b"a;]%".to_vec(),
+            vec![0, 255],
+            b" ".to_vec(),
+        ];
+        let get = |key| Op::Get {
+            family: "default".into(),
+            key,
+            at: None,
+        };
+        let ops = Ops(odd.into_iter().map(get).collect());
+        assert_eq!(Ops::parse(&ops.to_string()).unwrap(), ops);
+        assert_eq!(
+            Ops::parse("# nothing\n\n  reopen\n").unwrap(),
+            Ops(vec![Op::Reopen])
+        );
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        let bad = [
+            "put default k",
+            "put default k 1*",
+            "get",
+            "get default k 1",
+            "get default %z1",
+            "reopen now",
+            "sync reopen",
+            "batch [reopen]",
+            "batch put default k 1*1",
+            "what",
+            "scan default a",
+            "snapshot x",
+        ];
+        for line in bad {
+            let e = Ops::parse(&format!("reopen\n{line}\n")).unwrap_err();
+            assert!(e.to_string().contains("line 2"), "{line}: {e}");
+        }
+    }
+}

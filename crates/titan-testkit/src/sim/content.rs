@@ -1,0 +1,155 @@
+//! The bytes of a file, in shared blocks.
+//!
+//! Blocks are copied only when changed while shared, so that keeping a file's state at many
+//! moments costs memory for the blocks that differ.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The unit in which unsynced bytes reach the medium or do not.
+pub(super) const BLOCK: usize = 4096;
+
+/// A file's bytes. Every block but the last holds [`BLOCK`] bytes.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    blocks: Vec<Arc<Vec<u8>>>,
+    len: u64,
+}
+
+impl Content {
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Appends `data` and returns the blocks it touched.
+    pub(super) fn append(&mut self, mut data: &[u8]) -> Range<usize> {
+        let first = self.len as usize / BLOCK;
+        self.len += data.len() as u64;
+        while !data.is_empty() {
+            if self.blocks.last().is_none_or(|b| b.len() == BLOCK) {
+                self.blocks
+                    .push(Arc::new(Vec::with_capacity(BLOCK.min(data.len()))));
+            }
+            let Some(last) = self.blocks.last_mut() else {
+                break;
+            };
+            let (fits, rest) = data.split_at(data.len().min(BLOCK - last.len()));
+            Arc::make_mut(last).extend_from_slice(fits);
+            data = rest;
+        }
+        first..self.blocks.len()
+    }
+
+    /// Cuts the file, or extends it with zeros.
+    pub(super) fn resize(&mut self, len: u64) {
+        let count = (len as usize).div_ceil(BLOCK);
+        self.blocks.truncate(count);
+        // Only the block that was last can be short, so only it and new ones change.
+        let from = self.blocks.len().saturating_sub(1);
+        self.blocks.resize_with(count, Arc::default);
+        for (i, block) in self.blocks.iter_mut().enumerate().skip(from) {
+            let want = (len as usize - i * BLOCK).min(BLOCK);
+            if block.len() != want {
+                Arc::make_mut(block).resize(want, 0);
+            }
+        }
+        self.len = len;
+    }
+
+    /// Reads from `offset` into `buf`; fewer bytes than asked for only at the end.
+    pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset as usize + done;
+            let Some(have) = self
+                .blocks
+                .get(at / BLOCK)
+                .and_then(|b| b.get(at % BLOCK..))
+            else {
+                break;
+            };
+            let n = have.len().min(buf.len() - done);
+            if n == 0 {
+                break;
+            }
+            buf[done..done + n].copy_from_slice(&have[..n]);
+            done += n;
+        }
+        done
+    }
+
+    /// All bytes in one piece.
+    pub(super) fn to_vec(&self) -> Vec<u8> {
+        self.blocks.iter().flat_map(|b| b.iter().copied()).collect()
+    }
+
+    /// Makes block `index` the other file's, sharing it where the lengths agree.
+    pub(super) fn take_block(&mut self, index: usize, from: &Content) {
+        let Some(new) = from.blocks.get(index) else {
+            return;
+        };
+        match self.blocks.get_mut(index) {
+            Some(old) if old.len() == new.len() => *old = Arc::clone(new),
+            _ => self.take_prefix(index, from, BLOCK),
+        }
+    }
+
+    /// Overwrites at most the first `n` bytes of block `index` with the other file's, never
+    /// beyond the end of this one.
+    pub(super) fn take_prefix(&mut self, index: usize, from: &Content, n: usize) {
+        if let (Some(old), Some(new)) = (self.blocks.get_mut(index), from.blocks.get(index)) {
+            let n = n.min(old.len()).min(new.len());
+            Arc::make_mut(old)[..n].copy_from_slice(&new[..n]);
+        }
+    }
+}
+
+impl From<&[u8]> for Content {
+    fn from(data: &[u8]) -> Self {
+        let mut content = Content::default();
+        content.append(data);
+        content
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appends_reads_and_resizes_agree_with_a_vector() {
+        for seed in 0..200 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (mut content, mut bytes) = (Content::default(), Vec::new());
+            for _ in 0..12 {
+                if rng.u8(..4) == 0 {
+                    let len = rng.usize(..=bytes.len() + 5000);
+                    content.resize(len as u64);
+                    bytes.resize(len, 0);
+                } else {
+                    let data: Vec<u8> = (0..rng.usize(..9000)).map(|_| rng.u8(..)).collect();
+                    content.append(&data);
+                    bytes.extend(data);
+                }
+                assert_eq!(content.len(), bytes.len() as u64, "seed {seed}");
+                assert!(content.to_vec() == bytes, "seed {seed}");
+                let at = rng.usize(..=bytes.len());
+                let mut buf = vec![0; rng.usize(..9000)];
+                let n = content.read_at(at as u64, &mut buf);
+                assert_eq!(n, buf.len().min(bytes.len() - at), "seed {seed}");
+                assert!(buf[..n] == bytes[at..at + n], "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clone_does_not_see_later_appends() {
+        let mut content = Content::from(&b"abc"[..]);
+        let old = content.clone();
+        assert_eq!(content.append(b"d"), 0..1);
+        assert_eq!(
+            (old.to_vec(), content.to_vec()),
+            (b"abc".to_vec(), b"abcd".to_vec())
+        );
+    }
+}

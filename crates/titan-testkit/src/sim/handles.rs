@@ -1,0 +1,112 @@
+//! Open files and locks.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use titan::Result;
+use titan::vfs::{FileLock, ReadableFile, WritableFile};
+
+use super::op::{Call, FileId, FsOp, OpKind};
+use super::vfs::{SimVfs, append_op};
+
+/// A file open for appending; `create` has pinned it.
+pub(super) struct Writer {
+    vfs: SimVfs,
+    file: FileId,
+    path: Arc<Path>,
+}
+
+impl Writer {
+    pub(super) fn new(vfs: SimVfs, file: FileId, path: Arc<Path>) -> Self {
+        Writer { vfs, file, path }
+    }
+}
+
+impl WritableFile for Writer {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        let call = Call {
+            len: data.len(),
+            ..Call::new(OpKind::Append, &self.path)
+        };
+        self.vfs.perform(&call, "append", |_| {
+            Ok(append_op(&self.path, self.file, data))
+        })
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.vfs
+            .perform(&Call::new(OpKind::Sync, &self.path), "sync", |_| {
+                Ok(FsOp::Sync {
+                    path: Arc::clone(&self.path),
+                    file: self.file,
+                })
+            })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.vfs.state().unpin(self.file);
+    }
+}
+
+/// A file open for reading; `open` has pinned it.
+pub(super) struct Reader {
+    vfs: SimVfs,
+    file: FileId,
+    path: Arc<Path>,
+}
+
+impl Reader {
+    pub(super) fn new(vfs: SimVfs, file: FileId, path: Arc<Path>) -> Self {
+        Reader { vfs, file, path }
+    }
+}
+
+impl ReadableFile for Reader {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let call = Call {
+            offset,
+            len: buf.len(),
+            ..Call::new(OpKind::Read, &self.path)
+        };
+        let outcome = self.vfs.observe(&call, "read", |state| {
+            let n = state.disk.content(self.file)?.read_at(offset, buf);
+            Ok((n, n))
+        });
+        outcome.map_err(|e| e.at_offset(offset))
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.vfs
+            .observe(&Call::new(OpKind::Stat, &self.path), "stat file", |state| {
+                Ok((state.disk.content(self.file)?.len(), 0))
+            })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.vfs.state().unpin(self.file);
+    }
+}
+
+/// An exclusive lock.
+pub(super) struct SimLock {
+    vfs: SimVfs,
+    key: PathBuf,
+}
+
+impl SimLock {
+    pub(super) fn new(vfs: SimVfs, key: PathBuf) -> Self {
+        SimLock { vfs, key }
+    }
+}
+
+impl FileLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.vfs.state().locks.remove(&self.key);
+    }
+}

@@ -1,0 +1,56 @@
+//! A file system in memory that remembers what was done to it.
+//!
+//! [`SimVfs`] implements [`titan::vfs::Vfs`]. A workload runs on it once; its [`Journal`] then
+//! gives the file system as it would be found after a crash at each operation. [`Fault`]s make
+//! operations fail, a hook lets a test act between them, counters tell what was read and written.
+//!
+//! # What is assumed of the medium
+//!
+//! The model allows everything that the contract in [`titan::vfs`] allows and that a plausible
+//! machine could do, and nothing else:
+//!
+//! 1. **Bytes.** A file's bytes reach the medium in blocks of 4 KiB. A sync that succeeded brings
+//!    all of them and the size there. Until then each changed block may be there or not, in any
+//!    combination, and the last of them in part. A block that is not there reads as what the
+//!    medium held before, or as zeros.
+//! 2. **Size.** Until a sync, a file's size may be the old one, the new one, or any between,
+//!    whatever became of the blocks.
+//! 3. **Names.** Creating, renaming and removing change a directory; `sync_dir` makes that durable.
+//!    Until then each change may be there or not: a prefix of all changes, as with a file system
+//!    that journals its metadata in order, or any subset in which the changes of one name keep
+//!    their order (a rename has two names). Syncing a file does not make its name durable, and a
+//!    name may be durable whose file's bytes are not. A directory is a name in its parent: if that
+//!    is lost, so is all that is in it.
+//! 4. **A rename is atomic**, also between directories: the file is found under the old name or
+//!    under the new one, never both or none. Syncing either directory makes it durable.
+//! 5. **Emptying a file** by creating it again is a change of its bytes: until a sync the old ones
+//!    may come back.
+//! 6. **A failed sync** (see [`Fault::losing_pages`]) drops the unsynced blocks. Reads still see
+//!    them; the medium never will, though later syncs report success. Their place reads as zeros
+//!    after a crash.
+//! 7. **A crash of the process** alone ([`Loss::None`]) loses nothing, and makes nothing durable:
+//!    the image remembers what is not synced, and can itself be crashed.
+//! 8. What is durable stays as it is. Damage is a test's own doing ([`SimVfs::flip_bit`]).
+//!
+//! Paths: the root and the working directory are one place, so `/db` and `db` are the same.
+
+mod content;
+mod counters;
+mod crash;
+mod disk;
+mod fault;
+mod file;
+mod handles;
+mod journal;
+mod op;
+mod tools;
+mod vfs;
+
+#[cfg(test)]
+mod tests;
+
+pub use crash::Loss;
+pub use fault::{Errno, Fault, FaultHandle};
+pub use journal::{CrashPoint, CrashPoints, Journal};
+pub use op::{Call, FileId, FsOp, Mark, OpKind};
+pub use vfs::SimVfs;

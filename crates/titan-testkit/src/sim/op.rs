@@ -1,0 +1,182 @@
+//! What is done to a file system: operations, their kinds, and marks between them.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use titan::Bytes;
+
+/// Names a file for as long as it exists, whatever its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub(super) u64);
+
+/// Kinds of operation, for faults and counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "named like the methods of `Vfs` and its files")]
+pub enum OpKind {
+    Create,
+    Append,
+    Sync,
+    Rename,
+    Remove,
+    SyncDir,
+    CreateDir,
+    RemoveDir,
+    Open,
+    Read,
+    ReadDir,
+    /// `size` of a path or an open file, and `exists`.
+    Stat,
+    Lock,
+}
+
+/// An operation about to happen, as faults and hooks see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What is called.
+    pub kind: OpKind,
+    /// The path as given; of an open file, the one it was opened by.
+    pub path: &'a Path,
+    /// The new name in a rename.
+    pub to: Option<&'a Path>,
+    /// Where a read starts.
+    pub offset: u64,
+    /// How many bytes are read or appended.
+    pub len: usize,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(kind: OpKind, path: &'a Path) -> Self {
+        Call {
+            kind,
+            path,
+            to: None,
+            offset: 0,
+            len: 0,
+        }
+    }
+}
+
+/// An operation that changed the file system, as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FsOp {
+    /// A file was created, or an existing one emptied.
+    Create {
+        /// Its path.
+        path: Arc<Path>,
+        /// Its identity in the operations that follow.
+        file: FileId,
+    },
+    /// Bytes were appended.
+    Append {
+        /// The path the file was created by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// A file was synced.
+    Sync {
+        /// The path the file was created by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+    },
+    /// A sync failed and the kernel dropped the unsynced pages.
+    SyncLost {
+        /// The path the file was created by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+    },
+    /// A name changed, replacing what had the new one.
+    Rename {
+        /// Old path.
+        from: Arc<Path>,
+        /// New path.
+        to: Arc<Path>,
+    },
+    /// A file's name was removed.
+    Remove {
+        /// Its path.
+        path: Arc<Path>,
+    },
+    /// A directory was synced.
+    SyncDir {
+        /// Its path.
+        path: Arc<Path>,
+    },
+    /// One directory was created.
+    CreateDir {
+        /// Its path.
+        path: Arc<Path>,
+    },
+    /// An empty directory was removed.
+    RemoveDir {
+        /// Its path.
+        path: Arc<Path>,
+    },
+    /// A test put these bytes there, on the medium at once.
+    Replace {
+        /// The file's path.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+        /// Its whole new content.
+        data: Bytes,
+    },
+    /// A test made everything durable.
+    SyncAll,
+}
+
+impl fmt::Display for FsOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FsOp::Create { path, .. } => write!(f, "create {}", path.display()),
+            FsOp::Append { path, data, .. } => {
+                write!(f, "append {} {}", path.display(), data.len())
+            }
+            FsOp::Sync { path, .. } => write!(f, "sync {}", path.display()),
+            FsOp::SyncLost { path, .. } => write!(f, "sync-lost {}", path.display()),
+            FsOp::Rename { from, to } => {
+                write!(f, "rename {} {}", from.display(), to.display())
+            }
+            FsOp::Remove { path } => write!(f, "remove {}", path.display()),
+            FsOp::SyncDir { path } => write!(f, "sync-dir {}", path.display()),
+            FsOp::CreateDir { path } => write!(f, "create-dir {}", path.display()),
+            FsOp::RemoveDir { path } => write!(f, "remove-dir {}", path.display()),
+            FsOp::Replace { path, data, .. } => {
+                write!(f, "replace {} {}", path.display(), data.len())
+            }
+            FsOp::SyncAll => f.write_str("sync-all"),
+        }
+    }
+}
+
+/// Something a test wants to remember about a moment, usually "acknowledged up to here".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A count, such as the number of acknowledged batches.
+    Number(u64),
+    /// Anything else.
+    Text(Arc<str>),
+}
+
+impl From<u64> for Mark {
+    fn from(number: u64) -> Self {
+        Mark::Number(number)
+    }
+}
+
+impl From<&str> for Mark {
+    fn from(text: &str) -> Self {
+        Mark::Text(text.into())
+    }
+}
+
+impl From<String> for Mark {
+    fn from(text: String) -> Self {
+        Mark::Text(text.into())
+    }
+}

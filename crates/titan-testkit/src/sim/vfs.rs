@@ -1,0 +1,409 @@
+//! The simulated file system itself: every call passes hook, faults, model, journal and counters,
+//! in this order.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use titan::vfs::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use titan::{Bytes, Error, ErrorKind, Result};
+
+use super::counters::Counters;
+use super::disk::{Disk, Node, parts};
+use super::fault::{Effect, Errno, Fault, FaultHandle, Faults};
+use super::handles::{Reader, SimLock, Writer};
+use super::journal::Journal;
+use super::op::{Call, FileId, FsOp, Mark, OpKind};
+
+type Hook = Arc<dyn Fn(&Call<'_>) + Send + Sync>;
+
+/// A file system in memory; see the [module](super) documentation. Clones are the same one.
+#[derive(Clone)]
+pub struct SimVfs(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    hook: RwLock<Option<Hook>>,
+}
+
+pub(super) struct State {
+    pub(super) disk: Disk,
+    journal: Journal,
+    faults: Faults,
+    counters: Counters,
+    capacity: Option<u64>,
+    pub(super) locks: BTreeSet<PathBuf>,
+}
+
+impl Default for SimVfs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SimVfs {
+    /// An empty file system: only the root directory exists.
+    pub fn new() -> Self {
+        Self::from_disk(Disk::new())
+    }
+
+    pub(super) fn from_disk(disk: Disk) -> Self {
+        SimVfs(Arc::new(Shared {
+            state: Mutex::new(State {
+                journal: Journal::starting_at(disk.clone()),
+                disk,
+                faults: Faults::default(),
+                counters: Counters::default(),
+                capacity: None,
+                locks: BTreeSet::new(),
+            }),
+            hook: RwLock::new(None),
+        }))
+    }
+
+    /// What was done since the beginning, or since [`SimVfs::restart_journal`].
+    pub fn journal(&self) -> Journal {
+        self.state().journal.clone()
+    }
+
+    /// Forgets what was done so far, so that crash points are only those of what follows.
+    pub fn restart_journal(&self) {
+        let mut state = self.state();
+        let mut base = state.disk.clone();
+        base.handles.clear();
+        state.journal = Journal::starting_at(base);
+    }
+
+    /// Remembers in the journal that `mark` holds from here on. Call it after the acknowledgement
+    /// it stands for, and before anything else that changes the file system.
+    pub fn mark(&self, mark: impl Into<Mark>) {
+        let journal = &mut self.state().journal;
+        journal.positions.push(journal.ops.len());
+        journal.marks.push(mark.into());
+    }
+
+    /// Makes operations fail from now on. Of several faults that match, the first one injected
+    /// strikes.
+    pub fn inject(&self, fault: Fault) -> FaultHandle {
+        self.state().faults.add(fault)
+    }
+
+    /// Ends all faults.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
+    /// Calls `hook` before each operation, in the thread that performs it and outside all locks
+    /// of the file system: it may block, inject faults or take a journal. Operations of its own
+    /// call it again.
+    pub fn set_hook(&self, hook: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+        *self.0.hook.write() = Some(Arc::new(hook));
+    }
+
+    /// Removes the hook. Calls already in it finish.
+    pub fn clear_hook(&self) {
+        *self.0.hook.write() = None;
+    }
+
+    /// Limits the bytes of all files together; `None` lifts the limit. An append that does not fit
+    /// writes what does and reports ENOSPC. Files that were removed but are open count.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state().capacity = bytes;
+    }
+
+    /// How many operations of a kind succeeded on paths ending in `suffix`.
+    pub fn count(&self, kind: OpKind, suffix: &str) -> u64 {
+        self.state().counters.sum(kind, suffix).calls
+    }
+
+    /// Bytes appended to paths ending in `suffix`.
+    pub fn bytes_written(&self, suffix: &str) -> u64 {
+        self.state().counters.sum(OpKind::Append, suffix).bytes
+    }
+
+    /// Bytes read from paths ending in `suffix`.
+    pub fn bytes_read(&self, suffix: &str) -> u64 {
+        self.state().counters.sum(OpKind::Read, suffix).bytes
+    }
+
+    /// Starts the counters anew.
+    pub fn reset_counters(&self) {
+        self.state().counters = Counters::default();
+    }
+
+    pub(super) fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.0.state.lock()
+    }
+
+    fn call_hook(&self, call: &Call<'_>) {
+        let hook = self.0.hook.read().clone();
+        if let Some(hook) = hook {
+            hook(call);
+        }
+    }
+
+    /// An operation that only looks: `look` returns its result and the bytes it moved.
+    pub(super) fn observe<T>(
+        &self,
+        call: &Call<'_>,
+        action: &str,
+        look: impl FnOnce(&mut State) -> io::Result<(T, usize)>,
+    ) -> Result<T> {
+        self.call_hook(call);
+        let mut state = self.state();
+        let outcome = match state.faults.strike(call) {
+            Some((errno, _)) => Err(errno.error()),
+            None => look(&mut state),
+        };
+        let (value, bytes) = outcome.map_err(|e| Error::io(e, action, call.path))?;
+        state.counters.add(call, bytes);
+        Ok(value)
+    }
+
+    /// An operation that changes the file system: `plan` says how, given the state.
+    pub(super) fn perform(
+        &self,
+        call: &Call<'_>,
+        action: &str,
+        plan: impl FnOnce(&State) -> io::Result<FsOp>,
+    ) -> Result<()> {
+        self.perform_then(call, action, plan, |_| Ok(()))
+    }
+
+    /// As [`SimVfs::perform`], with a look at the outcome before anyone else can act.
+    fn perform_then<T>(
+        &self,
+        call: &Call<'_>,
+        action: &str,
+        plan: impl FnOnce(&State) -> io::Result<FsOp>,
+        then: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> Result<T> {
+        self.call_hook(call);
+        let mut state = self.state();
+        let outcome = match state.faults.strike(call) {
+            Some((errno, effect)) => state.fail(plan, errno, effect),
+            None => plan(&state).and_then(|op| state.run(op)),
+        };
+        let outcome = outcome.and_then(|()| then(&mut state));
+        let value = outcome.map_err(|e| Error::io(e, action, call.path))?;
+        state.counters.add(call, call.len);
+        Ok(value)
+    }
+}
+
+impl State {
+    /// Applies and records an operation.
+    pub(super) fn run(&mut self, op: FsOp) -> io::Result<()> {
+        if let (FsOp::Append { path, file, data }, Some(capacity)) = (&op, self.capacity) {
+            let room = capacity.saturating_sub(self.disk.used());
+            if data.len() as u64 > room {
+                let data = data.slice(..room as usize);
+                self.record(FsOp::Append {
+                    path: Arc::clone(path),
+                    file: *file,
+                    data,
+                })?;
+                return Err(Errno::NO_SPACE.error());
+            }
+        }
+        self.record(op)
+    }
+
+    fn record(&mut self, op: FsOp) -> io::Result<()> {
+        self.disk.apply(&op)?;
+        self.journal.ops.push(op);
+        Ok(())
+    }
+
+    /// Fails an operation with as much effect as the fault leaves it.
+    fn fail(
+        &mut self,
+        plan: impl FnOnce(&State) -> io::Result<FsOp>,
+        errno: Errno,
+        effect: Effect,
+    ) -> io::Result<()> {
+        let partial = match effect {
+            Effect::Nothing => None,
+            effect => match (effect, plan(self)?) {
+                (Effect::Prefix(n), FsOp::Append { path, file, data }) => {
+                    let data = data.slice(..n.min(data.len()));
+                    Some(FsOp::Append { path, file, data })
+                }
+                (Effect::LosesPages, FsOp::Sync { path, file }) => {
+                    Some(FsOp::SyncLost { path, file })
+                }
+                (Effect::Everything, op) => Some(op),
+                _ => None,
+            },
+        };
+        if let Some(op) = partial {
+            self.run(op)?;
+        }
+        Err(errno.error())
+    }
+
+    /// Pins a file for a handle.
+    pub(super) fn pin(&mut self, file: FileId) {
+        *self.disk.handles.entry(file).or_default() += 1;
+    }
+
+    /// Ends a pin; a file without a name goes with its last one.
+    pub(super) fn unpin(&mut self, file: FileId) {
+        if let Some(count) = self.disk.handles.get_mut(&file) {
+            *count -= 1;
+            if *count == 0 {
+                self.disk.handles.remove(&file);
+                self.disk.sweep();
+            }
+        }
+    }
+}
+
+impl Vfs for SimVfs {
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let call = Call::new(OpKind::Create, path);
+        let plan = |state: &State| {
+            let file = match state.disk.find(path)? {
+                Some(Node::File(file)) => file,
+                _ => state.disk.next_file(),
+            };
+            Ok(FsOp::Create {
+                path: path.into(),
+                file,
+            })
+        };
+        let file = self.perform_then(&call, "create file", plan, |state| {
+            let file = state.disk.find_file(path)?;
+            state.pin(file);
+            Ok(file)
+        })?;
+        Ok(Box::new(Writer::new(self.clone(), file, path.into())))
+    }
+
+    fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {
+        let file = self.observe(&Call::new(OpKind::Open, path), "open file", |state| {
+            let file = state.disk.find_file(path)?;
+            state.pin(file);
+            Ok((file, 0))
+        })?;
+        Ok(Arc::new(Reader::new(self.clone(), file, path.into())))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.perform(&Call::new(OpKind::Remove, path), "remove file", |_| {
+            Ok(FsOp::Remove { path: path.into() })
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let call = Call {
+            to: Some(to),
+            ..Call::new(OpKind::Rename, from)
+        };
+        self.perform(&call, "rename file", |_| {
+            Ok(FsOp::Rename {
+                from: from.into(),
+                to: to.into(),
+            })
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.perform(&Call::new(OpKind::SyncDir, dir), "sync directory", |_| {
+            Ok(FsOp::SyncDir { path: dir.into() })
+        })
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let fail = |e| Error::io(e, "create directory", dir);
+        let mut missing = Vec::new();
+        let mut path = dir;
+        while !parts(path).map_err(fail)?.is_empty()
+            && self.state().disk.find(path).map_err(fail)?.is_none()
+        {
+            missing.push(path);
+            path = path.parent().unwrap_or(Path::new(""));
+        }
+        match self.state().disk.find(path).map_err(fail)? {
+            Some(Node::File(_)) if missing.is_empty() => {
+                return Err(fail(io::ErrorKind::AlreadyExists.into()));
+            }
+            Some(Node::File(_)) => return Err(fail(io::ErrorKind::NotADirectory.into())),
+            Some(Node::Dir(_)) | None => {}
+        }
+        for path in missing.into_iter().rev() {
+            let call = Call::new(OpKind::CreateDir, path);
+            let plan = |_: &State| Ok(FsOp::CreateDir { path: path.into() });
+            match self.perform(&call, "create directory", plan) {
+                // Another thread was faster.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.perform(
+            &Call::new(OpKind::RemoveDir, dir),
+            "remove directory",
+            |_| Ok(FsOp::RemoveDir { path: dir.into() }),
+        )
+    }
+
+    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
+        self.observe(
+            &Call::new(OpKind::ReadDir, dir),
+            "read directory",
+            |state| Ok((state.disk.names(state.disk.find_dir(dir)?), 0)),
+        )
+    }
+
+    fn size(&self, path: &Path) -> Result<u64> {
+        self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
+            Ok((state.disk.content(state.disk.find_file(path)?)?.len(), 0))
+        })
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
+            Ok((state.disk.find(path)?.is_some(), 0))
+        })
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        let key: PathBuf = parts(path)
+            .map_err(|e| Error::io(e, "lock file", path))?
+            .iter()
+            .collect();
+        let taken = self.observe(&Call::new(OpKind::Lock, path), "lock file", |state| {
+            if state.locks.contains(&key) {
+                return Ok((false, 0));
+            }
+            if state.disk.find(path)?.is_none() {
+                let file = state.disk.next_file();
+                state.run(FsOp::Create {
+                    path: path.into(),
+                    file,
+                })?;
+            }
+            Ok((state.locks.insert(key.clone()), 0))
+        })?;
+        if !taken {
+            let error = Error::new(ErrorKind::Locked, "the file is locked by another guard");
+            return Err(error.in_file(path));
+        }
+        Ok(Box::new(SimLock::new(self.clone(), key)))
+    }
+}
+
+/// An append's plan.
+pub(super) fn append_op(path: &Arc<Path>, file: FileId, data: &[u8]) -> FsOp {
+    FsOp::Append {
+        path: Arc::clone(path),
+        file,
+        data: Bytes::copy_from_slice(data),
+    }
+}
