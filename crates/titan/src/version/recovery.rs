@@ -82,7 +82,7 @@ impl RecoveredState {
         let mut group: Vec<(u64, VersionEdit)> = Vec::new();
         while let Some(record) = reader.next()? {
             let at = |e: Error| e.at(&path, record.offset);
-            let edit = VersionEdit::decode(&record.payload).map_err(at)?;
+            let edit = VersionEdit::decode(record.payload).map_err(at)?;
             match edit.atomic_group_remaining {
                 Some(remaining) => {
                     group.push((record.offset, edit));
@@ -263,7 +263,6 @@ impl VersionSet {
         vfs: Arc<dyn Vfs>,
         dir: &Path,
         options: &Options,
-        db_id: String,
         statistics: Arc<Statistics>,
     ) -> Self {
         let default = options.family("default");
@@ -287,7 +286,7 @@ impl VersionSet {
             families: BTreeMap::from([(ColumnFamilyId::DEFAULT, family)]),
             max_column_family: ColumnFamilyId::DEFAULT,
             min_log_number_to_keep: FileNumber(0),
-            db_id,
+            db_id: String::new(),
             unknown: Vec::new(),
             counters,
             obsolete: Arc::new(ObsoleteFiles::default()),

@@ -150,6 +150,36 @@ impl VersionSet {
         Ok(())
     }
 
+    /// Applies an edit to the state in memory alone: for recovery, which then makes everything
+    /// durable at once with [`VersionSet::start_manifest`].
+    pub(crate) fn apply_in_memory(&mut self, edit: &VersionEdit) -> Result<()> {
+        let Some(family) = self.families.get_mut(&edit.column_family) else { return Ok(()) };
+        let mut builder =
+            VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
+        builder.apply(edit)?;
+        family.current = builder.build()?.version;
+        Ok(())
+    }
+
+    /// Adds a family to the state in memory alone; see [`VersionSet::apply_in_memory`].
+    pub(crate) fn add_family_in_memory(&mut self, id: ColumnFamilyId, family: Family) {
+        self.max_column_family = self.max_column_family.max(id);
+        self.families.insert(id, family);
+    }
+
+    /// Says, in memory alone, that everything logged before `number` is in tables.
+    pub(crate) fn advance_logs_in_memory(&mut self, number: FileNumber) {
+        self.min_log_number_to_keep = number;
+        for family in self.families.values_mut() {
+            family.log_number = number;
+        }
+    }
+
+    /// The identity of a database that has none yet.
+    pub(crate) fn set_db_id(&mut self, db_id: String) {
+        self.db_id = db_id;
+    }
+
     /// Adds a family. The edit is durable on return.
     pub(crate) fn create_family(&mut self, id: ColumnFamilyId, family: Family) -> Result<()> {
         let edit = VersionEdit {

@@ -10,7 +10,8 @@ use crate::format::file_name::FileKind;
 use crate::format::{FileNumber, SequenceNumber};
 use crate::stats::{self, Statistics};
 use crate::vfs::Vfs;
-use crate::wal::{LogWriter, PredecessorWal};
+use crate::wal::LogWriter;
+use crate::write::predecessor::Predecessor;
 
 struct Wal {
     number: FileNumber,
@@ -57,24 +58,20 @@ impl WalSet {
         }
     }
 
-    /// Starts the WAL file `number`; the current one is closed. The first record tells recovery
-    /// which file came before and how far it went, so that a file lost with the machine is
-    /// noticed and nothing behind the gap is replayed.
-    pub(crate) fn start(&self, number: FileNumber) -> Result<()> {
+    /// Starts the WAL file `number`; the current one is closed. `next` is the sequence number of
+    /// the next operation.
+    pub(crate) fn start(&self, number: FileNumber, next: SequenceNumber) -> Result<()> {
         let path = FileKind::Wal(number).path(&self.dir);
         let mut log = LogWriter::new(self.vfs.create(&path)?, &path);
         let mut syncing = self.syncing.lock();
         let mut current = self.current.lock();
         if let Some(last) = &current.wal {
-            log.add_predecessor(&PredecessorWal {
-                number: last.number,
-                size: last.log.file_size(),
-                last_sequence: last.last_sequence,
-            })?;
+            let predecessor =
+                Predecessor { number: last.number, last_sequence: last.last_sequence };
+            log.add_record(&predecessor.encode(next)?)?;
         }
         syncing.0 = false;
-        let wal =
-            Wal { number, log, last_sequence: SequenceNumber::ZERO, synced: true };
+        let wal = Wal { number, log, last_sequence: SequenceNumber::ZERO, synced: false };
         if let Some(closed) = current.wal.replace(wal)
             && !closed.synced
         {

@@ -1,0 +1,129 @@
+//! The threads that flush and compact.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::core::Shared;
+use super::family::Family;
+use super::state::{Immutable, State};
+use crate::compaction::picker::{self, Compaction};
+use crate::error::{Error, Result};
+use crate::format::ColumnFamilyId;
+
+enum Job {
+    Flush(Arc<Family>, Vec<Immutable>),
+    Compaction(Arc<Family>, Compaction),
+}
+
+/// Starts the threads of a database.
+pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
+    (0..shared.options.max_background_jobs)
+        .map(|i| {
+            let shared = Arc::clone(shared);
+            std::thread::Builder::new()
+                .name(format!("titan-{i}"))
+                .spawn(move || shared.run_jobs())
+                .map_err(|e| {
+                    Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}"))
+                })
+        })
+        .collect()
+}
+
+impl Shared {
+    fn run_jobs(&self) {
+        while let Some(job) = self.next_job() {
+            // Failures have been recorded and told; the thread has nothing to add.
+            let _ = match job {
+                Job::Flush(family, immutables) => self.run_flush(family, immutables),
+                Job::Compaction(family, compaction) => self.run_compaction(&family, compaction),
+            };
+            self.purge();
+        }
+    }
+
+    /// Waits for work; `None` when the database closes.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        loop {
+            if self.is_closing() {
+                return None;
+            }
+            if let Some(job) = self.find_job(&mut state) {
+                // There may be more for another thread.
+                self.work.notify_one();
+                return Some(job);
+            }
+            self.work.wait(&mut state);
+        }
+    }
+
+    fn find_job(&self, state: &mut State) -> Option<Job> {
+        if self.failure.get().is_some() {
+            return None;
+        }
+        if let Some((family, immutables)) = claim_flush(state) {
+            return Some(Job::Flush(family, immutables));
+        }
+        // With several threads, one is always left for flushes.
+        let limit = (self.options.max_background_jobs - 1).max(1);
+        if state.running_compactions >= limit {
+            return None;
+        }
+        let (id, compaction) = due_compaction(state)?;
+        let family = state.families.get_mut(&id)?;
+        family.running_compactions += 1;
+        let shared = Arc::clone(&family.family);
+        state.running_compactions += 1;
+        state.turn = ColumnFamilyId(id.0 + 1);
+        Some(Job::Compaction(shared, compaction))
+    }
+
+    /// See [`Db::wait_idle`](crate::Db::wait_idle).
+    pub(super) fn wait_idle(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            self.check_open()?;
+            self.failure.check()?;
+            let busy = state.running_flushes > 0
+                || state.running_compactions > 0
+                || state.families.values().any(|f| !f.immutables.is_empty())
+                || due_compaction(&state).is_some();
+            if !busy {
+                drop(state);
+                self.purge();
+                return Ok(());
+            }
+            self.work.notify_all();
+            self.progress.wait(&mut state);
+        }
+    }
+
+    /// Waits until no job runs. None starts meanwhile if a failure is in force.
+    pub(super) fn wait_for_running_jobs(&self) {
+        let mut state = self.state.lock();
+        while state.running_flushes > 0 || state.running_compactions > 0 {
+            self.progress.wait(&mut state);
+        }
+    }
+}
+
+/// The immutable memtables of a family that nobody flushes yet, marked as being flushed.
+pub(super) fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
+    let id = state
+        .in_turn()
+        .find(|f| !f.flushing && !f.immutables.is_empty())
+        .map(|f| f.family.id)?;
+    let family = state.families.get_mut(&id)?;
+    family.flushing = true;
+    let claim = (Arc::clone(&family.family), family.immutables.iter().cloned().collect());
+    state.running_flushes += 1;
+    Some(claim)
+}
+
+fn due_compaction(state: &State) -> Option<(ColumnFamilyId, Compaction)> {
+    state
+        .in_turn()
+        .filter(|f| f.family.options.auto_compactions && !f.manual_compaction)
+        .find_map(|f| Some((f.family.id, picker::pick(&f.version, &f.family.options)?)))
+}

@@ -1,0 +1,313 @@
+//! Committing a group of batches, and switching memtables.
+//!
+//! Runs on the thread that leads the commit queue, so one at a time: sequence numbers are given
+//! out, the WAL is appended to, memtables are inserted into and switched, in one order.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::core::Shared;
+use super::family::{Family, dropped};
+use super::state::{Immutable, LiveWal};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::internal_key::ValueType;
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::options::WriteOptions;
+use crate::stats::{self, StallEvent};
+use crate::write::batch::{BatchOp, WriteBatch};
+use crate::write::queue::Group;
+
+/// Bytes of a batch in front of its operations: sequence number and count.
+const BATCH_HEADER: usize = 12;
+
+/// The longest single sleep of a delayed write, so that it notices when the delay is over.
+const MAX_DELAY: Duration = Duration::from_millis(10);
+
+impl Shared {
+    /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
+    pub(super) fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.check_open()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("a write without WAL cannot be synced"));
+        }
+        self.commits.submit(batch, *options, |group| self.commit(group))
+    }
+
+    fn commit(&self, mut group: Group) -> Result<()> {
+        self.check_open()?;
+        self.failure.check()?;
+        self.make_room(&group)?;
+        let families = self.resolve(&group)?;
+        let first = self.counters.last_sequence().plus(1);
+        let mut next = first;
+        for batch in &mut group.batches {
+            batch.set_sequence(next);
+            next = next.plus(u64::from(batch.count()));
+        }
+        let last = SequenceNumber(next.0 - 1);
+        if last > SequenceNumber::MAX {
+            return Err(Error::unsupported("the database has used up its sequence numbers"));
+        }
+        if !group.options.disable_wal {
+            // ORDER: the log before the memtables, and durable before the acknowledgement (WAL-1).
+            let logged = self.log(&group, first, last);
+            logged.map_err(|e| self.failure.set(self, e.context("writing the WAL")))?;
+        }
+        let user_bytes = self
+            .insert(&group, &families)
+            .map_err(|e| self.failure.set(self, e.context("inserting into a memtable")))?;
+        if group.options.disable_wal {
+            self.note_unlogged(&group);
+        }
+        self.counters.publish_sequence(last);
+        stats::add(&self.statistics.write_groups, 1);
+        stats::add(&self.statistics.keys_written, next.0 - first.0);
+        stats::add(&self.statistics.user_bytes_written, user_bytes);
+        Ok(())
+    }
+
+    /// The families that the group writes to. Nothing has been changed when this fails.
+    fn resolve(&self, group: &Group) -> Result<Vec<Arc<Family>>> {
+        let all = self.families.load();
+        let mut used: Vec<Arc<Family>> = Vec::new();
+        for batch in &group.batches {
+            for op in batch.iter() {
+                let Some(id) = op?.column_family() else { continue };
+                if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
+                    continue;
+                }
+                match all.get(&id) {
+                    Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
+                    Some(family) => used.push(Arc::clone(family)),
+                    None => {
+                        return Err(Error::invalid_argument(format!(
+                            "column family {id} does not exist"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(used)
+    }
+
+    /// Appends the group to the WAL as one record, and syncs it if asked to.
+    fn log(&self, group: &Group, first: SequenceNumber, last: SequenceNumber) -> Result<()> {
+        let count: u64 = group.batches.iter().map(|b| u64::from(b.count())).sum();
+        let count = u32::try_from(count)
+            .map_err(|_| Error::invalid_argument("a group of batches has too many operations"))?;
+        let mut header = Vec::with_capacity(BATCH_HEADER);
+        header.extend_from_slice(&first.0.to_le_bytes());
+        header.extend_from_slice(&count.to_le_bytes());
+        let mut parts: Vec<&[u8]> = vec![&header];
+        parts.extend(group.batches.iter().filter_map(|b| b.data().get(BATCH_HEADER..)));
+        self.wal.append(&parts, last)?;
+        if group.options.sync {
+            self.wal.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Inserts all operations; returns the bytes of their keys and values.
+    fn insert(&self, group: &Group, families: &[Arc<Family>]) -> Result<u64> {
+        let memtables: Vec<(ColumnFamilyId, Arc<Memtable>)> = families
+            .iter()
+            .map(|f| (f.id, Arc::clone(&f.super_version.load().memtable)))
+            .collect();
+        let mut bytes = 0;
+        for batch in &group.batches {
+            let mut sequence = batch.sequence();
+            for op in batch.iter() {
+                let op = op?;
+                let Some((value_type, key, value)) = entry_of(&op)? else { continue };
+                let id = op.column_family();
+                let memtable = memtables.iter().find(|(family, _)| Some(*family) == id);
+                let Some((_, memtable)) = memtable else {
+                    return Err(Error::corruption("a batch names a family it did not name before"));
+                };
+                memtable.add(sequence, value_type, key, value)?;
+                sequence = sequence.plus(1);
+                bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn note_unlogged(&self, group: &Group) {
+        let mut state = self.state.lock();
+        for op in group.batches.iter().flat_map(WriteBatch::iter).flatten() {
+            if let Some(family) = op.column_family().and_then(|id| state.families.get_mut(&id)) {
+                family.unlogged = true;
+            }
+        }
+    }
+
+    /// Switches memtables that are full, then waits while background work is too far behind.
+    fn make_room(&self, group: &Group) -> Result<()> {
+        let families = self.families.load();
+        let mut full: Vec<ColumnFamilyId> = families
+            .values()
+            .filter(|f| f.super_version.load().memtable.should_flush())
+            .map(|f| f.id)
+            .collect();
+        if full.is_empty() && families.len() > 1 && self.wal_is_too_large() {
+            full = self.families_of_oldest_wal();
+        }
+        if !full.is_empty() {
+            self.switch_memtables(&full)?;
+        }
+        self.wait_out_stall(group)
+    }
+
+    /// Whether WAL files together exceed their limit. Only asked where an idle family could keep
+    /// them alive.
+    fn wal_is_too_large(&self) -> bool {
+        let state = self.state.lock();
+        let closed: u64 = state.wals.iter().map(|w| w.size).sum();
+        let limit = match self.options.max_total_wal_size {
+            0 => state.families.values().map(|f| f.family.options.write_buffer_size * 4).sum(),
+            limit => limit,
+        };
+        state.wals.len() > 1 && closed + self.wal.current_size() > limit
+    }
+
+    fn families_of_oldest_wal(&self) -> Vec<ColumnFamilyId> {
+        let state = self.state.lock();
+        let oldest = state.oldest_log_needed();
+        let current = state.current_wal();
+        state
+            .families
+            .values()
+            .filter(|f| f.immutables.is_empty() && f.oldest_log_needed(current) == oldest)
+            .map(|f| f.family.id)
+            .collect()
+    }
+
+    fn wait_out_stall(&self, group: &Group) -> Result<()> {
+        let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
+        let mut delay =
+            Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
+        let started = Instant::now();
+        let mut waited = false;
+        let mut state = self.state.lock();
+        let outcome = loop {
+            let stall = state.stall();
+            let busy = |cause| {
+                Err(Error::new(ErrorKind::Busy, format!("writes are held back: {cause}")))
+            };
+            match stall {
+                StallEvent::Normal => break Ok(()),
+                StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
+                    if group.options.no_slowdown =>
+                {
+                    break busy(cause);
+                }
+                StallEvent::Delayed(_) if delay.is_zero() => break Ok(()),
+                StallEvent::Delayed(_) => {
+                    let step = delay.min(MAX_DELAY);
+                    delay -= step;
+                    self.progress.wait_for(&mut state, step);
+                }
+                StallEvent::Stopped(_) => {
+                    if let Err(e) = self.failure.check().and_then(|()| self.check_open()) {
+                        break Err(e);
+                    }
+                    self.progress.wait(&mut state);
+                }
+            }
+            waited = true;
+        };
+        drop(state);
+        if waited {
+            stats::add(&self.statistics.stall_micros, started.elapsed().as_micros() as u64);
+        }
+        outcome
+    }
+
+    /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them
+    /// holds anything. To be called with the lead of the commit queue.
+    pub(super) fn switch_memtables(&self, ids: &[ColumnFamilyId]) -> Result<()> {
+        let needed = {
+            let state = self.state.lock();
+            ids.iter().any(|id| state.families.get(id).is_some_and(|f| !f.memtable.is_empty()))
+        };
+        if needed { self.start_wal(ids) } else { Ok(()) }
+    }
+
+    /// Starts a new WAL; what the memtables of `ids` hold becomes immutable. To be called with the
+    /// lead of the commit queue.
+    pub(super) fn start_wal(&self, ids: &[ColumnFamilyId]) -> Result<()> {
+        let closed_size = self.wal.current_size();
+        let number = self.counters.new_file_number();
+        let started = self.wal.start(number, self.counters.last_sequence().plus(1));
+        started.map_err(|e| self.failure.set(self, e.context("starting a WAL")))?;
+        let mut state = self.state.lock();
+        if let Some(last) = state.wals.back_mut() {
+            last.size = closed_size;
+        }
+        state.wals.push_back(LiveWal { number, size: 0 });
+        for id in ids {
+            let Some(family) = state.families.get_mut(id) else { continue };
+            if family.memtable.is_empty() {
+                continue;
+            }
+            let fresh =
+                Memtable::new(family.family.comparator.clone(), family.family.options.write_buffer_size);
+            let full = std::mem::replace(&mut family.memtable, fresh);
+            let log_number = std::mem::replace(&mut family.memtable_log, number);
+            family.immutables.push_back(Immutable { memtable: full, log_number });
+            family.publish();
+        }
+        self.update_stalls(&mut state);
+        drop(state);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// Judges anew how writes are held back, and tells listeners what changed. The events are
+    /// told under the state lock, so that they arrive in order.
+    pub(super) fn update_stalls(&self, state: &mut super::state::State) {
+        for (id, family) in &mut state.families {
+            let stall = family.judge_stall();
+            if stall != family.stall {
+                family.stall = stall;
+                self.listeners.tell(|l| l.stall_changed(*id, stall));
+            }
+        }
+        self.progress.notify_all();
+    }
+
+    /// Families whose memtables hold operations that are in no WAL.
+    pub(super) fn families_with_unlogged_writes(&self) -> Vec<ColumnFamilyId> {
+        let state = self.state.lock();
+        let unlogged = state.families.values().filter(|f| f.unlogged);
+        unlogged.map(|f| f.family.id).collect()
+    }
+
+    /// Whether the database is being closed.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}
+
+/// The entry an operation makes; `None` for those that make none.
+pub(super) fn entry_of<'a>(op: &BatchOp<'a>) -> Result<Option<(ValueType, &'a [u8], &'a [u8])>> {
+    Ok(Some(match *op {
+        BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
+        BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
+        BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
+        BatchOp::DeleteRange { begin, end, .. } => (ValueType::RangeDeletion, begin, end),
+        BatchOp::Merge { key, operand, .. } => (ValueType::Merge, key, operand),
+        BatchOp::PutEntity { key, entity, .. } => (ValueType::WideColumnEntity, key, entity),
+        BatchOp::LogData { .. } | BatchOp::Noop => return Ok(None),
+        BatchOp::BlobIndex { .. } => {
+            return Err(Error::unsupported("a blob pointer in a write batch"));
+        }
+        BatchOp::TimedPut { .. } => return Err(Error::unsupported("a timed put")),
+        _ => return Err(Error::unsupported("a two-phase commit marker in a write batch")),
+    }))
+}

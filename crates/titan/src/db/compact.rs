@@ -1,0 +1,193 @@
+//! Running compactions: those the picker finds due, and those the user asks for.
+
+use std::sync::Arc;
+
+use super::core::Shared;
+use super::family::{Family, dropped};
+use super::flush::output_files;
+use crate::compaction::job::{self, CompactionResult, JobContext};
+use crate::compaction::levels::LevelTargets;
+use crate::compaction::picker::{Compaction, pick_range};
+use crate::error::{ErrorKind, Result};
+use crate::options::CompactRangeOptions;
+use crate::stats::{self, CompactionEvent};
+
+impl Shared {
+    /// Runs a compaction that the caller has counted as running, and installs it.
+    pub(super) fn run_compaction(&self, family: &Arc<Family>, compaction: Compaction) -> Result<()> {
+        let outcome = self.compact_and_install(family, &compaction);
+        let mut state = self.state.lock();
+        // The inputs are released under the state lock, which the picker holds.
+        let event_inputs = compaction.input_numbers();
+        let output_level = compaction.output_level;
+        drop(compaction);
+        state.running_compactions -= 1;
+        if let Some(family) = state.families.get_mut(&family.id) {
+            family.running_compactions -= 1;
+        }
+        self.update_stalls(&mut state);
+        drop(state);
+        self.work.notify_all();
+        let result = match outcome {
+            Ok(result) => result,
+            Err(e) if e.kind() == ErrorKind::Closed || family.is_dropped() => return Err(e),
+            Err(e) => {
+                let e = e.context(format!("compacting column family {}", family.name));
+                return Err(self.failure.set(self, e));
+            }
+        };
+        let moved = result.edit.new_files.iter().map(|(_, f)| f.number);
+        let event = CompactionEvent {
+            column_family: family.id,
+            inputs: event_inputs,
+            output_level,
+            outputs: moved.collect(),
+            bytes_read: result.bytes_read,
+            bytes_written: result.output.table_bytes(),
+            blob_files: result.output.blob_numbers(),
+        };
+        self.listeners.tell(|l| l.compaction_finished(&event));
+        Ok(())
+    }
+
+    fn compact_and_install(
+        &self,
+        family: &Family,
+        compaction: &Compaction,
+    ) -> Result<CompactionResult> {
+        let context = JobContext {
+            factory: &self.factory,
+            family: &family.output(),
+            open_files: &self.open_files,
+            snapshots: self.snapshots.sequences(),
+            cancel: &self.closing,
+        };
+        let result = job::run(compaction, context)?;
+        let mut versions = self.versions.lock();
+        if versions.family(family.id).is_none() {
+            self.factory.discard(&output_files(&result.output));
+            return Err(dropped(&family.name));
+        }
+        self.add_locations(&result.output);
+        versions.apply(result.edit.clone())?;
+        let current = versions.family(family.id).map(|f| Arc::clone(&f.current));
+        {
+            let mut state = self.state.lock();
+            if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
+                family.version = version;
+                family.publish();
+            }
+        }
+        drop(versions);
+        let counters = &self.statistics;
+        if result.trivial_move {
+            stats::add(&counters.trivial_moves, 1);
+        } else {
+            stats::add(&counters.compactions, 1);
+            stats::add(&counters.compaction_read_bytes, result.bytes_read);
+            stats::add(&counters.compaction_sst_bytes, result.output.table_bytes());
+            stats::add(&counters.compaction_blob_bytes, result.output.blob_bytes());
+        }
+        Ok(result)
+    }
+
+    /// See [`ColumnFamily::compact_range`](crate::ColumnFamily::compact_range).
+    pub(super) fn compact_range(
+        &self,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        self.flush(&[family.id])?;
+        self.claim_for_manual(family)?;
+        let outcome = self.compact_levels(family, begin, end, options);
+        let mut state = self.state.lock();
+        if let Some(family) = state.families.get_mut(&family.id) {
+            family.manual_compaction = false;
+        }
+        drop(state);
+        self.progress.notify_all();
+        self.work.notify_all();
+        outcome
+    }
+
+    /// Waits until no compaction of the family runs, and keeps others from starting.
+    fn claim_for_manual(&self, family: &Family) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            self.check_open()?;
+            self.failure.check()?;
+            let Some(claimed) = state.families.get_mut(&family.id) else {
+                return Err(dropped(&family.name));
+            };
+            if !claimed.manual_compaction {
+                claimed.manual_compaction = true;
+                break;
+            }
+            self.progress.wait(&mut state);
+        }
+        while state.families.get(&family.id).is_some_and(|f| f.running_compactions > 0) {
+            self.progress.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    fn compact_levels(
+        &self,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        let (last, base) = {
+            let state = self.state.lock();
+            let Some(f) = state.families.get(&family.id) else {
+                return Err(dropped(&family.name));
+            };
+            let base = LevelTargets::of(&f.version, &family.options).base_level;
+            let deepest = (0..f.version.num_levels())
+                .rfind(|&level| !f.version.overlapping(level, begin, end).is_empty());
+            (deepest.unwrap_or(0).max(base), base)
+        };
+        for level in 0..last {
+            let output_level = if level == 0 { base } else { level + 1 };
+            self.compact_one(family, level, output_level, begin, end, false)?;
+        }
+        if options.force_bottommost {
+            self.compact_one(family, last, last, begin, end, true)?;
+        }
+        Ok(())
+    }
+
+    fn compact_one(
+        &self,
+        family: &Arc<Family>,
+        level: usize,
+        output_level: usize,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        force_rewrite: bool,
+    ) -> Result<()> {
+        self.failure.check()?;
+        let picked = {
+            let mut state = self.state.lock();
+            let Some(f) = state.families.get_mut(&family.id) else {
+                return Err(dropped(&family.name));
+            };
+            let picked = pick_range(&f.version, level, output_level, begin, end);
+            if picked.is_some() {
+                f.running_compactions += 1;
+                state.running_compactions += 1;
+            }
+            picked
+        };
+        match picked {
+            Some(mut compaction) => {
+                compaction.force_rewrite = force_rewrite;
+                self.run_compaction(family, compaction)
+            }
+            None => Ok(()),
+        }
+    }
+}

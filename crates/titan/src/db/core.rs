@@ -1,0 +1,125 @@
+//! What all parts of an open database share.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+
+use super::failure::BackgroundFailure;
+use super::family::Family;
+use super::state::State;
+use crate::blob::{LocationTable, ValueFetcher};
+use crate::cache::OpenFiles;
+use crate::compaction::output::FileFactory;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ColumnFamilyId;
+use crate::options::DbOptions;
+use crate::read::SnapshotList;
+use crate::stats::{Listeners, Statistics};
+use crate::version::{Counters, ObsoleteFiles, VersionSet};
+use crate::vfs::{FileLock, Vfs};
+use crate::write::queue::CommitQueue;
+use crate::write::wal_set::WalSet;
+
+/// The families by id; replaced whole when one is created or dropped.
+pub(crate) type FamilyMap = HashMap<ColumnFamilyId, Arc<Family>>;
+
+/// An open database, seen from inside. Handles, jobs and threads share it.
+pub(crate) struct Shared {
+    pub(super) dir: PathBuf,
+    pub(super) options: DbOptions,
+    pub(super) vfs: Arc<dyn Vfs>,
+    pub(super) statistics: Arc<Statistics>,
+    pub(super) listeners: Listeners,
+    pub(super) counters: Arc<Counters>,
+    pub(super) open_files: Arc<OpenFiles>,
+    pub(super) fetcher: ValueFetcher,
+    pub(super) locations: Arc<ArcSwap<LocationTable>>,
+    pub(super) obsolete: Arc<ObsoleteFiles>,
+    pub(super) factory: FileFactory,
+    pub(super) snapshots: Arc<SnapshotList>,
+    pub(super) families: ArcSwap<FamilyMap>,
+    pub(super) commits: CommitQueue,
+    pub(super) wal: WalSet,
+    pub(super) versions: Mutex<VersionSet>,
+    pub(super) state: Mutex<State>,
+    /// Signalled when there may be work for a background thread.
+    pub(super) work: Condvar,
+    /// Signalled when background work has changed something that someone may wait for.
+    pub(super) progress: Condvar,
+    pub(super) failure: BackgroundFailure,
+    /// Set once, when the database closes; running compactions give up.
+    pub(super) closing: AtomicBool,
+}
+
+impl Shared {
+    /// Fails with `Closed` once the database is closed.
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir));
+        }
+        Ok(())
+    }
+
+    pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
+        self.families.load().get(&id).cloned()
+    }
+}
+
+/// What ends when the last handle goes: the threads, then the lock on the directory.
+pub(crate) struct Core {
+    pub(super) shared: Arc<Shared>,
+    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Core {
+    /// Stops background work and gives the directory free. What is in memtables and was logged is
+    /// replayed at the next opening; what was not logged is flushed first.
+    pub(super) fn close(&self) -> Result<()> {
+        let mut threads = self.threads.lock();
+        if self.shared.closing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let unlogged = self.shared.families_with_unlogged_writes();
+        let flushed = if unlogged.is_empty() || self.shared.failure.get().is_some() {
+            Ok(())
+        } else {
+            self.shared.flush(&unlogged)
+        };
+        // The queue empties first, so that no commit meets a closed database half way.
+        let synced = self.shared.commits.exclusive(|| {
+            let synced = match self.shared.failure.get() {
+                Some(_) => Ok(()),
+                None => self.shared.wal.sync(),
+            };
+            self.shared.closing.store(true, Ordering::Release);
+            synced
+        });
+        {
+            // Under the lock, or a thread that is about to wait would miss the signal.
+            let _state = self.shared.state.lock();
+            self.shared.work.notify_all();
+            self.shared.progress.notify_all();
+        }
+        for thread in threads.drain(..) {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+        self.shared.purge();
+        *self.lock.lock() = None;
+        flushed.and(synced)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Err(e) = self.close() {
+            self.shared.listeners.tell(|l| l.writes_stopped(&e));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! After a failed write or sync: writes are refused with the reason, reads go on, until
+//! [`Db::resume`](crate::Db::resume) has made everything durable some other way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::core::Shared;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ColumnFamilyId;
+use crate::version::edit::VersionEdit;
+
+/// The failure that stopped writes, if one did. The first one is kept.
+#[derive(Default)]
+pub(crate) struct BackgroundFailure {
+    failed: AtomicBool,
+    reason: Mutex<Option<Error>>,
+}
+
+impl BackgroundFailure {
+    /// Fails with `WritesStopped` after a failure.
+    pub(super) fn check(&self) -> Result<()> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.get() {
+            Some(reason) => Err(Error::new(
+                ErrorKind::WritesStopped,
+                "an earlier failure stopped writes; resume() after its cause is gone",
+            )
+            .with_source(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// The failure in force.
+    pub(super) fn get(&self) -> Option<Error> {
+        self.reason.lock().clone()
+    }
+
+    /// Stops writes because of `error`, which is given back for the caller to return.
+    pub(super) fn set(&self, shared: &Shared, error: Error) -> Error {
+        let first = {
+            let mut reason = self.reason.lock();
+            let first = reason.is_none();
+            reason.get_or_insert_with(|| error.clone());
+            self.failed.store(true, Ordering::Release);
+            first
+        };
+        if first {
+            shared.listeners.tell(|l| l.writes_stopped(&error));
+        }
+        // Writers that wait for background work wait in vain now. The lock makes sure that none
+        // is between its check and its wait. Not to be called with the state lock held.
+        let state = shared.state.lock();
+        shared.progress.notify_all();
+        shared.work.notify_all();
+        drop(state);
+        error
+    }
+
+    fn clear(&self) {
+        let mut reason = self.reason.lock();
+        *reason = None;
+        self.failed.store(false, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Makes durable, in new files, whatever the failure left undone, and lets writes go on. On
+    /// an error nothing has changed for the user: writes stay refused, and it can be tried again.
+    pub(super) fn resume(&self) -> Result<()> {
+        self.check_open()?;
+        self.commits.exclusive(|| {
+            if self.failure.get().is_none() {
+                return Ok(());
+            }
+            let trying = |e: Error| e.context("resuming");
+            self.wait_for_running_jobs();
+            {
+                let mut versions = self.versions.lock();
+                if versions.manifest_number().is_none() {
+                    versions.start_manifest().map_err(trying)?;
+                }
+            }
+            // What the failed WAL holds is also in memtables, as far as it was acknowledged. They
+            // are flushed; then no replay needs that WAL any more, whatever its last bytes are.
+            let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
+            self.wal.abandon();
+            self.start_wal(&ids).map_err(trying)?;
+            self.flush_all_here().map_err(trying)?;
+            self.advance_log_numbers(&ids).map_err(trying)?;
+            self.failure.clear();
+            let mut state = self.state.lock();
+            self.update_stalls(&mut state);
+            drop(state);
+            self.work.notify_all();
+            Ok(())
+        })
+    }
+
+    /// Records that no family needs a WAL older than the current one.
+    fn advance_log_numbers(&self, ids: &[ColumnFamilyId]) -> Result<()> {
+        let current = self.state.lock().current_wal();
+        let mut versions = self.versions.lock();
+        for id in ids {
+            if versions.family(*id).is_some() {
+                versions.apply(VersionEdit {
+                    column_family: *id,
+                    log_number: Some(current),
+                    ..VersionEdit::default()
+                })?;
+            }
+        }
+        versions.apply(VersionEdit {
+            min_log_number_to_keep: Some(current),
+            ..VersionEdit::default()
+        })?;
+        drop(versions);
+        self.retire_wals(current);
+        Ok(())
+    }
+}

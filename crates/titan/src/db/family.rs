@@ -1,0 +1,296 @@
+//! A column family, as the engine shares it and as the user holds it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+
+use super::core::Core;
+use super::metrics::FamilyMetrics;
+use crate::compaction::output::OutputFamily;
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::options::{ColumnFamilyOptions, CompactRangeOptions, ReadOptions, WriteOptions};
+use crate::read::get::{FoundValue, lookup};
+use crate::read::{DbIterator, IteratorSource, LazyValue, SuperVersion};
+use crate::stats;
+use crate::write::WriteBatch;
+
+/// What readers and writers of a family share.
+pub(crate) struct Family {
+    pub(crate) id: ColumnFamilyId,
+    pub(crate) name: String,
+    pub(crate) options: Arc<ColumnFamilyOptions>,
+    pub(crate) comparator: InternalKeyComparator,
+    /// Replaced whole under the state lock; read without any lock.
+    pub(crate) super_version: ArcSwap<SuperVersion>,
+    pub(crate) dropped: AtomicBool,
+}
+
+impl Family {
+    pub(crate) fn output(&self) -> OutputFamily {
+        OutputFamily {
+            id: self.id,
+            name: self.name.clone(),
+            comparator: self.comparator.clone(),
+            options: Arc::clone(&self.options),
+        }
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+}
+
+/// A column family: a key space of its own, with its own options, written atomically together
+/// with the others of its database.
+///
+/// Handles are cheap to clone and keep the database open.
+#[derive(Clone)]
+pub struct ColumnFamily {
+    pub(super) core: Arc<Core>,
+    pub(super) family: Arc<Family>,
+}
+
+impl From<&ColumnFamily> for ColumnFamilyId {
+    fn from(family: &ColumnFamily) -> Self {
+        family.id()
+    }
+}
+
+impl ColumnFamily {
+    /// The family's number.
+    pub fn id(&self) -> ColumnFamilyId {
+        self.family.id
+    }
+
+    /// The family's name.
+    pub fn name(&self) -> &str {
+        &self.family.name
+    }
+
+    /// The options the family runs with.
+    pub fn options(&self) -> &ColumnFamilyOptions {
+        &self.family.options
+    }
+
+    /// The newest value of `key`.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.get_with(key, &ReadOptions::default())
+    }
+
+    /// The value of `key` that `options` see. Cost: see [`ColumnFamily::get_lazy`], and one read
+    /// if the value lies in a blob file.
+    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
+        let super_version = self.super_version()?;
+        match self.lookup(&super_version, key, options)? {
+            None => Ok(None),
+            Some(FoundValue::Inline(value)) => Ok(Some(value)),
+            Some(FoundValue::Blob(index)) => self.fetch(key, &index).map(Some),
+        }
+    }
+
+    /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
+    /// table whose range and filter admit the key, mostly one in all, mostly cached.
+    pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
+        let super_version = self.super_version()?;
+        Ok(self.lookup(&super_version, key, options)?.map(|found| match found {
+            FoundValue::Inline(value) => LazyValue::inline(value),
+            FoundValue::Blob(index) => LazyValue::blob(
+                Bytes::copy_from_slice(key),
+                index,
+                self.core.shared.fetcher.clone(),
+                super_version,
+            ),
+        }))
+    }
+
+    /// Whether `key` has a value. Never touches a blob file.
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.contains_key_with(key, &ReadOptions::default())
+    }
+
+    /// Whether `key` has a value that `options` see. Never touches a blob file.
+    pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
+        let super_version = self.super_version()?;
+        Ok(self.lookup(&super_version, key, options)?.is_some())
+    }
+
+    /// The values of many keys, in their order, all as of one moment. Values in blob files are
+    /// read together, in the order in which they lie there.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<Bytes>>> {
+        let super_version = match self.super_version() {
+            Ok(super_version) => super_version,
+            Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
+        };
+        let sequence = self.read_sequence(options);
+        let mut results = Vec::with_capacity(keys.len());
+        let mut pointers: Vec<(&[u8], BlobIndex)> = Vec::new();
+        let mut waiting = Vec::new();
+        for key in keys {
+            let key = key.as_ref();
+            let found = self.lookup_at(&super_version, key, sequence, options.fill_cache);
+            results.push(match found {
+                Ok(Some(FoundValue::Blob(index))) => {
+                    waiting.push(results.len());
+                    pointers.push((key, index));
+                    Ok(None)
+                }
+                Ok(Some(FoundValue::Inline(value))) => Ok(Some(value)),
+                Ok(None) => Ok(None),
+                Err(e) => Err(e),
+            });
+        }
+        let fetched = self.core.shared.fetcher.fetch_many(&pointers);
+        for (position, value) in waiting.into_iter().zip(fetched) {
+            if let Ok(value) = &value {
+                self.count_blob_read(value);
+            }
+            if let Some(result) = results.get_mut(position) {
+                *result = value.map(Some);
+            }
+        }
+        results
+    }
+
+    /// An iterator over the family. Cost: opens the tables of level 0; nothing is read.
+    pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
+        let super_version = self.super_version()?;
+        let shared = &self.core.shared;
+        stats::add(&shared.statistics.iterators, 1);
+        let source = IteratorSource {
+            super_version,
+            open_files: Arc::clone(&shared.open_files),
+            fetcher: shared.fetcher.clone(),
+            sequence: self.read_sequence(options),
+        };
+        DbIterator::new(source, options)
+    }
+
+    /// Sets `key` to `value`, not synced.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.put(self, key, value))
+    }
+
+    /// Removes `key`, not synced.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.delete(self, key))
+    }
+
+    /// Removes `key`, which was put exactly once since it was last single-deleted, and was never
+    /// deleted otherwise: cheaper than [`ColumnFamily::delete`], as both entries vanish when they
+    /// meet. Used differently, older values may come back. Not synced.
+    pub fn single_delete(&self, key: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.single_delete(self, key))
+    }
+
+    /// Removes all keys in `begin..end`, not synced. One entry, whatever the range holds.
+    pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.delete_range(self, begin, end))
+    }
+
+    fn write_one(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        add(&mut batch)?;
+        self.core.shared.write(batch, &WriteOptions::default())
+    }
+
+    /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
+    pub fn flush(&self) -> Result<()> {
+        self.core.shared.flush(&[self.family.id])
+    }
+
+    /// Compacts the keys in `begin..=end` down to the last level that holds any; absent bounds
+    /// are infinite. Flushes first. Returns when it is done.
+    pub fn compact_range(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        self.core.shared.compact_range(&self.family, begin, end, options)
+    }
+
+    /// Sizes and counts of the family.
+    pub fn metrics(&self) -> FamilyMetrics {
+        self.core.shared.family_metrics(&self.family)
+    }
+
+    /// A property by RocksDB's name, as text; `None` for names not known. Known are
+    /// `rocksdb.num-files-at-level<N>`, `rocksdb.num-immutable-mem-table`,
+    /// `rocksdb.cur-size-all-mem-tables`, `rocksdb.estimate-num-keys`,
+    /// `rocksdb.total-sst-files-size`, `rocksdb.num-blob-files`, `rocksdb.total-blob-file-size`,
+    /// `rocksdb.live-blob-file-size`, `rocksdb.live-blob-file-garbage-size`,
+    /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.base-level`,
+    /// `rocksdb.num-snapshots`, `rocksdb.is-write-stopped`, `rocksdb.num-running-compactions`,
+    /// `rocksdb.num-running-flushes`.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.core.shared.property(&self.family, name)
+    }
+
+    fn super_version(&self) -> Result<Arc<SuperVersion>> {
+        self.core.shared.check_open()?;
+        if self.family.is_dropped() {
+            return Err(dropped(&self.family.name));
+        }
+        Ok(self.family.super_version.load_full())
+    }
+
+    fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
+        match &options.snapshot {
+            Some(snapshot) => snapshot.sequence(),
+            None => self.core.shared.counters.last_sequence(),
+        }
+    }
+
+    fn lookup(
+        &self,
+        super_version: &SuperVersion,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<FoundValue>> {
+        self.lookup_at(super_version, key, self.read_sequence(options), options.fill_cache)
+    }
+
+    fn lookup_at(
+        &self,
+        super_version: &SuperVersion,
+        key: &[u8],
+        sequence: SequenceNumber,
+        fill_cache: bool,
+    ) -> Result<Option<FoundValue>> {
+        let shared = &self.core.shared;
+        let found = lookup(super_version, &shared.open_files, key, sequence, fill_cache)?;
+        stats::add(&shared.statistics.gets, 1);
+        stats::add(&shared.statistics.get_hits, u64::from(found.is_some()));
+        Ok(found)
+    }
+
+    fn fetch(&self, key: &[u8], index: &BlobIndex) -> Result<Bytes> {
+        let value = self.core.shared.fetcher.fetch(key, index)?;
+        self.count_blob_read(&value);
+        Ok(value)
+    }
+
+    fn count_blob_read(&self, value: &Bytes) {
+        stats::add(&self.core.shared.statistics.blob_reads, 1);
+        stats::add(&self.core.shared.statistics.blob_read_bytes, value.len() as u64);
+    }
+}
+
+pub(super) fn dropped(name: &str) -> Error {
+    Error::invalid_argument(format!("column family {name} was dropped"))
+}
+
+impl std::fmt::Debug for ColumnFamily {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ColumnFamily({}, {})", self.family.id, self.family.name)
+    }
+}

@@ -1,0 +1,183 @@
+//! Sizes and counts, for people and for monitoring.
+
+use serde::Serialize;
+
+use super::core::Shared;
+use super::family::Family;
+use crate::compaction::levels::LevelTargets;
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::stats::StallEvent;
+
+/// One level of a family.
+#[derive(Clone, Debug, Serialize)]
+pub struct LevelMetrics {
+    /// Tables.
+    pub files: usize,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Bytes of blob records that the tables' keys refer to, as far as known.
+    pub referenced_blob_bytes: u64,
+    /// Bytes, referenced ones included, above which a compaction is due; 0 for level 0, which goes
+    /// by the number of files, and for levels not in use.
+    pub target_bytes: u64,
+    /// How urgent compacting the level is; due from 1.0.
+    pub score: f64,
+}
+
+/// A column family.
+#[derive(Clone, Debug, Serialize)]
+pub struct FamilyMetrics {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+    /// By level, from 0.
+    pub levels: Vec<LevelMetrics>,
+    /// The level that level 0 is compacted into.
+    pub base_level: usize,
+    /// Blob files.
+    pub blob_files: usize,
+    /// Bytes of blob records written and not deleted with their file.
+    pub blob_bytes: u64,
+    /// Those that tables refer to.
+    pub live_blob_bytes: u64,
+    /// Those that no table refers to any more.
+    pub garbage_blob_bytes: u64,
+    /// Bytes of memtables, full ones included.
+    pub memtable_bytes: u64,
+    /// Full memtables that wait for their flush.
+    pub immutable_memtables: usize,
+    /// Keys, estimated from entries and deletions.
+    pub estimated_keys: u64,
+    /// Bytes that compactions have yet to rewrite.
+    pub pending_compaction_bytes: u64,
+    /// Whether a flush of the family runs.
+    pub flushing: bool,
+    /// Compactions of the family that run.
+    pub running_compactions: usize,
+    /// Why writes are slowed down or stopped, if they are.
+    pub stall: Option<String>,
+}
+
+impl FamilyMetrics {
+    /// Bytes of all tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.levels.iter().map(|l| l.bytes).sum()
+    }
+}
+
+/// A database.
+#[derive(Clone, Debug, Serialize)]
+pub struct Metrics {
+    /// By id.
+    pub families: Vec<FamilyMetrics>,
+    /// Bytes of WAL files that may still be needed.
+    pub wal_bytes: u64,
+    /// SST and blob files kept open.
+    pub open_files: usize,
+    /// Bytes of blocks in the cache.
+    pub block_cache_bytes: u64,
+    /// Snapshots alive.
+    pub snapshots: usize,
+    /// The newest sequence number.
+    pub last_sequence: u64,
+}
+
+impl Shared {
+    pub(super) fn metrics(&self, families: Vec<FamilyMetrics>) -> Metrics {
+        let SequenceNumber(last_sequence) = self.counters.last_sequence();
+        let closed: u64 = self.state.lock().wals.iter().map(|w| w.size).sum();
+        Metrics {
+            families,
+            wal_bytes: closed + self.wal.current_size(),
+            open_files: self.open_files.len(),
+            block_cache_bytes: self.open_files.block_cache().usage(),
+            snapshots: self.snapshots.len(),
+            last_sequence,
+        }
+    }
+
+    pub(super) fn family_metrics(&self, family: &Family) -> FamilyMetrics {
+        let super_version = family.super_version.load_full();
+        let version = &super_version.version;
+        let targets = LevelTargets::of(version, &family.options);
+        let scores = targets.scores(version, &family.options);
+        let levels = (0..version.num_levels()).map(|level| {
+            let files = version.level(level);
+            LevelMetrics {
+                files: files.len(),
+                bytes: files.iter().map(|f| f.size()).sum(),
+                referenced_blob_bytes: files.iter().map(|f| f.referenced_blob_bytes()).sum(),
+                target_bytes: match targets.target(level) {
+                    u64::MAX => 0,
+                    target => target,
+                },
+                score: scores.iter().find(|(l, _)| *l == level).map_or(0.0, |(_, s)| *s),
+            }
+        });
+        let (mut entries, mut deletions) = (0, 0);
+        for (_, file) in version.tables() {
+            if let Some(facts) = file.facts() {
+                entries += facts.num_entries;
+                deletions += facts.num_deletions;
+            }
+        }
+        for memtable in super_version.memtables() {
+            entries += memtable.num_entries();
+            deletions += memtable.num_deletes();
+        }
+        let blobs = version.blob_files.values();
+        let state = self.state.lock();
+        let running = state.families.get(&family.id);
+        let stall = running.map_or(StallEvent::Normal, |f| f.stall);
+        FamilyMetrics {
+            name: family.name.clone(),
+            id: ColumnFamilyId::from(family.id).0,
+            levels: levels.collect(),
+            base_level: targets.base_level,
+            blob_files: version.blob_files.len(),
+            blob_bytes: blobs.clone().map(|b| b.shared.total_bytes).sum(),
+            live_blob_bytes: blobs.clone().map(|b| b.live_bytes()).sum(),
+            garbage_blob_bytes: blobs.map(|b| b.garbage_bytes).sum(),
+            memtable_bytes: super_version.memtables().map(|m| m.approximate_memory_usage()).sum(),
+            immutable_memtables: super_version.immutables.len(),
+            estimated_keys: u64::saturating_sub(entries, 2 * deletions),
+            pending_compaction_bytes: targets.pending_bytes(version, &family.options),
+            flushing: running.is_some_and(|f| f.flushing),
+            running_compactions: running.map_or(0, |f| f.running_compactions),
+            stall: match stall {
+                StallEvent::Normal => None,
+                StallEvent::Delayed(cause) => Some(format!("slowed down: {cause}")),
+                StallEvent::Stopped(cause) => Some(format!("stopped: {cause}")),
+            },
+        }
+    }
+
+    /// See [`ColumnFamily::property`](crate::ColumnFamily::property).
+    pub(super) fn property(&self, family: &Family, name: &str) -> Option<String> {
+        let name = name.strip_prefix("rocksdb.")?;
+        let m = self.family_metrics(family);
+        if let Some(level) = name.strip_prefix("num-files-at-level") {
+            let level: usize = level.parse().ok()?;
+            return m.levels.get(level).map(|l| l.files.to_string());
+        }
+        Some(match name {
+            "num-immutable-mem-table" => m.immutable_memtables.to_string(),
+            "cur-size-all-mem-tables" => m.memtable_bytes.to_string(),
+            "estimate-num-keys" => m.estimated_keys.to_string(),
+            "total-sst-files-size" | "live-sst-files-size" => m.table_bytes().to_string(),
+            "num-blob-files" => m.blob_files.to_string(),
+            "total-blob-file-size" | "live-blob-file-size" => m.blob_bytes.to_string(),
+            "live-blob-file-garbage-size" => m.garbage_blob_bytes.to_string(),
+            "estimate-pending-compaction-bytes" => m.pending_compaction_bytes.to_string(),
+            "base-level" => m.base_level.to_string(),
+            "num-snapshots" => self.snapshots.len().to_string(),
+            "is-write-stopped" => {
+                u8::from(m.stall.is_some_and(|s| s.starts_with("stopped"))).to_string()
+            }
+            "num-running-compactions" => m.running_compactions.to_string(),
+            "num-running-flushes" => u8::from(m.flushing).to_string(),
+            _ => return None,
+        })
+    }
+}

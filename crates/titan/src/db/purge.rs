@@ -1,0 +1,101 @@
+//! Deleting files that nobody needs any more.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::core::Shared;
+use super::open::files_of;
+use crate::blob::{BlobFile, BlobLocation};
+use crate::compaction::output::JobOutput;
+use crate::error::Result;
+use crate::format::FileNumber;
+use crate::format::file_name::FileKind;
+use crate::stats;
+use crate::version::VersionSet;
+use crate::vfs::Vfs;
+
+impl Shared {
+    /// Deletes what has become obsolete. Files get here only after the edit that gave them up was
+    /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
+    /// is deleted at the next opening.
+    pub(super) fn purge(&self) {
+        for file in self.obsolete.take() {
+            self.open_files.forget(file);
+            match file {
+                FileKind::Table(_) => stats::add(&self.statistics.sst_files_deleted, 1),
+                FileKind::Blob(number) => {
+                    stats::add(&self.statistics.blob_files_deleted, 1);
+                    self.locations.rcu(|table| table.with([], &[number]));
+                }
+                _ => {}
+            }
+            if let Err(e) = self.vfs.remove(&file.path(&self.dir))
+                && !e.is_not_found()
+            {
+                self.listeners.tell(|l| l.deletion_failed(&e));
+            }
+        }
+    }
+
+    /// Lets readers find the values of new blob files. To be called before the version that
+    /// refers to them is published.
+    pub(super) fn add_locations(&self, output: &JobOutput) {
+        if output.blob_files.is_empty() {
+            return;
+        }
+        self.locations.rcu(|table| {
+            let added = output.blob_files.iter().map(|blob| {
+                let file = BlobFile {
+                    number: blob.number,
+                    count: blob.count,
+                    total_bytes: blob.total_bytes,
+                };
+                (blob.number, BlobLocation::InPlace(Arc::new(file)))
+            });
+            table.with(added, &[])
+        });
+    }
+}
+
+/// Deletes, at opening, what no MANIFEST refers to: outputs of jobs that never finished, WAL files
+/// already in tables, old MANIFESTs. Files that are not the engine's are never touched.
+pub(super) fn remove_leftovers(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    versions: &VersionSet,
+    oldest_wal: FileNumber,
+) -> Result<()> {
+    let mut live = BTreeSet::new();
+    for family in versions.families().values() {
+        live.extend(family.current.tables().map(|(_, t)| FileKind::Table(t.number())));
+        live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
+    }
+    let files = files_of(vfs, dir)?;
+    let mut options: Vec<FileNumber> = files
+        .iter()
+        .filter_map(|f| match f {
+            FileKind::Options(number) => Some(*number),
+            _ => None,
+        })
+        .collect();
+    options.sort();
+    let oldest_options = options.iter().rev().nth(1).copied().unwrap_or_default();
+    for file in files {
+        let needed = match file {
+            FileKind::Table(_) | FileKind::Blob(_) => live.contains(&file),
+            FileKind::Wal(number) => number >= oldest_wal,
+            FileKind::Manifest(number) => Some(number) == versions.manifest_number(),
+            FileKind::Options(number) => number >= oldest_options,
+            FileKind::Temp(_) => false,
+            FileKind::Current | FileKind::Identity | FileKind::Lock => true,
+        };
+        if !needed {
+            match vfs.remove(&file.path(dir)) {
+                Err(e) if !e.is_not_found() => return Err(e.context("removing a leftover file")),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Bringing back what WAL files hold and no table does yet.
+//!
+//! As RocksDB's point-in-time recovery: operations are applied in order up to the first one that
+//! is missing or damaged, and nothing behind it. What is applied goes to memtables and from there
+//! to tables; nothing becomes visible, and nothing is deleted, before the MANIFEST that the caller
+//! starts afterwards (a crash in between finds everything as it was).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::commit::entry_of;
+use super::flush::write_memtables;
+use super::open::files_of;
+use crate::compaction::output::{FileFactory, OutputFamily};
+use crate::error::{Error, Result};
+use crate::format::file_name::FileKind;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::version::VersionSet;
+use crate::version::edit::VersionEdit;
+use crate::vfs::Access;
+use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::write::batch::BatchView;
+use crate::write::predecessor::Predecessor;
+
+/// A family that replay fills.
+struct Target {
+    output: OutputFamily,
+    /// Older WAL files hold nothing that is not in the family's tables.
+    log_number: FileNumber,
+    memtable: Arc<Memtable>,
+}
+
+/// How far a WAL file went, for the check against what its successor says.
+#[derive(Clone, Copy)]
+struct Replayed {
+    number: FileNumber,
+    last_sequence: SequenceNumber,
+    /// It did not end cleanly.
+    torn: bool,
+}
+
+struct Replay<'a> {
+    versions: &'a mut VersionSet,
+    factory: &'a FileFactory,
+    targets: BTreeMap<ColumnFamilyId, Target>,
+    previous: Option<Replayed>,
+}
+
+/// Replays every WAL that is still needed and leaves its content in tables, in `versions`.
+///
+/// # Errors
+/// `Corruption` where a record that passed its checksum makes no sense; `Unsupported` for
+/// operations of other engines that this one does not have. Torn ends are no errors.
+pub(super) fn replay_wals(
+    versions: &mut VersionSet,
+    factory: &FileFactory,
+    options: &Options,
+) -> Result<()> {
+    let oldest_log = versions.families().values().map(|f| f.log_number).min();
+    let needed = versions.min_log_number_to_keep().max(oldest_log.unwrap_or_default());
+    let mut wals: Vec<FileNumber> = files_of(&*factory.vfs, &factory.dir)?
+        .into_iter()
+        .filter_map(|file| match file {
+            FileKind::Wal(number) if number >= needed => Some(number),
+            _ => None,
+        })
+        .collect();
+    wals.sort();
+    let targets = versions.families().iter().map(|(id, family)| {
+        let family_options = Arc::new(options.family(&family.name).clone());
+        let buffer = family_options.write_buffer_size;
+        let output = OutputFamily {
+            id: *id,
+            name: family.name.clone(),
+            comparator: family.comparator.clone(),
+            options: family_options,
+        };
+        let memtable = Memtable::new(family.comparator.clone(), buffer);
+        (*id, Target { output, log_number: family.log_number, memtable })
+    });
+    let targets = targets.collect();
+    let mut replay = Replay { versions, factory, targets, previous: None };
+    for number in wals {
+        if !replay.replay_file(number, needed)? {
+            break;
+        }
+    }
+    let ids: Vec<_> = replay.targets.keys().copied().collect();
+    ids.into_iter().try_for_each(|id| replay.flush(id))
+}
+
+impl Replay<'_> {
+    /// Replays one file. Returns whether the next one may follow.
+    fn replay_file(&mut self, number: FileNumber, needed: FileNumber) -> Result<bool> {
+        let path = FileKind::Wal(number).path(&self.factory.dir);
+        let file = self.factory.vfs.open(&path, Access::Sequential)?;
+        let mut reader = LogReader::new(file, &path, number, TailMode::PointInTime);
+        let mut last_sequence = SequenceNumber::ZERO;
+        let mut first = true;
+        while let Some(record) = reader.next()? {
+            let at = |e: Error| e.at(&path, record.offset);
+            if std::mem::take(&mut first) {
+                let predecessor = Predecessor::decode(record.payload);
+                if !self.follows(predecessor, record.payload, needed) {
+                    return Ok(false);
+                }
+                if predecessor.is_some() {
+                    continue;
+                }
+            }
+            let batch = BatchView::parse(record.payload).map_err(at)?;
+            batch.validate().map_err(at)?;
+            self.apply(&batch, number).map_err(at)?;
+            if batch.count() > 0 {
+                last_sequence = batch.sequence().plus(u64::from(batch.count()) - 1);
+                self.factory.counters.publish_sequence(last_sequence);
+            }
+        }
+        let torn = !matches!(reader.end(), Some(LogEnd::Clean));
+        self.previous = Some(Replayed { number, last_sequence, torn });
+        Ok(true)
+    }
+
+    /// Whether a file that starts like this continues what was replayed so far, without a gap.
+    fn follows(&self, predecessor: Option<Predecessor>, record: &[u8], needed: FileNumber) -> bool {
+        match (predecessor, self.previous) {
+            // It says what must have come before, unless that is in tables already.
+            (Some(predecessor), previous) if predecessor.number >= needed => {
+                predecessor.last_sequence == SequenceNumber::ZERO
+                    || previous.is_some_and(|previous| {
+                        previous.number == predecessor.number
+                            && previous.last_sequence >= predecessor.last_sequence
+                    })
+            }
+            (Some(_), _) => true,
+            // Written by RocksDB. Behind a torn end only the very next operation may follow.
+            (None, Some(previous)) if previous.torn => {
+                let next = self.factory.counters.last_sequence().plus(1);
+                BatchView::parse(record).is_ok_and(|batch| batch.sequence() == next)
+            }
+            (None, _) => true,
+        }
+    }
+
+    fn apply(&mut self, batch: &BatchView<'_>, wal: FileNumber) -> Result<()> {
+        let mut sequence = batch.sequence();
+        let mut full = Vec::new();
+        for op in batch.ops() {
+            let op = op?;
+            let Some((value_type, key, value)) = entry_of(&op)? else { continue };
+            let target = op.column_family().and_then(|id| self.targets.get(&id));
+            // A family dropped since, or whose tables have the operation already, is skipped.
+            if let Some(target) = target
+                && wal >= target.log_number
+            {
+                target.memtable.add(sequence, value_type, key, value)?;
+                if target.memtable.should_flush() {
+                    full.push(target.output.id);
+                }
+            }
+            sequence = sequence.plus(1);
+        }
+        full.dedup();
+        full.into_iter().try_for_each(|id| self.flush(id))
+    }
+
+    /// Moves a memtable's content to a table.
+    fn flush(&mut self, id: ColumnFamilyId) -> Result<()> {
+        let Some(target) = self.targets.get_mut(&id) else { return Ok(()) };
+        if target.memtable.is_empty() {
+            return Ok(());
+        }
+        let fresh = Memtable::new(
+            target.output.comparator.clone(),
+            target.output.options.write_buffer_size,
+        );
+        let full = std::mem::replace(&mut target.memtable, fresh);
+        let output =
+            write_memtables(&[full], self.factory, target.output.clone(), Vec::new())?;
+        let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
+        output.add_to(&mut edit, 0);
+        self.versions.apply_in_memory(&edit)
+    }
+}

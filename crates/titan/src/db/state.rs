@@ -1,0 +1,135 @@
+//! What the state lock guards.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::family::Family;
+use crate::compaction::levels::LevelTargets;
+use crate::format::{ColumnFamilyId, FileNumber};
+use crate::memtable::Memtable;
+use crate::read::SuperVersion;
+use crate::stats::{StallCause, StallEvent};
+use crate::version::Version;
+
+/// A full memtable that waits for its flush.
+#[derive(Clone)]
+pub(crate) struct Immutable {
+    pub(crate) memtable: Arc<Memtable>,
+    /// The oldest WAL file with operations in it.
+    pub(crate) log_number: FileNumber,
+}
+
+/// What background work knows of a family.
+pub(crate) struct FamilyState {
+    pub(crate) family: Arc<Family>,
+    pub(crate) memtable: Arc<Memtable>,
+    /// The WAL that was current when the memtable was created.
+    pub(crate) memtable_log: FileNumber,
+    /// Whether the memtables hold operations that no WAL has.
+    pub(crate) unlogged: bool,
+    /// Oldest first.
+    pub(crate) immutables: VecDeque<Immutable>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) flushing: bool,
+    pub(crate) running_compactions: usize,
+    /// A manual compaction owns the family: no other is picked.
+    pub(crate) manual_compaction: bool,
+    pub(crate) stall: StallEvent,
+}
+
+impl FamilyState {
+    /// The oldest WAL file that replay would still need for this family; `current` if none.
+    pub(crate) fn oldest_log_needed(&self, current: FileNumber) -> FileNumber {
+        match self.immutables.front() {
+            Some(oldest) => oldest.log_number,
+            None if self.memtable.is_empty() => current,
+            None => self.memtable_log,
+        }
+    }
+
+    /// Publishes memtables and version to readers. To be called after every change of them.
+    pub(crate) fn publish(&self) {
+        let immutables = self.immutables.iter().rev().map(|i| Arc::clone(&i.memtable)).collect();
+        self.family.super_version.store(Arc::new(SuperVersion {
+            memtable: Arc::clone(&self.memtable),
+            immutables,
+            version: Arc::clone(&self.version),
+        }));
+    }
+
+    /// How writes should be held back now.
+    pub(crate) fn judge_stall(&self) -> StallEvent {
+        let options = &self.family.options;
+        let level0 = self.version.level(0).len();
+        if self.immutables.len() >= options.max_write_buffer_number {
+            return StallEvent::Stopped(StallCause::Memtables);
+        }
+        if !options.auto_compactions {
+            return StallEvent::Normal;
+        }
+        if level0 >= options.level0_stop_writes_trigger {
+            return StallEvent::Stopped(StallCause::Level0Files);
+        }
+        let targets = LevelTargets::of(&self.version, options);
+        let pending = targets.pending_bytes(&self.version, options);
+        if pending >= options.hard_pending_compaction_bytes_limit {
+            return StallEvent::Stopped(StallCause::PendingCompactionBytes);
+        }
+        if level0 >= options.level0_slowdown_writes_trigger {
+            return StallEvent::Delayed(StallCause::Level0Files);
+        }
+        if pending >= options.soft_pending_compaction_bytes_limit {
+            return StallEvent::Delayed(StallCause::PendingCompactionBytes);
+        }
+        StallEvent::Normal
+    }
+}
+
+/// A WAL file in the directory.
+pub(crate) struct LiveWal {
+    pub(crate) number: FileNumber,
+    /// Bytes; of the current file, as of when it was started.
+    pub(crate) size: u64,
+}
+
+/// Guarded by the state lock.
+pub(crate) struct State {
+    pub(crate) families: BTreeMap<ColumnFamilyId, FamilyState>,
+    /// Oldest first; the last is current.
+    pub(crate) wals: VecDeque<LiveWal>,
+    pub(crate) running_flushes: usize,
+    pub(crate) running_compactions: usize,
+    /// The family looked at first when work is sought, so that none starves.
+    pub(crate) turn: ColumnFamilyId,
+}
+
+impl State {
+    pub(crate) fn current_wal(&self) -> FileNumber {
+        self.wals.back().map_or(FileNumber(0), |wal| wal.number)
+    }
+
+    /// The oldest WAL file that replay would still need.
+    pub(crate) fn oldest_log_needed(&self) -> FileNumber {
+        let current = self.current_wal();
+        self.families.values().map(|f| f.oldest_log_needed(current)).min().unwrap_or(current)
+    }
+
+    /// The strongest hold on writes over all families.
+    pub(crate) fn stall(&self) -> StallEvent {
+        let mut strongest = StallEvent::Normal;
+        for family in self.families.values() {
+            match (family.stall, strongest) {
+                (StallEvent::Stopped(_), _) => return family.stall,
+                (StallEvent::Delayed(_), StallEvent::Normal) => strongest = family.stall,
+                _ => {}
+            }
+        }
+        strongest
+    }
+
+    /// The families, starting with the one whose turn it is.
+    pub(crate) fn in_turn(&self) -> impl Iterator<Item = &FamilyState> {
+        let turn = self.turn;
+        self.families.range(turn..).chain(self.families.range(..turn)).map(|(_, f)| f)
+    }
+}

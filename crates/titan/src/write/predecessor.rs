@@ -1,0 +1,72 @@
+//! What the first record of a WAL file says about the file before it.
+//!
+//! Bytes of an earlier WAL that were never synced may be lost with the machine while those of a
+//! later one survive. Replaying the later one all the same would bring back operations without
+//! those before them. So each WAL names its predecessor and the last operation in it, and
+//! recovery stops where that operation is missing.
+//!
+//! The record is an empty write batch with log data, which RocksDB replays as nothing:
+//!
+//! ```text
+//! sequence u64 | count u32 = 0 | 0x03 | lp("titan.wal" | 1 | varint log number | varint sequence)
+//! ```
+
+use crate::error::Result;
+use crate::format::coding::{Decoder, put_varint};
+use crate::format::{FileNumber, SequenceNumber};
+use crate::write::batch::{BatchOp, BatchView, WriteBatch};
+
+const MAGIC: &[u8] = b"titan.wal\x01";
+
+/// The WAL before this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Predecessor {
+    pub(crate) number: FileNumber,
+    /// The last operation in it; zero if there was none.
+    pub(crate) last_sequence: SequenceNumber,
+}
+
+impl Predecessor {
+    /// The record's payload. `next` is the sequence number the first operation behind it takes.
+    pub(crate) fn encode(&self, next: SequenceNumber) -> Result<Vec<u8>> {
+        let mut data = MAGIC.to_vec();
+        put_varint(&mut data, self.number.0);
+        put_varint(&mut data, self.last_sequence.0);
+        let mut batch = WriteBatch::new();
+        batch.put_log_data(data)?;
+        batch.set_sequence(next);
+        Ok(batch.data().to_vec())
+    }
+
+    /// Reads it from a WAL record; `None` if the record is something else.
+    pub(crate) fn decode(record: &[u8]) -> Option<Self> {
+        let view = BatchView::parse(record).ok().filter(|view| view.count() == 0)?;
+        let mut ops = view.ops();
+        let (Some(Ok(BatchOp::LogData { data })), None) = (ops.next(), ops.next()) else {
+            return None;
+        };
+        let mut d = Decoder::new(data.strip_prefix(MAGIC)?);
+        let number = FileNumber(d.varint().ok()?);
+        let last_sequence = SequenceNumber(d.varint().ok()?);
+        d.is_empty().then_some(Predecessor { number, last_sequence })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ColumnFamilyId;
+
+    #[test]
+    fn it_comes_back_and_other_records_are_not_taken_for_it() {
+        let p = Predecessor { number: FileNumber(7), last_sequence: SequenceNumber(300) };
+        let record = p.encode(SequenceNumber(301)).unwrap();
+        assert_eq!(Predecessor::decode(&record), Some(p));
+        let mut batch = WriteBatch::new();
+        batch.put_log_data(b"titan.wal").unwrap();
+        assert_eq!(Predecessor::decode(batch.data()), None);
+        batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+        assert_eq!(Predecessor::decode(batch.data()), None);
+        assert_eq!(Predecessor::decode(&record[..record.len() - 1]), None);
+    }
+}
