@@ -188,8 +188,8 @@ mod tests {
             let key_len = rng.usize(..40);
             let index = BlobIndex {
                 file: BlobFileNumber(rng.u64(1..5) * rng.u64(1..1 << 30)),
-                offset: 72 + rng.u64(..1 << rng.u32(1..60)),
-                size: rng.u64(..1 << rng.u32(1..40)),
+                offset: 72 + (rng.u64(..) >> rng.u32(4..63)),
+                size: rng.u64(..) >> rng.u32(24..63),
                 compression: CompressionType::None,
             };
             block.add(key_len, &index).unwrap();
