@@ -54,8 +54,15 @@ impl BlockCache {
 
     /// The block that starts at `offset` of `file`, if it is cached.
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
-        let found = self.blocks.as_ref().and_then(|blocks| blocks.get(&(file, offset)));
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        let found = self
+            .blocks
+            .as_ref()
+            .and_then(|blocks| blocks.get(&(file, offset)));
+        let counter = if found.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
@@ -106,12 +113,25 @@ mod tests {
             cache.insert(FileNumber(1), i * 4096, Bytes::from(vec![i as u8; 4096]));
             assert!(cache.usage() <= cache.capacity());
         }
-        let kept = (0..1000u64).filter(|i| cache.get(FileNumber(1), i * 4096).is_some()).count();
-        assert!((100..=250).contains(&kept), "{kept} blocks of 4 KiB in 1 MiB");
-        assert_eq!((cache.hits(), cache.misses()), (kept as u64, 1001 - kept as u64));
-        let block = (0..1000u64).rev().find_map(|i| Some((i, cache.get(FileNumber(1), i * 4096)?)));
+        let kept = (0..1000u64)
+            .filter(|i| cache.get(FileNumber(1), i * 4096).is_some())
+            .count();
+        assert!(
+            (100..=250).contains(&kept),
+            "{kept} blocks of 4 KiB in 1 MiB"
+        );
+        assert_eq!(
+            (cache.hits(), cache.misses()),
+            (kept as u64, 1001 - kept as u64)
+        );
+        let block = (0..1000u64)
+            .rev()
+            .find_map(|i| Some((i, cache.get(FileNumber(1), i * 4096)?)));
         assert!(block.is_some_and(|(i, b)| b[..] == vec![i as u8; 4096]));
-        assert!(cache.get(FileNumber(2), 999 * 4096).is_none(), "other files have other blocks");
+        assert!(
+            cache.get(FileNumber(2), 999 * 4096).is_none(),
+            "other files have other blocks"
+        );
     }
 
     #[test]

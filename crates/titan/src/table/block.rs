@@ -61,9 +61,11 @@ impl Block {
         }
         let num_restarts = (packed & NUM_RESTARTS_MASK) as usize;
         match restarts_end.checked_sub(4 * num_restarts) {
-            Some(entries_end) if num_restarts > 0 || entries_end == 0 => {
-                Ok(Block { data, entries_end, num_restarts })
-            }
+            Some(entries_end) if num_restarts > 0 || entries_end == 0 => Ok(Block {
+                data,
+                entries_end,
+                num_restarts,
+            }),
             _ => Err(Error::corruption("block with an impossible restart count")),
         }
     }
@@ -101,7 +103,11 @@ impl Block {
         if end > self.entries_end {
             return Err(Error::corruption("block entry reaches beyond the entries"));
         }
-        Ok(Entry { shared, key: key_at..value_at, value: value_at..end })
+        Ok(Entry {
+            shared,
+            key: key_at..value_at,
+            value: value_at..end,
+        })
     }
 }
 
@@ -144,12 +150,20 @@ pub(super) struct BlockIter {
 impl BlockIter {
     /// A cursor over plain keys: properties, metaindex.
     pub(super) fn over(block: Block) -> Self {
-        BlockIter { block, ..Default::default() }
+        BlockIter {
+            block,
+            ..Default::default()
+        }
     }
 
     /// A cursor over internal keys.
     pub(super) fn over_data(block: Block, global_sequence: Option<SequenceNumber>) -> Self {
-        BlockIter { block, global_sequence, min_key: TRAILER_LEN, ..Default::default() }
+        BlockIter {
+            block,
+            global_sequence,
+            min_key: TRAILER_LEN,
+            ..Default::default()
+        }
     }
 
     /// Goes to another block, keeping the buffers.
@@ -188,7 +202,11 @@ impl BlockIter {
 
     /// The value, sharing the block's memory.
     pub(super) fn value_bytes(&self) -> Bytes {
-        if self.valid { self.block.data.slice(self.value.clone()) } else { Bytes::new() }
+        if self.valid {
+            self.block.data.slice(self.value.clone())
+        } else {
+            Bytes::new()
+        }
     }
 
     /// Where the value is in the block.
@@ -273,7 +291,8 @@ impl BlockIter {
             return Err(Error::corruption("restart points are out of order"));
         };
         self.key.clear();
-        self.key.extend_from_slice(self.behind_keys.get(before.key).unwrap_or_default());
+        self.key
+            .extend_from_slice(self.behind_keys.get(before.key).unwrap_or_default());
         self.at = before.at;
         self.value = before.value;
         self.valid = true;
@@ -288,14 +307,22 @@ impl BlockIter {
         let (mut low, mut high) = (0, self.block.num_restarts);
         while low + 1 < high {
             let mid = low + (high - low) / 2;
-            if self.block.restart(mid) < here { low = mid } else { high = mid }
+            if self.block.restart(mid) < here {
+                low = mid
+            } else {
+                high = mid
+            }
         }
         self.load_restart(low)?;
         while self.valid && self.at < here {
             let start = self.behind_keys.len();
             self.behind_keys.extend_from_slice(&self.key);
             let key = start..self.behind_keys.len();
-            self.behind.push(Behind { at: self.at, key, value: self.value.clone() });
+            self.behind.push(Behind {
+                at: self.at,
+                key,
+                value: self.value.clone(),
+            });
             self.load(self.value.end)?;
         }
         match self.valid && self.at == here {
@@ -314,7 +341,11 @@ impl BlockIter {
         let (mut low, mut high) = (0, self.block.num_restarts);
         while low + 1 < high {
             let mid = low + (high - low) / 2;
-            if self.restart_before(order, mid, target)? { low = mid } else { high = mid }
+            if self.restart_before(order, mid, target)? {
+                low = mid
+            } else {
+                high = mid
+            }
         }
         self.load_restart(low)?;
         while self.valid && order.compare(self.key(), target) == Ordering::Less {
@@ -377,7 +408,11 @@ mod tests {
 
     fn random_key(rng: &mut fastrand::Rng) -> Vec<u8> {
         let word: Vec<u8> = (0..rng.usize(..12)).map(|_| rng.u8(b'a'..=b'c')).collect();
-        internal_key(&word, SequenceNumber(rng.u64(..100)), ValueType::Value as u8)
+        internal_key(
+            &word,
+            SequenceNumber(rng.u64(..100)),
+            ValueType::Value as u8,
+        )
     }
 
     fn model(rng: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -427,8 +462,9 @@ mod tests {
                     2 => {
                         let target = random_key(&mut rng);
                         iter.seek(&order(), &target).unwrap();
-                        position =
-                            Some(entries.partition_point(|e| order().compare(&e.0, &target).is_lt()));
+                        position = Some(
+                            entries.partition_point(|e| order().compare(&e.0, &target).is_lt()),
+                        );
                     }
                     3 => {
                         let target = random_key(&mut rng);
@@ -468,13 +504,18 @@ mod tests {
         let mut iter = BlockIter::over_data(block, Some(SequenceNumber(300)));
         iter.seek_to_first().unwrap();
         for (key, value) in &entries {
-            assert_eq!(iter.key(), internal_key(user_key(key), SequenceNumber(300), 1));
+            assert_eq!(
+                iter.key(),
+                internal_key(user_key(key), SequenceNumber(300), 1)
+            );
             assert_eq!(iter.value(), value);
             iter.next().unwrap();
         }
-        iter.seek(&order(), &internal_key(b"b", SequenceNumber(299), 1)).unwrap();
+        iter.seek(&order(), &internal_key(b"b", SequenceNumber(299), 1))
+            .unwrap();
         assert!(!iter.valid(), "an older snapshot does not see it");
-        iter.seek(&order(), &internal_key(b"b", SequenceNumber(301), 1)).unwrap();
+        iter.seek(&order(), &internal_key(b"b", SequenceNumber(301), 1))
+            .unwrap();
         assert_eq!(iter.value(), b"b");
     }
 
@@ -488,7 +529,9 @@ mod tests {
                 bytes[at] = rng.u8(..);
             }
             bytes.truncate(bytes.len() - rng.usize(..2));
-            let Ok(block) = Block::new(Bytes::from(bytes)) else { continue };
+            let Ok(block) = Block::new(Bytes::from(bytes)) else {
+                continue;
+            };
             let mut iter = BlockIter::over_data(block, None);
             for _ in 0..20 {
                 let _ = iter.seek(&order(), &random_key(&mut rng));
@@ -519,7 +562,10 @@ mod tests {
             block[packed] |= 1 << (bit - 24);
             Block::new(Bytes::from(block))
         };
-        assert_eq!(with_bit(28).unwrap_err().kind(), crate::ErrorKind::Unsupported);
+        assert_eq!(
+            with_bit(28).unwrap_err().kind(),
+            crate::ErrorKind::Unsupported
+        );
         assert!(with_bit(30).unwrap_err().is_corruption());
         for readable in [29, 31] {
             let mut iter = BlockIter::over_data(with_bit(readable).unwrap(), None);

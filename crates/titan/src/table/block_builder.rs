@@ -64,7 +64,8 @@ impl BlockBuilder {
         for restart in &self.restarts {
             self.buffer.extend_from_slice(&restart.to_le_bytes());
         }
-        self.buffer.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        self.buffer
+            .extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
         &self.buffer
     }
 

@@ -90,9 +90,10 @@ impl BlockSource {
 
     /// Compares the checksum of a block with its trailer.
     pub(super) fn verify(&self, handle: BlockHandle, stored: &[u8]) -> Result<()> {
-        let (Some((rest, sum)), true) =
-            (stored.split_last_chunk::<4>(), stored.len() >= BLOCK_TRAILER_LEN)
-        else {
+        let (Some((rest, sum)), true) = (
+            stored.split_last_chunk::<4>(),
+            stored.len() >= BLOCK_TRAILER_LEN,
+        ) else {
             return Err(Error::corruption("block shorter than its trailer"));
         };
         if self.checksum == ChecksumType::None {
@@ -100,7 +101,10 @@ impl BlockSource {
         }
         let (type_byte, payload) = rest.split_last().unwrap_or((&0, &[]));
         let modifier = context_modifier(self.base_context_checksum, handle.offset);
-        let expected = self.checksum.block_checksum(payload, *type_byte).wrapping_add(modifier);
+        let expected = self
+            .checksum
+            .block_checksum(payload, *type_byte)
+            .wrapping_add(modifier);
         let stored = u32::from_le_bytes(*sum);
         if stored != expected {
             return Err(Error::corruption(format!(
@@ -121,7 +125,11 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(size: usize) -> Self {
-        Window { size, start: 0, data: Bytes::new() }
+        Window {
+            size,
+            start: 0,
+            data: Bytes::new(),
+        }
     }
 
     fn read(
@@ -133,13 +141,19 @@ impl Window {
     ) -> Result<Bytes> {
         let held = offset.checked_sub(self.start).map(|at| at as usize);
         if let Some(at) = held
-            && at.checked_add(len).is_some_and(|end| end <= self.data.len())
+            && at
+                .checked_add(len)
+                .is_some_and(|end| end <= self.data.len())
         {
             return Ok(self.data.slice(at..at + len));
         }
         let want = len.max(self.size) as u64;
         let block_end = offset + len as u64;
-        let start = if backward { block_end.saturating_sub(want) } else { offset };
+        let start = if backward {
+            block_end.saturating_sub(want)
+        } else {
+            offset
+        };
         let end = (start + want).min(source.limit).max(block_end);
         self.data = Bytes::new();
         self.data = source.file.read_exact_at(start, (end - start) as usize)?;
@@ -149,7 +163,9 @@ impl Window {
             let next = start.saturating_sub(want);
             source.file.prefetch(next, (start - next) as usize);
         } else if end < source.limit {
-            source.file.prefetch(end, want.min(source.limit - end) as usize);
+            source
+                .file
+                .prefetch(end, want.min(source.limit - end) as usize);
         }
         let at = (offset - start) as usize;
         Ok(self.data.slice(at..at + len))

@@ -30,8 +30,9 @@ const MAX_LINES: u64 = (u32::MAX as u64 / LINE as u64) - 1;
 
 /// Probes for a given density, as RocksDB chooses: what measured best for one-line filters.
 fn probes_for(millibits_per_key: u64) -> u32 {
-    const UP_TO: [u64; 12] =
-        [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
+    const UP_TO: [u64; 12] = [
+        2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501,
+    ];
     match UP_TO.iter().position(|&limit| millibits_per_key <= limit) {
         Some(i) => i as u32 + 1,
         None if millibits_per_key > 50_000 => 24,
@@ -58,7 +59,10 @@ impl FilterBuilder {
             return None;
         }
         let millibits_per_key = (bits_per_key.clamp(1.0, 100.0) * 1000.0).round() as u64;
-        Some(FilterBuilder { millibits_per_key, hashes: Vec::new() })
+        Some(FilterBuilder {
+            millibits_per_key,
+            hashes: Vec::new(),
+        })
     }
 
     /// Adds a user key; the caller leaves out repeated ones.
@@ -126,7 +130,11 @@ impl Filter {
             return None;
         }
         let lines = (bits.len() / LINE) as u64;
-        Some(Filter { lines, probes, block })
+        Some(Filter {
+            lines,
+            probes,
+            block,
+        })
     }
 
     /// Whether a key with this user key may be in the table; `false` is certain.
@@ -134,7 +142,10 @@ impl Filter {
     pub(super) fn may_contain(&self, user_key: &[u8]) -> bool {
         let hash = hash64(user_key);
         let start = line_of(hash, self.lines) * LINE;
-        let line = self.block.get(start..).and_then(|rest| rest.first_chunk::<LINE>());
+        let line = self
+            .block
+            .get(start..)
+            .and_then(|rest| rest.first_chunk::<LINE>());
         let Some(line) = line else { return true };
         let mut h = (hash >> 32) as u32;
         for _ in 0..self.probes {
@@ -145,6 +156,12 @@ impl Filter {
             h = h.wrapping_mul(GOLDEN);
         }
         true
+    }
+
+    /// The block as stored.
+    #[cfg(test)]
+    pub(super) fn block(&self) -> &[u8] {
+        &self.block
     }
 
     /// Bytes held in memory.

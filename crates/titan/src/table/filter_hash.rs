@@ -76,7 +76,10 @@ fn avalanche(mut h: u64) -> u64 {
 /// Sixteen bytes at `at` against sixteen of the secret.
 #[inline]
 fn mix16(key: &[u8], at: usize, secret_at: usize) -> u64 {
-    fold(le64(key, at) ^ secret(secret_at), le64(key, at + 8) ^ secret(secret_at + 8))
+    fold(
+        le64(key, at) ^ secret(secret_at),
+        le64(key, at + 8) ^ secret(secret_at + 8),
+    )
 }
 
 /// The hash of a user key.
@@ -112,7 +115,12 @@ fn sixteen(key: &[u8]) -> u64 {
     let len = key.len();
     let low = le64(key, 0) ^ secret(0);
     let high = le64(key, len - 8) ^ secret(8);
-    avalanche((len as u64).wrapping_add(low).wrapping_add(high).wrapping_add(fold(low, high)))
+    avalanche(
+        (len as u64)
+            .wrapping_add(low)
+            .wrapping_add(high)
+            .wrapping_add(fold(low, high)),
+    )
 }
 
 /// Pairs of sixteen bytes from both ends towards the middle.

@@ -34,7 +34,10 @@ impl BlockHandle {
     }
 
     pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Self> {
-        Ok(BlockHandle { offset: d.varint()?, size: d.varint()? })
+        Ok(BlockHandle {
+            offset: d.varint()?,
+            size: d.varint()?,
+        })
     }
 
     /// The block's bytes on disk, trailer included; fails unless they end at or before `limit`.
@@ -111,12 +114,24 @@ impl Footer {
                     return Err(Error::corruption("footer handles run into the version"));
                 }
                 let base_context_checksum = 0;
-                Ok(Footer { format_version, checksum, base_context_checksum, metaindex, index })
+                Ok(Footer {
+                    format_version,
+                    checksum,
+                    base_context_checksum,
+                    metaindex,
+                    index,
+                })
             }
             6 => Self::decode_v6(bytes, d, checksum, offset),
-            0 | 1 => Err(Error::unsupported(format!("table of format version {format_version}"))),
-            7..=64 => Err(Error::unsupported(format!("table of format version {format_version}"))),
-            _ => Err(Error::corruption(format!("table of format version {format_version}"))),
+            0 | 1 => Err(Error::unsupported(format!(
+                "table of format version {format_version}"
+            ))),
+            7..=64 => Err(Error::unsupported(format!(
+                "table of format version {format_version}"
+            ))),
+            _ => Err(Error::corruption(format!(
+                "table of format version {format_version}"
+            ))),
         }
     }
 
@@ -127,7 +142,9 @@ impl Footer {
         offset: u64,
     ) -> Result<Self> {
         if d.bytes(EXTENDED_MAGIC.len())? != EXTENDED_MAGIC {
-            return Err(Error::corruption("footer without its extended magic number"));
+            return Err(Error::corruption(
+                "footer without its extended magic number",
+            ));
         }
         let at = d.position();
         let stored = d.u32()?;
@@ -152,7 +169,10 @@ impl Footer {
             format_version: 6,
             checksum,
             base_context_checksum,
-            metaindex: BlockHandle { offset: start, size },
+            metaindex: BlockHandle {
+                offset: start,
+                size,
+            },
             index: None,
         })
     }
@@ -164,13 +184,22 @@ mod tests {
 
     #[test]
     fn it_comes_back() {
-        let metaindex = BlockHandle { offset: 1 << 40, size: 77 };
-        let index = BlockHandle { offset: 3, size: 1 << 20 };
+        let metaindex = BlockHandle {
+            offset: 1 << 40,
+            size: 77,
+        };
+        let index = BlockHandle {
+            offset: 3,
+            size: 1 << 20,
+        };
         let mut out = Vec::new();
         Footer::encode_v5(&mut out, ChecksumType::Xxh3, metaindex, index);
         let footer = Footer::decode(out.first_chunk().unwrap(), 0).unwrap();
         assert_eq!((footer.metaindex, footer.index), (metaindex, Some(index)));
-        assert_eq!((footer.format_version, footer.checksum), (5, ChecksumType::Xxh3));
+        assert_eq!(
+            (footer.format_version, footer.checksum),
+            (5, ChecksumType::Xxh3)
+        );
     }
 
     #[test]
@@ -181,7 +210,12 @@ mod tests {
             bytes[45..].copy_from_slice(&magic.to_le_bytes());
             Footer::decode(&bytes, 0).unwrap_err()
         };
-        for magic in [MAGIC_BLOCK_BASED_V0, MAGIC_PLAIN[0], MAGIC_PLAIN[1], MAGIC_CUCKOO] {
+        for magic in [
+            MAGIC_BLOCK_BASED_V0,
+            MAGIC_PLAIN[0],
+            MAGIC_PLAIN[1],
+            MAGIC_CUCKOO,
+        ] {
             assert_eq!(with_magic(magic, 2).kind(), crate::ErrorKind::Unsupported);
         }
         assert_eq!(with_magic(MAGIC, 7).kind(), crate::ErrorKind::Unsupported);
@@ -191,9 +225,24 @@ mod tests {
 
     #[test]
     fn handles_stay_inside_the_file() {
-        assert_eq!(BlockHandle { offset: 10, size: 5 }.stored_len(20).unwrap(), 10);
+        assert_eq!(
+            BlockHandle {
+                offset: 10,
+                size: 5
+            }
+            .stored_len(20)
+            .unwrap(),
+            10
+        );
         for bad in [(11, 5), (u64::MAX, 5), (0, u64::MAX), (0, 16)] {
-            assert!(BlockHandle { offset: bad.0, size: bad.1 }.stored_len(20).is_err());
+            assert!(
+                BlockHandle {
+                    offset: bad.0,
+                    size: bad.1
+                }
+                .stored_len(20)
+                .is_err()
+            );
         }
     }
 }

@@ -64,7 +64,11 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new(user_keys: bool) -> Self {
-        Index { user_keys, keys: Vec::new(), entries: Vec::new() }
+        Index {
+            user_keys,
+            keys: Vec::new(),
+            entries: Vec::new(),
+        }
     }
 
     /// Data blocks.
@@ -81,7 +85,10 @@ impl Index {
     #[inline]
     pub(super) fn handle(&self, i: usize) -> Option<BlockHandle> {
         let entry = self.entries.get(i)?;
-        Some(BlockHandle { offset: entry.offset, size: u64::from(entry.size) })
+        Some(BlockHandle {
+            offset: entry.offset,
+            size: u64::from(entry.size),
+        })
     }
 
     /// The separator behind block `i`; empty if there is no such block.
@@ -98,7 +105,11 @@ impl Index {
     /// The user key of the separator behind block `i`.
     #[inline]
     pub(super) fn user_key(&self, i: usize) -> &[u8] {
-        if self.user_keys { self.key(i) } else { user_key(self.key(i)) }
+        if self.user_keys {
+            self.key(i)
+        } else {
+            user_key(self.key(i))
+        }
     }
 
     /// The one block that may hold the first entry not before `target`, an internal key; or
@@ -134,7 +145,11 @@ impl Index {
         while !d.is_empty() {
             let shared = d.varint32()? as usize;
             let fresh = d.varint32()? as usize;
-            let value_len = if format.delta_encoded { None } else { Some(d.varint32()? as usize) };
+            let value_len = if format.delta_encoded {
+                None
+            } else {
+                Some(d.varint32()? as usize)
+            };
             if shared > key.len() {
                 return Err(Error::corruption("index entry with an impossible key"));
             }
@@ -174,7 +189,11 @@ impl Index {
         self.keys.extend_from_slice(key);
         match (u32::try_from(self.keys.len()), u32::try_from(handle.size)) {
             (Ok(key_end), Ok(size)) => {
-                self.entries.push(Entry { key_end, size, offset: handle.offset });
+                self.entries.push(Entry {
+                    key_end,
+                    size,
+                    offset: handle.offset,
+                });
                 Ok(())
             }
             _ => Err(Error::corruption("index or block exceeds 4 GiB")),

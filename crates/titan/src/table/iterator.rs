@@ -20,7 +20,10 @@ pub(crate) struct TableIterOptions {
 
 impl Default for TableIterOptions {
     fn default() -> Self {
-        TableIterOptions { fill_cache: true, readahead: 0 }
+        TableIterOptions {
+            fill_cache: true,
+            readahead: 0,
+        }
     }
 }
 
@@ -38,7 +41,13 @@ impl TableIterator {
     pub(super) fn new(table: Arc<TableReader>, options: TableIterOptions) -> Self {
         let window = (options.readahead > 0).then(|| Window::new(options.readahead));
         let block = BlockIter::over_data(Default::default(), table.global_sequence);
-        TableIterator { table, fill_cache: options.fill_cache, window, loaded: None, block }
+        TableIterator {
+            table,
+            fill_cache: options.fill_cache,
+            window,
+            loaded: None,
+            block,
+        }
     }
 
     /// Where in the file the block under the cursor is; 0 if there is none.
@@ -55,12 +64,16 @@ impl TableIterator {
         place: impl FnOnce(&mut BlockIter, &TableReader) -> Result<()>,
     ) -> Result<()> {
         self.block.invalidate();
-        let Some(handle) = self.table.index.handle(at) else { return Ok(()) };
+        let Some(handle) = self.table.index.handle(at) else {
+            return Ok(());
+        };
         if self.loaded != Some(at) {
             self.loaded = None;
             let block = match &mut self.window {
                 None => self.table.block(handle, self.fill_cache)?,
-                Some(w) => self.table.block_through(w, handle, backward, self.fill_cache)?,
+                Some(w) => self
+                    .table
+                    .block_through(w, handle, backward, self.fill_cache)?,
             };
             self.block.reset(block);
             self.loaded = Some(at);
@@ -121,17 +134,25 @@ impl InternalIterator for TableIterator {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let at = self.table.index.find(&self.table.options.comparator, target);
+        let at = self
+            .table
+            .index
+            .find(&self.table.options.comparator, target);
         if at >= self.table.index.len() {
             self.block.invalidate();
             return Ok(());
         }
-        self.enter(at, false, |block, table| block.seek(&table.options.comparator, target))?;
+        self.enter(at, false, |block, table| {
+            block.seek(&table.options.comparator, target)
+        })?;
         self.skip_forward()
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
-        let at = self.table.index.find(&self.table.options.comparator, target);
+        let at = self
+            .table
+            .index
+            .find(&self.table.options.comparator, target);
         let at = at.min(self.table.index.len().saturating_sub(1));
         self.enter(at, true, |block, table| {
             block.seek_for_prev(&table.options.comparator, target)
@@ -145,7 +166,11 @@ impl InternalIterator for TableIterator {
             return Ok(());
         }
         self.place(|block, _| block.next())?;
-        if self.block.valid() { Ok(()) } else { self.skip_forward() }
+        if self.block.valid() {
+            Ok(())
+        } else {
+            self.skip_forward()
+        }
     }
 
     #[inline]
@@ -154,7 +179,11 @@ impl InternalIterator for TableIterator {
             return Ok(());
         }
         self.place(|block, _| block.prev())?;
-        if self.block.valid() { Ok(()) } else { self.skip_backward() }
+        if self.block.valid() {
+            Ok(())
+        } else {
+            self.skip_backward()
+        }
     }
 
     #[inline]

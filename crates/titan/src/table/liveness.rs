@@ -59,7 +59,8 @@ impl BlobRef {
 
     /// Where the record starts.
     pub(crate) fn record_offset(&self) -> u64 {
-        self.offset.saturating_sub(RECORD_HEADER_LEN + u64::from(self.key_len))
+        self.offset
+            .saturating_sub(RECORD_HEADER_LEN + u64::from(self.key_len))
     }
 }
 
@@ -73,9 +74,13 @@ impl LivenessBlock {
     /// Adds a reference found under a user key of `key_len` bytes. [`LivenessBlock::sort`] when
     /// all are in.
     pub(crate) fn add(&mut self, key_len: usize, index: &BlobIndex) -> Result<()> {
-        let key_len = u32::try_from(key_len)
-            .map_err(|_| Error::corruption("key of a blob exceeds 4 GiB"))?;
-        let reference = BlobRef { offset: index.offset, key_len, size: index.size };
+        let key_len =
+            u32::try_from(key_len).map_err(|_| Error::corruption("key of a blob exceeds 4 GiB"))?;
+        let reference = BlobRef {
+            offset: index.offset,
+            key_len,
+            size: index.size,
+        };
         let front = RECORD_HEADER_LEN + u64::from(key_len);
         if index.offset < front || index.offset.checked_add(index.size).is_none() {
             return Err(Error::corruption("blob index points into no record"));
@@ -97,7 +102,9 @@ impl LivenessBlock {
 
     /// The references by ascending file, each file's by ascending offset.
     pub(crate) fn files(&self) -> impl Iterator<Item = (BlobFileNumber, &[BlobRef])> {
-        self.files.iter().map(|(file, references)| (*file, &references[..]))
+        self.files
+            .iter()
+            .map(|(file, references)| (*file, &references[..]))
     }
 
     /// The references into one file, by ascending offset.
@@ -110,7 +117,9 @@ impl LivenessBlock {
         let total = |(file, references): (BlobFileNumber, &[BlobRef])| BlobRefs {
             file,
             count: references.len() as u64,
-            bytes: references.iter().fold(0, |sum: u64, r| sum.saturating_add(r.record_len())),
+            bytes: references
+                .iter()
+                .fold(0, |sum: u64, r| sum.saturating_add(r.record_len())),
         };
         self.files().map(total).collect()
     }
@@ -141,13 +150,18 @@ impl LivenessBlock {
         let mut d = Decoder::new(bytes);
         let format = d.u8()?;
         if format != FORMAT {
-            return Err(Error::unsupported(format!("liveness block of format {format}")));
+            return Err(Error::unsupported(format!(
+                "liveness block of format {format}"
+            )));
         }
         let mut files = BTreeMap::new();
         let mut file = 0u64;
         for i in 0..d.varint()? {
             let delta = d.varint()?;
-            file = file.checked_add(delta).filter(|_| i == 0 || delta > 0).ok_or_else(bad)?;
+            file = file
+                .checked_add(delta)
+                .filter(|_| i == 0 || delta > 0)
+                .ok_or_else(bad)?;
             let count = d.varint()?;
             if count == 0 || count > (d.rest().len() / MIN_ENCODED) as u64 {
                 return Err(bad());
@@ -162,7 +176,11 @@ impl LivenessBlock {
                 let front = RECORD_HEADER_LEN + u64::from(key_len);
                 let offset = start.checked_add(front).ok_or_else(bad)?;
                 end = offset.checked_add(size).ok_or_else(bad)?;
-                let reference = BlobRef { offset, key_len, size };
+                let reference = BlobRef {
+                    offset,
+                    key_len,
+                    size,
+                };
                 if references.last().is_some_and(|last| *last > reference) {
                     return Err(bad());
                 }
@@ -205,7 +223,11 @@ mod tests {
             let back = LivenessBlock::decode(&block.encode()).unwrap();
             assert_eq!(back, block, "seed {seed}");
             let total: u64 = block.totals().iter().map(|t| t.bytes).sum();
-            let sum: u64 = block.files().flat_map(|(_, refs)| refs).map(BlobRef::record_len).sum();
+            let sum: u64 = block
+                .files()
+                .flat_map(|(_, refs)| refs)
+                .map(BlobRef::record_len)
+                .sum();
             assert_eq!(total, sum);
         }
     }
@@ -228,7 +250,11 @@ mod tests {
         assert!(block.encode().len() <= 3010);
         assert_eq!(
             block.totals(),
-            [BlobRefs { file: BlobFileNumber(9), count: 1000, bytes: 148_000 }]
+            [BlobRefs {
+                file: BlobFileNumber(9),
+                count: 1000,
+                bytes: 148_000
+            }]
         );
     }
 
@@ -254,6 +280,11 @@ mod tests {
             size: 1,
             compression: CompressionType::None,
         };
-        assert!(LivenessBlock::default().add(4, &index).unwrap_err().is_corruption());
+        assert!(
+            LivenessBlock::default()
+                .add(4, &index)
+                .unwrap_err()
+                .is_corruption()
+        );
     }
 }

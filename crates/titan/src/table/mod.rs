@@ -50,6 +50,8 @@ mod verify;
 pub(crate) mod writer;
 
 #[cfg(test)]
+mod rocksdb_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use iterator::{TableIterOptions, TableIterator};

@@ -59,8 +59,9 @@ pub(super) fn open(
     let metaindex = read_metaindex(&source, footer.metaindex)?;
     let named = |name: &[u8]| metaindex.get(name).copied();
     if let Some(handle) = named(META_COMPRESSION_DICT) {
-        return Err(Error::unsupported("table with a compression dictionary")
-            .at(path, handle.offset));
+        return Err(
+            Error::unsupported("table with a compression dictionary").at(path, handle.offset)
+        );
     }
     let Some(properties_at) = named(META_PROPERTIES) else {
         return Err(Error::corruption("table without properties").at(path, footer.metaindex.offset));
@@ -145,7 +146,11 @@ pub(super) fn read_properties(
             Ok(data) => return Ok(TableProperties::decode(data)?.0),
             Err(e) => e,
         };
-        let payload = stored.slice(..stored.len().saturating_sub(super::footer::BLOCK_TRAILER_LEN));
+        let payload = stored.slice(
+            ..stored
+                .len()
+                .saturating_sub(super::footer::BLOCK_TRAILER_LEN),
+        );
         let Ok((properties, Some(at))) = TableProperties::decode(payload) else {
             return Err(mismatch);
         };
@@ -170,7 +175,10 @@ fn check_comparator(
     match &properties.comparator {
         Some(name) if name != user.name() => Err(Error::new(
             ErrorKind::InvalidOption,
-            format!("table is sorted by '{name}', the column family by '{}'", user.name()),
+            format!(
+                "table is sorted by '{name}', the column family by '{}'",
+                user.name()
+            ),
         )
         .in_file(path)),
         _ => Ok(()),
@@ -209,7 +217,10 @@ fn read_index(
     let user_keys = properties.index_user_keys;
     let delta_encoded = properties.index_delta_encoded;
     let first_keys = properties.index_type == IndexType::BinaryWithFirstKey;
-    let format = IndexFormat { delta_encoded, first_keys };
+    let format = IndexFormat {
+        delta_encoded,
+        first_keys,
+    };
     let append = |index: &mut Index, data: Bytes, at: BlockHandle, limit: u64| {
         Block::new(data)
             .and_then(|block| index.append(&block, format, limit))
@@ -257,6 +268,9 @@ fn read_range_tombstones(
         }
         Ok(())
     };
-    walk().map_err(|e| e.context("range tombstones").at(source.path(), handle.offset))?;
+    walk().map_err(|e| {
+        e.context("range tombstones")
+            .at(source.path(), handle.offset)
+    })?;
     Ok(tombstones)
 }

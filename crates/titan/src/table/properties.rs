@@ -189,7 +189,10 @@ impl TableProperties {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        self.all.iter().map(|(name, value)| name.len() + value.len() + 96).sum()
+        self.all
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 96)
+            .sum()
     }
 }
 

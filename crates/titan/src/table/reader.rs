@@ -93,7 +93,9 @@ impl TableReader {
         }
         let order = &self.options.comparator;
         let at = self.index.find(order, seek_key);
-        let Some(handle) = self.index.handle(at) else { return Ok(None) };
+        let Some(handle) = self.index.handle(at) else {
+            return Ok(None);
+        };
         let mut iter = self.block_iter(handle, fill_cache)?;
         iter.seek(order, seek_key).map_err(|e| self.at(e, handle))?;
         if !iter.valid() {
@@ -102,7 +104,9 @@ impl TableReader {
             if self.index.user_keys() || self.index.user_key(at) != target {
                 return Ok(None);
             }
-            let Some(handle) = self.index.handle(at + 1) else { return Ok(None) };
+            let Some(handle) = self.index.handle(at + 1) else {
+                return Ok(None);
+            };
             iter.reset(self.block(handle, fill_cache)?);
             iter.seek(order, seek_key).map_err(|e| self.at(e, handle))?;
         }
@@ -120,7 +124,9 @@ impl TableReader {
     /// Whether the table may have point entries of a user key; `false` is certain. No I/O.
     #[inline]
     pub(crate) fn may_contain(&self, user_key: &[u8]) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(user_key))
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.may_contain(user_key))
     }
 
     /// A cursor over the point entries. It keeps the table open.
@@ -143,12 +149,18 @@ impl TableReader {
     /// # Errors
     /// `Corruption` if its totals are not those in the properties.
     pub(crate) fn liveness(&self) -> Result<Option<LivenessBlock>> {
-        let Some(property) = self.properties.liveness else { return Ok(None) };
+        let Some(property) = self.properties.liveness else {
+            return Ok(None);
+        };
         let data = self.source.read(property.handle)?;
         let block = LivenessBlock::decode(&data).map_err(|e| self.at(e, property.handle))?;
         let totals = block.totals();
-        let count = totals.iter().fold(0, |sum: u64, t| sum.saturating_add(t.count));
-        let bytes = totals.iter().fold(0, |sum: u64, t| sum.saturating_add(t.bytes));
+        let count = totals
+            .iter()
+            .fold(0, |sum: u64, t| sum.saturating_add(t.count));
+        let bytes = totals
+            .iter()
+            .fold(0, |sum: u64, t| sum.saturating_add(t.bytes));
         if (count, bytes) != (property.count, property.bytes) {
             let text = format!(
                 "liveness block has {count} references to {bytes} bytes, its properties say {} \
@@ -163,8 +175,10 @@ impl TableReader {
     /// What the liveness block should be, from a scan of all entries.
     pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         let mut refs = LivenessBlock::default();
-        let mut iter =
-            self.iter(TableIterOptions { fill_cache: false, readahead: SCAN_READAHEAD });
+        let mut iter = self.iter(TableIterOptions {
+            fill_cache: false,
+            readahead: SCAN_READAHEAD,
+        });
         iter.seek_to_first()?;
         while iter.valid() {
             add_blob_ref(&mut refs, iter.key(), iter.value())
@@ -178,12 +192,18 @@ impl TableReader {
     /// About where in the file an internal key is, or would be, in bytes.
     pub(crate) fn approximate_offset_of(&self, ikey: &[u8]) -> Result<u64> {
         let at = self.index.find(&self.options.comparator, ikey);
-        Ok(self.index.handle(at).map_or_else(|| self.index.data_end(), |handle| handle.offset))
+        Ok(self
+            .index
+            .handle(at)
+            .map_or_else(|| self.index.data_end(), |handle| handle.offset))
     }
 
     /// Bytes of memory the open table holds, cached blocks not included.
     pub(crate) fn memory_usage(&self) -> usize {
-        let tombstones = self.range_tombstones.iter().map(|t| t.start.len() + t.end.len() + 72);
+        let tombstones = self
+            .range_tombstones
+            .iter()
+            .map(|t| t.start.len() + t.end.len() + 72);
         size_of::<Self>()
             + self.index.memory_usage()
             + self.filter.as_ref().map_or(0, Filter::memory_usage)
@@ -207,7 +227,11 @@ impl TableReader {
         self.cached_or(handle, fill_cache, |source| {
             let data = source.read_through(window, handle, backward)?;
             // A slice would keep the whole window alive in the cache.
-            Ok(if fill_cache { Bytes::copy_from_slice(&data) } else { data })
+            Ok(if fill_cache {
+                Bytes::copy_from_slice(&data)
+            } else {
+                data
+            })
         })
     }
 
@@ -230,7 +254,10 @@ impl TableReader {
     }
 
     fn block_iter(&self, handle: BlockHandle, fill_cache: bool) -> Result<BlockIter> {
-        Ok(BlockIter::over_data(self.block(handle, fill_cache)?, self.global_sequence))
+        Ok(BlockIter::over_data(
+            self.block(handle, fill_cache)?,
+            self.global_sequence,
+        ))
     }
 
     /// Names the file and a block in an error.

@@ -17,8 +17,7 @@ use crate::format::internal_key::{
 };
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{
-    BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber,
-    SequenceNumber,
+    BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
 };
 use crate::iterator::InternalIterator;
 use crate::vfs::{Access, ReadableFile, StdVfs, Vfs};
@@ -71,7 +70,10 @@ fn open(path: &Path) -> Result<Arc<TableReader>> {
     TableReader::open(file, path, options)
 }
 
-fn entries_of(table: &Arc<TableReader>, options: TableIterOptions) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+fn entries_of(
+    table: &Arc<TableReader>,
+    options: TableIterOptions,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut iter = table.iter(options);
     let mut found = Vec::new();
     iter.seek_to_first()?;
@@ -101,7 +103,11 @@ impl PartialOrd for OrderedKey {
 type Model = BTreeMap<OrderedKey, Vec<u8>>;
 
 fn random_user_key(rng: &mut fastrand::Rng) -> Vec<u8> {
-    let len = if rng.u8(..20) == 0 { rng.usize(..300) } else { rng.usize(..10) };
+    let len = if rng.u8(..20) == 0 {
+        rng.usize(..300)
+    } else {
+        rng.usize(..10)
+    };
     (0..len).map(|_| rng.u8(b'a'..=b'f')).collect()
 }
 
@@ -110,7 +116,11 @@ fn random_model(rng: &mut fastrand::Rng, entries: usize) -> Model {
     // Few user keys give many versions, so that some straddle blocks.
     let narrow = rng.bool();
     for _ in 0..entries {
-        let key = if narrow { vec![rng.u8(b'a'..=b'h')] } else { random_user_key(rng) };
+        let key = if narrow {
+            vec![rng.u8(b'a'..=b'h')]
+        } else {
+            random_user_key(rng)
+        };
         let (value_type, value) = match rng.u8(..10) {
             0 => (ValueType::Deletion, vec![]),
             1 => (ValueType::SingleDeletion, vec![]),
@@ -143,7 +153,11 @@ fn write_model(path: &Path, model: &Model, options: TableWriterOptions) -> Table
     assert_eq!(w.num_entries(), model.len() as u64);
     let referenced = w.referenced_blob_bytes();
     let summary = w.finish().unwrap();
-    assert!(summary.file_size + 4096 > estimate / 2, "{} {estimate}", summary.file_size);
+    assert!(
+        summary.file_size + 4096 > estimate / 2,
+        "{} {estimate}",
+        summary.file_size
+    );
     assert!(referenced <= summary.blob_refs.iter().map(|r| r.bytes).sum());
     summary
 }
@@ -164,23 +178,37 @@ fn what_is_written_is_read_back() {
         let summary = write_model(&path, &model, options);
         let table = open(&path).unwrap();
 
-        let check = table.verify().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let check = table
+            .verify()
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         assert_eq!(check.entries, model.len() as u64, "seed {seed}");
         assert_eq!(check.deletions, summary.num_deletions, "seed {seed}");
-        let expected: Vec<_> = model.iter().map(|(k, v)| (k.0.clone(), v.clone())).collect();
+        let expected: Vec<_> = model
+            .iter()
+            .map(|(k, v)| (k.0.clone(), v.clone()))
+            .collect();
         assert_eq!(summary.smallest, expected[0].0);
         assert_eq!(summary.largest, expected[expected.len() - 1].0);
         assert_eq!(summary.file_size, std::fs::metadata(&path).unwrap().len());
         for readahead in [0, 10_000] {
             for fill_cache in [false, true] {
-                let options = TableIterOptions { fill_cache, readahead };
-                assert!(entries_of(&table, options).unwrap() == expected, "seed {seed}");
+                let options = TableIterOptions {
+                    fill_cache,
+                    readahead,
+                };
+                assert!(
+                    entries_of(&table, options).unwrap() == expected,
+                    "seed {seed}"
+                );
             }
         }
 
         let scanned = table.scan_blob_refs().unwrap();
         assert_eq!(scanned.totals(), summary.blob_refs, "seed {seed}");
-        assert_eq!(summary.oldest_blob_file, summary.blob_refs.first().map(|r| r.file));
+        assert_eq!(
+            summary.oldest_blob_file,
+            summary.blob_refs.first().map(|r| r.file)
+        );
         match table.liveness().unwrap() {
             Some(liveness) => assert_eq!(liveness, scanned, "seed {seed}"),
             None => assert!(scanned.is_empty(), "seed {seed}"),
@@ -196,7 +224,11 @@ fn what_is_written_is_read_back() {
             let want = model.range(OrderedKey(target.clone())..).next();
             let want = want.filter(|(k, _)| user_key(&k.0) == key).map(|(_, v)| v);
             let got = table.get(&target, rng.bool()).unwrap();
-            assert_eq!(got.map(|e| e.value.to_vec()).as_ref(), want, "seed {seed} key {key:?}");
+            assert_eq!(
+                got.map(|e| e.value.to_vec()).as_ref(),
+                want,
+                "seed {seed} key {key:?}"
+            );
         }
     }
 }
@@ -208,11 +240,17 @@ fn cursors_agree_with_a_map_in_both_directions() {
     for seed in 100..112u64 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let model = random_model(&mut rng, 800);
-        let options = TableWriterOptions { block_size: 256, ..writer_options() };
+        let options = TableWriterOptions {
+            block_size: 256,
+            ..writer_options()
+        };
         write_model(&path, &model, options);
         let table = open(&path).unwrap();
         let readahead = if rng.bool() { 0 } else { 1000 };
-        let mut iter = table.iter(TableIterOptions { fill_cache: rng.bool(), readahead });
+        let mut iter = table.iter(TableIterOptions {
+            fill_cache: rng.bool(),
+            readahead,
+        });
         let entries: Vec<_> = model.iter().collect();
         let mut position: Option<usize> = None;
         for step in 0..3000 {
@@ -227,12 +265,21 @@ fn cursors_agree_with_a_map_in_both_directions() {
                     position = entries.len().checked_sub(1);
                 }
                 (2..=4, _) => {
-                    let t = internal_key(&random_user_key(&mut rng), SequenceNumber(rng.u64(..1 << 20)), 1);
+                    let t = internal_key(
+                        &random_user_key(&mut rng),
+                        SequenceNumber(rng.u64(..1 << 20)),
+                        1,
+                    );
                     iter.seek(&t).unwrap();
-                    position = Some(entries.partition_point(|e| order().compare(&e.0.0, &t).is_lt()));
+                    position =
+                        Some(entries.partition_point(|e| order().compare(&e.0.0, &t).is_lt()));
                 }
                 (5..=7, _) => {
-                    let t = internal_key(&random_user_key(&mut rng), SequenceNumber(rng.u64(..1 << 20)), 1);
+                    let t = internal_key(
+                        &random_user_key(&mut rng),
+                        SequenceNumber(rng.u64(..1 << 20)),
+                        1,
+                    );
                     iter.seek_for_prev(&t).unwrap();
                     position = entries
                         .partition_point(|e| order().compare(&e.0.0, &t).is_le())
@@ -251,7 +298,11 @@ fn cursors_agree_with_a_map_in_both_directions() {
             let want = position.and_then(|p| entries.get(p));
             assert_eq!(iter.valid(), want.is_some(), "seed {seed} step {step}");
             if let Some((key, value)) = want {
-                assert_eq!((iter.key(), iter.value()), (&key.0[..], &value[..]), "seed {seed} step {step}");
+                assert_eq!(
+                    (iter.key(), iter.value()),
+                    (&key.0[..], &value[..]),
+                    "seed {seed} step {step}"
+                );
             }
         }
     }
@@ -272,7 +323,8 @@ fn range_tombstones_widen_the_bounds() {
     let mut w = writer(&path, writer_options());
     assert!(w.is_empty());
     w.add_range_tombstone(&tombstone("m", "z", 9)).unwrap();
-    w.add(&internal_key(b"k", SequenceNumber(5), 1), b"v").unwrap();
+    w.add(&internal_key(b"k", SequenceNumber(5), 1), b"v")
+        .unwrap();
     w.add_range_tombstone(&tombstone("a", "c", 3)).unwrap();
     w.add_range_tombstone(&tombstone("a", "c", 4)).unwrap();
     let e = w.add_range_tombstone(&tombstone("c", "c", 4)).unwrap_err();
@@ -281,9 +333,16 @@ fn range_tombstones_widen_the_bounds() {
     assert_eq!(s.smallest, internal_key(b"a", SequenceNumber(4), 0xf));
     assert_eq!(s.largest, internal_key(b"z", SequenceNumber::MAX, 0xf));
     assert_eq!((s.smallest_seq.0, s.largest_seq.0), (3, 9));
-    assert_eq!((s.num_entries, s.num_deletions, s.num_range_deletions), (1, 0, 3));
+    assert_eq!(
+        (s.num_entries, s.num_deletions, s.num_range_deletions),
+        (1, 0, 3)
+    );
     let table = open(&path).unwrap();
-    let want = [tombstone("a", "c", 4), tombstone("a", "c", 3), tombstone("m", "z", 9)];
+    let want = [
+        tombstone("a", "c", 4),
+        tombstone("a", "c", 3),
+        tombstone("m", "z", 9),
+    ];
     assert_eq!(table.range_tombstones(), want);
     assert_eq!(table.verify().unwrap().range_tombstones, 3);
     assert_eq!(table.properties().num_entries, 4);
@@ -309,7 +368,12 @@ fn a_table_of_tombstones_alone_is_a_table_and_an_empty_one_is_not() {
     assert!(!iter.valid());
     iter.seek(&seek_key(b"c", SequenceNumber::MAX)).unwrap();
     assert!(!iter.valid());
-    assert_eq!(table.get(&seek_key(b"c", SequenceNumber::MAX), true).unwrap(), None);
+    assert_eq!(
+        table
+            .get(&seek_key(b"c", SequenceNumber::MAX), true)
+            .unwrap(),
+        None
+    );
     sst_dump(&path, "verify");
 }
 
@@ -323,8 +387,16 @@ fn entries_out_of_order_or_undecodable_are_refused() {
         assert!(w.add(&bad, b"").unwrap_err().is_corruption());
     }
     assert!(w.add(b"short", b"").is_err());
-    assert!(w.add(&key(b"c", 1, 0x0f), b"d").unwrap_err().is_corruption());
-    assert!(w.add(&key(b"c", 1, 0x11), b"no pointer").unwrap_err().is_corruption());
+    assert!(
+        w.add(&key(b"c", 1, 0x0f), b"d")
+            .unwrap_err()
+            .is_corruption()
+    );
+    assert!(
+        w.add(&key(b"c", 1, 0x11), b"no pointer")
+            .unwrap_err()
+            .is_corruption()
+    );
     w.add(&key(b"b", 4, 1), b"").unwrap();
 }
 
@@ -336,18 +408,27 @@ fn offsets_grow_with_keys_and_the_cache_serves_repeats() {
     let mut w = writer(&path, writer_options());
     for i in 0..20_000u32 {
         let value: Vec<u8> = (0..50).map(|_| rng.u8(..)).collect();
-        w.add(&internal_key(format!("{i:08}").as_bytes(), SequenceNumber(1), 1), &value).unwrap();
+        w.add(
+            &internal_key(format!("{i:08}").as_bytes(), SequenceNumber(1), 1),
+            &value,
+        )
+        .unwrap();
     }
     let size = w.finish().unwrap().file_size;
     let table = open(&path).unwrap();
     assert_eq!(table.file_number(), FileNumber(7));
     assert!(table.memory_usage() > 20_000 * 10 / 8);
     let offset = |k: &str| {
-        table.approximate_offset_of(&seek_key(k.as_bytes(), SequenceNumber::MAX)).unwrap()
+        table
+            .approximate_offset_of(&seek_key(k.as_bytes(), SequenceNumber::MAX))
+            .unwrap()
     };
     assert_eq!(offset(""), 0);
     let middle = offset("00010000");
-    assert!(middle > size * 4 / 10 && middle < size * 6 / 10, "{middle} of {size}");
+    assert!(
+        middle > size * 4 / 10 && middle < size * 6 / 10,
+        "{middle} of {size}"
+    );
     assert!(offset("9") > size * 9 / 10 && offset("9") < size);
 
     let cache = &table.options.block_cache;
@@ -364,7 +445,10 @@ fn offsets_grow_with_keys_and_the_cache_serves_repeats() {
         assert!(table.get(&absent, true).unwrap().is_none());
     }
     let passed = cache.hits() + cache.misses() - before;
-    assert!((20..250).contains(&passed), "{passed} of 10000 absent keys passed the filter");
+    assert!(
+        (20..250).contains(&passed),
+        "{passed} of 10000 absent keys passed the filter"
+    );
 }
 
 /// A file in memory, to damage.
@@ -385,19 +469,28 @@ impl ReadableFile for Memory {
 
 fn open_bytes(bytes: Vec<u8>, size: u64) -> Result<Arc<TableReader>> {
     let path = PathBuf::from("/damaged.sst");
-    TableReader::open(Arc::new(Memory(Bytes::from(bytes))), &path, reader_options(size))
+    TableReader::open(
+        Arc::new(Memory(Bytes::from(bytes))),
+        &path,
+        reader_options(size),
+    )
 }
 
 /// Opens, verifies and reads all; what a reader sees of a table.
 #[allow(clippy::type_complexity)]
-fn read_all(bytes: Vec<u8>) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, Vec<RangeTombstone>, LivenessBlock)> {
+fn read_all(
+    bytes: Vec<u8>,
+) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, Vec<RangeTombstone>, LivenessBlock)> {
     let size = bytes.len() as u64;
     let table = open_bytes(bytes, size)?;
     table.verify()?;
     let entries = entries_of(&table, TableIterOptions::default())?;
     for (key, value) in &entries {
         let found = table.get(key, true)?.map(|e| e.value.to_vec());
-        assert!(found.is_none_or(|found| found == *value), "a get that differs from the scan");
+        assert!(
+            found.is_none_or(|found| found == *value),
+            "a get that differs from the scan"
+        );
     }
     let liveness = table.liveness()?.unwrap_or_default();
     Ok((entries, table.range_tombstones().to_vec(), liveness))
@@ -406,7 +499,11 @@ fn read_all(bytes: Vec<u8>) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, Vec<RangeTombsto
 fn small_table(dir: &Path, compression: CompressionType) -> Vec<u8> {
     let path = dir.join("000009.sst");
     let mut rng = fastrand::Rng::with_seed(9);
-    let options = TableWriterOptions { block_size: 300, compression, ..writer_options() };
+    let options = TableWriterOptions {
+        block_size: 300,
+        compression,
+        ..writer_options()
+    };
     let mut w = writer(&path, options);
     for (key, value) in &random_model(&mut rng, 40) {
         w.add(&key.0, value).unwrap();
@@ -428,13 +525,19 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
                 let mut damaged = whole.clone();
                 damaged[at] ^= bits;
                 if let Ok(found) = read_all(damaged) {
-                    assert!(found == sound, "{compression:?}: byte {at} changed what is read");
+                    assert!(
+                        found == sound,
+                        "{compression:?}: byte {at} changed what is read"
+                    );
                     unnoticed += 1;
                 }
             }
         }
         // Only the footer's padding is covered by no checksum.
-        assert!(unnoticed <= 2 * 40, "{compression:?}: {unnoticed} flips unnoticed");
+        assert!(
+            unnoticed <= 2 * 40,
+            "{compression:?}: {unnoticed} flips unnoticed"
+        );
     }
 }
 
@@ -464,7 +567,9 @@ fn random_bytes_with_a_valid_footer_never_panic() {
             damaged[at] = rng.u8(..);
         }
         let size = damaged.len() as u64;
-        let Ok(table) = open_bytes(damaged, size) else { continue };
+        let Ok(table) = open_bytes(damaged, size) else {
+            continue;
+        };
         let _ = table.verify();
         let _ = table.liveness();
         let mut iter = table.iter(TableIterOptions::default());
@@ -493,8 +598,15 @@ fn another_comparator_is_refused() {
 
 /// Runs RocksDB's own checker, where it is installed; returns its output.
 fn sst_dump(path: &Path, command: &str) -> Option<String> {
-    let arguments = [format!("--file={}", path.display()), format!("--command={command}")];
-    match Command::new("sst_dump").args(arguments).arg("--output_hex").output() {
+    let arguments = [
+        format!("--file={}", path.display()),
+        format!("--command={command}"),
+    ];
+    match Command::new("sst_dump")
+        .args(arguments)
+        .arg("--output_hex")
+        .output()
+    {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned()
                 + &String::from_utf8_lossy(&output.stderr);
@@ -521,7 +633,10 @@ fn rocksdb_reads_what_is_written() {
         let mut model = random_model(&mut rng, 2000);
         // sst_dump prints merge operands and blob pointers as it pleases; count them only.
         model.retain(|_, value| !value.is_empty());
-        let options = TableWriterOptions { compression, ..writer_options() };
+        let options = TableWriterOptions {
+            compression,
+            ..writer_options()
+        };
         let mut w = writer(&path, options);
         for (key, value) in &model {
             w.add(&key.0, value).unwrap();
@@ -530,7 +645,9 @@ fn rocksdb_reads_what_is_written() {
         w.finish().unwrap();
         open(&path).unwrap().verify().unwrap();
         sst_dump(&path, "verify");
-        let Some(scan) = sst_dump(&path, "scan") else { return };
+        let Some(scan) = sst_dump(&path, "scan") else {
+            return;
+        };
         let lines = scan.lines().filter(|line| line.contains(" => ")).count();
         assert_eq!(lines, model.len(), "seed {seed}");
         sst_dump(&path, "check");

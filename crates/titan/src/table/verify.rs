@@ -41,7 +41,9 @@ impl TableReader {
         let mut state = State::default();
         let mut window = Window::new(SCAN_READAHEAD);
         for at in 0..self.index.len() {
-            let Some(handle) = self.index.handle(at) else { break };
+            let Some(handle) = self.index.handle(at) else {
+                break;
+            };
             let data = self.source.read_through(&mut window, handle, false)?;
             Block::new(data)
                 .and_then(|block| self.verify_block(block, at, &mut state))
@@ -51,11 +53,15 @@ impl TableReader {
         state.check.range_tombstones = self.range_tombstones.len() as u64;
         state.refs.sort();
         state.check.blob_refs = state.refs.totals().iter().map(|t| t.count).sum();
-        self.verify_counts(&state.check).map_err(|e| self.at(e, self.meta.properties))?;
+        self.verify_counts(&state.check)
+            .map_err(|e| self.at(e, self.meta.properties))?;
         if let Some(liveness) = self.liveness()?
             && liveness != state.refs
         {
-            let at = self.properties.liveness.map_or(BlockHandle::default(), |l| l.handle);
+            let at = self
+                .properties
+                .liveness
+                .map_or(BlockHandle::default(), |l| l.handle);
             return Err(self.at(
                 Error::corruption("liveness block is not what the entries refer to"),
                 at,
@@ -81,7 +87,9 @@ impl TableReader {
                 order.compare(self.index.key(before), iter.key()).is_lt()
             };
             if !ordered {
-                return Err(Error::corruption("block starts before its index entry says"));
+                return Err(Error::corruption(
+                    "block starts before its index entry says",
+                ));
             }
         }
         while iter.valid() {
@@ -120,8 +128,16 @@ impl TableReader {
     fn verify_counts(&self, check: &TableCheck) -> Result<()> {
         let p = &self.properties;
         let found = [
-            (name::NUM_ENTRIES, p.num_entries, check.entries + check.range_tombstones),
-            (name::NUM_RANGE_DELETIONS, p.num_range_deletions, check.range_tombstones),
+            (
+                name::NUM_ENTRIES,
+                p.num_entries,
+                check.entries + check.range_tombstones,
+            ),
+            (
+                name::NUM_RANGE_DELETIONS,
+                p.num_range_deletions,
+                check.range_tombstones,
+            ),
         ];
         for (what, stored, found) in found {
             // Very old files do not have them all.

@@ -99,9 +99,14 @@ impl Output {
 
     fn block(&mut self, payload: &[u8], compression: CompressionType) -> Result<BlockHandle> {
         let offset = self.position();
-        let size =
-            append_block(&mut self.buffer, &mut self.scratch, payload, compression, CHECKSUM)
-                .map_err(|e| e.at(&self.path, offset))?;
+        let size = append_block(
+            &mut self.buffer,
+            &mut self.scratch,
+            payload,
+            compression,
+            CHECKSUM,
+        )
+        .map_err(|e| e.at(&self.path, offset))?;
         if self.buffer.len() >= WRITE_BUFFER {
             self.drain()?;
         }
@@ -110,12 +115,16 @@ impl Output {
 
     fn drain(&mut self) -> Result<()> {
         let len = self.buffer.len() as u64;
-        self.file.append(&self.buffer).map_err(|e| e.in_file(&self.path))?;
+        self.file
+            .append(&self.buffer)
+            .map_err(|e| e.in_file(&self.path))?;
         self.buffer.clear();
         self.appended += len;
         self.since_writeback += len;
         if self.bytes_per_sync > 0 && self.since_writeback >= self.bytes_per_sync {
-            self.file.start_writeback().map_err(|e| e.in_file(&self.path))?;
+            self.file
+                .start_writeback()
+                .map_err(|e| e.in_file(&self.path))?;
             self.since_writeback = 0;
         }
         Ok(())
@@ -190,7 +199,13 @@ impl TableWriter {
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
         let first = self.last_key.is_empty();
-        if !first && self.options.comparator.compare(&self.last_key, ikey).is_ge() {
+        if !first
+            && self
+                .options
+                .comparator
+                .compare(&self.last_key, ikey)
+                .is_ge()
+        {
             return Err(Error::corruption("table entries are out of order")
                 .at(&self.output.path, self.output.position()));
         }
@@ -231,8 +246,15 @@ impl TableWriter {
     /// # Errors
     /// `InvalidArgument` if it covers nothing.
     pub(crate) fn add_range_tombstone(&mut self, t: &RangeTombstone) -> Result<()> {
-        if self.options.comparator.compare_user(&t.start, &t.end).is_ge() {
-            return Err(Error::invalid_argument("range tombstone that ends before it starts"));
+        if self
+            .options
+            .comparator
+            .compare_user(&t.start, &t.end)
+            .is_ge()
+        {
+            return Err(Error::invalid_argument(
+                "range tombstone that ends before it starts",
+            ));
         }
         self.tombstones.push(t.clone());
         Ok(())
@@ -270,9 +292,10 @@ impl TableWriter {
         self.finish_block(None)?;
         let order = self.options.comparator.clone();
         self.tombstones.sort_by(|a, b| {
-            order.compare_user(&a.start, &b.start).then(b.sequence.cmp(&a.sequence)).then_with(
-                || order.compare_user(&a.end, &b.end),
-            )
+            order
+                .compare_user(&a.start, &b.start)
+                .then(b.sequence.cmp(&a.sequence))
+                .then_with(|| order.compare_user(&a.end, &b.end))
         });
         self.tombstones.dedup();
         for i in 0..self.tombstones.len() {
@@ -291,7 +314,10 @@ impl TableWriter {
         // Metaindex entries go in by name: the filter's, then `rocksdb.properties`, then
         // `rocksdb.range_del`. What lies where in the file is free.
         let mut range_del = None;
-        properties.number(name::NUM_FILTER_ENTRIES, self.filter.as_ref().map_or(0, |f| f.len()) as u64);
+        properties.number(
+            name::NUM_FILTER_ENTRIES,
+            self.filter.as_ref().map_or(0, |f| f.len()) as u64,
+        );
         let mut filter_size = 0;
         if let Some(block) = self.filter.take().and_then(FilterBuilder::finish) {
             let handle = self.output.block(&block, CompressionType::None)?;
@@ -312,27 +338,45 @@ impl TableWriter {
             range_del = Some(self.output.block(block.finish(), CompressionType::None)?);
         }
         if !self.liveness.is_empty() {
-            let handle = self.output.block(&self.liveness.encode(), self.options.compression)?;
+            let handle = self
+                .output
+                .block(&self.liveness.encode(), self.options.compression)?;
             properties.bytes(name::LIVENESS, encoded(handle));
-            properties.number(name::LIVENESS_COUNT, blob_refs.iter().map(|r| r.count).sum());
-            properties.number(name::LIVENESS_BYTES, blob_refs.iter().map(|r| r.bytes).sum());
+            properties.number(
+                name::LIVENESS_COUNT,
+                blob_refs.iter().map(|r| r.count).sum(),
+            );
+            properties.number(
+                name::LIVENESS_BYTES,
+                blob_refs.iter().map(|r| r.bytes).sum(),
+            );
         }
         properties.number(name::DATA_SIZE, data_size);
         properties.number(name::FILTER_SIZE, filter_size);
-        properties.number(name::INDEX_SIZE, (index_block.len() + BLOCK_TRAILER_LEN) as u64);
+        properties.number(
+            name::INDEX_SIZE,
+            (index_block.len() + BLOCK_TRAILER_LEN) as u64,
+        );
         properties.number(name::INDEX_KEY_IS_USER_KEY, u64::from(user_keys));
         properties.number(name::NUM_DATA_BLOCKS, num_data_blocks as u64);
         self.describe(&mut properties);
-        let properties = self.output.block(&properties.finish(), CompressionType::None)?;
+        let properties = self
+            .output
+            .block(&properties.finish(), CompressionType::None)?;
         metaindex.add(META_PROPERTIES, &encoded(properties));
         if let Some(handle) = range_del {
             metaindex.add(META_RANGE_DEL, &encoded(handle));
         }
-        let metaindex = self.output.block(metaindex.finish(), CompressionType::None)?;
+        let metaindex = self
+            .output
+            .block(metaindex.finish(), CompressionType::None)?;
         Footer::encode_v5(&mut self.output.buffer, CHECKSUM, metaindex, index);
         self.output.drain()?;
         // ORDER: the table is durable before any version edit names it.
-        self.output.file.sync().map_err(|e| e.in_file(&self.output.path))?;
+        self.output
+            .file
+            .sync()
+            .map_err(|e| e.in_file(&self.output.path))?;
         Ok(TableSummary {
             file_size: self.output.position(),
             smallest,
@@ -369,13 +413,17 @@ impl TableWriter {
         if self.data.is_empty() {
             return Ok(());
         }
-        let handle = self.output.block(self.data.finish(), self.options.compression)?;
+        let handle = self
+            .output
+            .block(self.data.finish(), self.options.compression)?;
         let mut separator = self.last_key.clone();
         if let Some(next) = next {
             if user_key(&self.last_key) == user_key(next) {
                 self.index.note_straddling();
             }
-            self.options.comparator.shorten_separator(&mut separator, next);
+            self.options
+                .comparator
+                .shorten_separator(&mut separator, next);
         }
         self.index.add(&separator, handle);
         self.data.reset();
