@@ -42,7 +42,7 @@ fn probes_for(millibits_per_key: u64) -> u32 {
 
 #[inline]
 fn line_of(hash: u64, lines: u64) -> usize {
-    ((hash & 0xffff_ffff) * lines >> 32) as usize
+    (((hash & 0xffff_ffff) * lines) >> 32) as usize
 }
 
 /// Collects the hashes of a table's keys.

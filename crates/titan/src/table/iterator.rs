@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::block::BlockIter;
 use super::block_io::Window;
+use super::block_iter::BlockIter;
 use super::reader::TableReader;
 use crate::error::Result;
 use crate::iterator::InternalIterator;

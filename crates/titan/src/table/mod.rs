@@ -37,6 +37,7 @@
 mod block;
 mod block_builder;
 mod block_io;
+mod block_iter;
 mod filter;
 mod filter_hash;
 mod footer;
@@ -49,8 +50,6 @@ pub(crate) mod reader;
 mod verify;
 pub(crate) mod writer;
 
-#[cfg(test)]
-mod rocksdb_tests;
 #[cfg(test)]
 mod tests;
 
@@ -66,3 +65,5 @@ const META_PROPERTIES: &[u8] = b"rocksdb.properties";
 const META_INDEX: &[u8] = b"rocksdb.index";
 const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
 const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
+/// How the names of filters start, in front of the filter policy's.
+const META_FILTERS: [&[u8]; 2] = [b"fullfilter.", b"partitionedfilter."];

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::{Block, BlockIter};
+use super::block::Block;
 use super::block_io::{BlockSource, Window};
+use super::block_iter::BlockIter;
 use super::filter::{self, Filter};
 use super::footer::{BlockHandle, FOOTER_LEN, Footer};
 use super::index::{Index, IndexFormat, IndexType};
 use super::properties::TableProperties;
 use super::reader::{TableReader, TableReaderOptions};
-use super::{META_COMPRESSION_DICT, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
+use super::{META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::coding::Decoder;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
@@ -24,6 +25,10 @@ use crate::vfs::ReadableFile;
 /// Bytes of partitions read at once when a partitioned index is loaded.
 const PARTITION_READAHEAD: usize = 64 << 10;
 
+/// Filter and index rarely take more of a table than this.
+const TAIL_FRACTION: u64 = 32;
+const MIN_TAIL: u64 = 64 << 10;
+
 /// The version of files made for ingestion that has a global sequence number.
 const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
@@ -31,7 +36,7 @@ const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 pub(super) struct MetaBlocks {
     pub(super) metaindex: BlockHandle,
     pub(super) properties: BlockHandle,
-    /// Index, its partitions, filter, range tombstones.
+    /// Index, its partitions, filters, range tombstones.
     pub(super) others: Vec<BlockHandle>,
 }
 
@@ -48,6 +53,9 @@ pub(super) fn open(
     let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
         return Err(Error::corruption("file too short for a table").in_file(path));
     };
+    // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
+    let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);
+    file.prefetch(size - tail, tail as usize);
     let footer = read_footer(&*file, footer_at).map_err(|e| e.at(path, footer_at))?;
     let source = BlockSource {
         file,
@@ -80,13 +88,18 @@ pub(super) fn open(
         others: vec![index_at],
     };
     let index = read_index(&source, index_at, &properties, &mut meta)?;
-    let mut filter = None;
-    if let Some(handle) = named(filter::META_KEY) {
-        meta.others.push(handle);
-        if properties.whole_key_filtering {
-            filter = Filter::new(source.read(handle)?);
-        }
-    }
+    // Filters of every kind are checked with the table, though only one kind is used.
+    let is_filter = |name: &[u8]| META_FILTERS.iter().any(|prefix| name.starts_with(prefix));
+    meta.others.extend(
+        metaindex
+            .iter()
+            .filter(|(name, _)| is_filter(name))
+            .map(|(_, at)| *at),
+    );
+    let filter = match named(filter::META_KEY) {
+        Some(handle) if properties.whole_key_filtering => Filter::new(source.read(handle)?),
+        _ => None,
+    };
     let mut range_tombstones = Vec::new();
     if let Some(handle) = named(META_RANGE_DEL) {
         meta.others.push(handle);

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::block::{Block, BlockIter};
+use super::block::Block;
 use super::block_builder::BlockBuilder;
+use super::block_iter::BlockIter;
 use super::footer::BlockHandle;
 use super::index::IndexType;
 use crate::error::{Error, Result};

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::{Block, BlockIter};
+use super::block::Block;
 use super::block_io::{BlockSource, Window};
+use super::block_iter::BlockIter;
 use super::filter::Filter;
 use super::footer::BlockHandle;
 use super::index::Index;

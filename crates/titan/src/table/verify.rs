@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::block::{Block, BlockIter};
+use super::block::Block;
 use super::block_io::Window;
+use super::block_iter::BlockIter;
 use super::footer::BlockHandle;
 use super::liveness::LivenessBlock;
 use super::open::read_properties;
@@ -36,7 +37,10 @@ impl TableReader {
         self.source.read(self.meta.metaindex)?;
         read_properties(&self.source, self.meta.properties)?;
         for handle in &self.meta.others {
-            self.source.read(*handle)?;
+            let stored = self.source.read_stored(*handle);
+            stored
+                .and_then(|stored| self.source.verify(*handle, &stored))
+                .map_err(|e| self.at(e, *handle))?;
         }
         let mut state = State::default();
         let mut window = Window::new(SCAN_READAHEAD);

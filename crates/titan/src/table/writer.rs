@@ -28,6 +28,8 @@ use crate::vfs::WritableFile;
 const WRITE_BUFFER: usize = 512 << 10;
 /// A block this full (in percent) is closed rather than made to exceed its size.
 const NEARLY_FULL_PERCENT: usize = 90;
+/// The most that key and value of an entry may take: a block's size must fit 32 bits.
+const MAX_ENTRY: usize = (u32::MAX - (64 << 20)) as usize;
 const CHECKSUM: ChecksumType = ChecksumType::Xxh3;
 
 /// How a table is written.
@@ -196,8 +198,12 @@ impl TableWriter {
     /// # Errors
     /// `Corruption` if the key is not after the one before it, is no internal key of a point, or
     /// the value of a blob index does not decode: what is written must be readable.
+    /// `InvalidArgument` if it is too large for a block.
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
+        if ikey.len().saturating_add(value.len()) > MAX_ENTRY {
+            return Err(Error::invalid_argument("entry too large for a table"));
+        }
         let first = self.last_key.is_empty();
         if !first
             && self

@@ -1,16 +1,8 @@
-//! Tables that RocksDB wrote (`testdata/README.md` says how) are read, and its filters used.
+//! Exchange with RocksDB: it reads our tables; the tables it wrote (`testdata/README.md` says how)
+//! are read, and its filters used.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use super::filter::FilterBuilder;
 use super::*;
-use crate::cache::BlockCache;
-use crate::error::{ErrorKind, Result};
-use crate::format::internal_key::{InternalKeyComparator, seek_key, user_key};
-use crate::format::{BytewiseComparator, FileNumber, SequenceNumber};
-use crate::iterator::InternalIterator;
-use crate::vfs::{Access, StdVfs, Vfs};
+use crate::table::filter::FilterBuilder;
 
 fn open_with(name: &str, largest_seq: Option<u64>) -> Result<Arc<TableReader>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -27,7 +19,7 @@ fn open_with(name: &str, largest_seq: Option<u64>) -> Result<Arc<TableReader>> {
     TableReader::open(file, &path, options)
 }
 
-fn open(name: &str) -> Arc<TableReader> {
+fn fixture(name: &str) -> Arc<TableReader> {
     open_with(name, None).unwrap()
 }
 
@@ -84,13 +76,13 @@ fn every_version_checksum_index_and_codec() {
         ("fv6_partitioned_lz4.sst", 121),
         ("fv6_nochecksum.sst", 121),
     ] {
-        let table = open(name);
+        let table = fixture(name);
         println!("{name}");
         holds_keys(&table, count);
         assert!(table.liveness().unwrap().is_none());
         assert!(table.scan_blob_refs().unwrap().is_empty());
     }
-    let tombstones = open("fv2_crc32c_snappy.sst").range_tombstones().to_vec();
+    let tombstones = fixture("fv2_crc32c_snappy.sst").range_tombstones().to_vec();
     let ranges: Vec<_> = tombstones
         .iter()
         .map(|t| (t.start.to_vec(), t.end.to_vec()))
@@ -100,7 +92,7 @@ fn every_version_checksum_index_and_codec() {
 
 #[test]
 fn an_index_with_first_keys() {
-    let table = open("fv5_first_key.sst");
+    let table = fixture("fv5_first_key.sst");
     let check = table.verify().unwrap();
     assert_eq!((check.entries, check.data_blocks), (100, 17));
     assert_eq!(table.properties().num_data_blocks, 17);
@@ -112,7 +104,7 @@ fn filters_are_rocksdbs_own_bit_for_bit() {
         ("fv5_bloom_zstd.sst", 10.0, 301),
         ("fv6_nochecksum.sst", 14.5, 121),
     ] {
-        let table = open(name);
+        let table = fixture(name);
         let mut builder = FilterBuilder::new(bits).unwrap();
         for i in 0..count {
             assert!(table.may_contain(&key(i)), "{name}: length {i}");
@@ -139,7 +131,7 @@ fn filters_are_rocksdbs_own_bit_for_bit() {
 #[test]
 fn filters_in_other_formats_are_done_without() {
     for name in ["fv2_crc32c_snappy.sst", "fv6_partitioned_lz4.sst"] {
-        let table = open(name);
+        let table = fixture(name);
         assert!(table.filter.is_none(), "{name}");
         assert!(table.may_contain(b"anything"));
     }
@@ -176,4 +168,34 @@ fn ingested_files_have_one_sequence_number() {
         ErrorKind::Corruption,
         "it contradicts the MANIFEST"
     );
+}
+
+#[test]
+fn rocksdb_reads_what_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("000007.sst");
+    for (seed, compression) in ALL.into_iter().enumerate() {
+        let mut rng = fastrand::Rng::with_seed(seed as u64);
+        let mut model = random_model(&mut rng, 2000);
+        // sst_dump prints merge operands and blob pointers as it pleases; count them only.
+        model.retain(|_, value| !value.is_empty());
+        let options = TableWriterOptions {
+            compression,
+            ..writer_options()
+        };
+        let mut w = writer(&path, options);
+        for (key, value) in &model {
+            w.add(&key.0, value).unwrap();
+        }
+        w.add_range_tombstone(&tombstone("b", "d", 8)).unwrap();
+        w.finish().unwrap();
+        open(&path).unwrap().verify().unwrap();
+        sst_dump(&path, "verify");
+        let Some(scan) = sst_dump(&path, "scan") else {
+            return;
+        };
+        let lines = scan.lines().filter(|line| line.contains(" => ")).count();
+        assert_eq!(lines, model.len(), "seed {seed}");
+        sst_dump(&path, "check");
+    }
 }
