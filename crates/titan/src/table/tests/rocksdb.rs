@@ -100,17 +100,21 @@ fn an_index_with_first_keys() {
 
 #[test]
 fn filters_are_rocksdbs_own_bit_for_bit() {
-    for (name, bits, count) in [
-        ("fv5_bloom_zstd.sst", 10.0, 301),
-        ("fv6_nochecksum.sst", 14.5, 121),
+    let long = [
+        256, 512, 1023, 1024, 1025, 1087, 1088, 1089, 2047, 2048, 2049, 3000,
+    ];
+    for (name, bits, lengths) in [
+        ("fv5_bloom_zstd.sst", 10.0, (0..301).collect()),
+        ("fv5_bloom_long_keys.sst", 10.0, long.to_vec()),
+        ("fv6_nochecksum.sst", 14.5, (0..121).collect::<Vec<_>>()),
     ] {
         let table = fixture(name);
         let mut builder = FilterBuilder::new(bits).unwrap();
-        for i in 0..count {
-            assert!(table.may_contain(&key(i)), "{name}: length {i}");
-            builder.add(&key(i));
+        for i in &lengths {
+            assert!(table.may_contain(&key(*i)), "{name}: length {i}");
+            builder.add(&key(*i));
         }
-        assert_eq!(builder.len(), count);
+        assert_eq!(builder.len(), lengths.len());
         let ours = builder.finish().unwrap();
         let theirs = table.filter.as_ref().unwrap();
         assert!(

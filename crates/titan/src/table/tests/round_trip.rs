@@ -282,3 +282,33 @@ fn offsets_grow_with_keys_and_the_cache_serves_repeats() {
         "{passed} of 10000 absent keys passed the filter"
     );
 }
+
+#[test]
+fn other_orders_of_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("000007.sst");
+    let reverse = InternalKeyComparator::new(by_name("rocksdb.ReverseBytewiseComparator").unwrap());
+    let comparator = reverse.clone();
+    let mut w = writer(
+        &path,
+        TableWriterOptions {
+            comparator,
+            ..writer_options()
+        },
+    );
+    let key = |i: u32| internal_key(format!("key {i:05}").as_bytes(), SequenceNumber(3), 1);
+    for i in (0..5000).rev() {
+        w.add(&key(i), &i.to_le_bytes()).unwrap();
+    }
+    let summary = w.finish().unwrap();
+    assert_eq!((summary.smallest, summary.largest), (key(4999), key(0)));
+    let file = StdVfs.open(&path, Access::Random).unwrap();
+    let mut options = reader_options(summary.file_size);
+    options.comparator = reverse;
+    let table = TableReader::open(file, &path, options).unwrap();
+    assert_eq!(table.verify().unwrap().entries, 5000);
+    for i in (0..5000).step_by(7) {
+        let found = table.get(&key(i), true).unwrap().unwrap();
+        assert_eq!(found.value[..], i.to_le_bytes());
+    }
+}
