@@ -18,7 +18,18 @@ const ENTRY_OVERHEAD: u64 = 96;
 /// What blocks are expected to weigh when the cache sizes its tables.
 const TYPICAL_BLOCK: usize = 4096;
 
+/// Counter slots; blocks spread over them, so that threads rarely share a cache line.
+const SLOTS: usize = 16;
+
 type Key = (FileNumber, u64);
+
+/// Lookups counted by one slot, on a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Slot {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
 
 #[derive(Clone)]
 struct ByBytes;
@@ -34,8 +45,7 @@ pub(crate) struct BlockCache {
     /// `None` for capacity 0, which keeps nothing.
     blocks: Option<Cache<Key, Bytes, ByBytes>>,
     capacity: u64,
-    hits: AtomicU64,
-    misses: AtomicU64,
+    counters: [Slot; SLOTS],
 }
 
 impl BlockCache {
@@ -47,8 +57,7 @@ impl BlockCache {
         BlockCache {
             blocks,
             capacity: capacity as u64,
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
+            counters: Default::default(),
         }
     }
 
@@ -58,12 +67,16 @@ impl BlockCache {
             .blocks
             .as_ref()
             .and_then(|blocks| blocks.get(&(file, offset)));
-        let counter = if found.is_some() {
-            &self.hits
-        } else {
-            &self.misses
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        // Any spread will do; block offsets differ in the bits above a few hundred bytes.
+        let slot = (file.0 ^ (offset >> 8) ^ (offset >> 12)) as usize % SLOTS;
+        if let Some(slot) = self.counters.get(slot) {
+            let counter = if found.is_some() {
+                &slot.hits
+            } else {
+                &slot.misses
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
         found
     }
 
@@ -86,12 +99,18 @@ impl BlockCache {
 
     /// Lookups that found their block.
     pub(crate) fn hits(&self) -> u64 {
-        self.hits.load(Ordering::Relaxed)
+        self.counters
+            .iter()
+            .map(|s| s.hits.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Lookups that did not.
     pub(crate) fn misses(&self) -> u64 {
-        self.misses.load(Ordering::Relaxed)
+        self.counters
+            .iter()
+            .map(|s| s.misses.load(Ordering::Relaxed))
+            .sum()
     }
 }
 
