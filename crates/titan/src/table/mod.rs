@@ -1,1 +1,69 @@
-//! (being written)
+//! Sorted tables: RocksDB's block-based SST files.
+//!
+//! ```text
+//! [data block]*            entries by internal key
+//! [filter]                 Bloom filter over user keys, if configured
+//! [index]                  a separator and a handle for each data block
+//! [range tombstones]       if there are any
+//! [liveness]               references into blob files, if there are any; named by a property only
+//! [properties]
+//! [metaindex]              name -> handle of filter, properties, range tombstones
+//! [footer]                 53 bytes: checksum type, handles of metaindex and index, version, magic
+//!
+//! block on disk   payload | compression type u8 | checksum u32
+//! block           entries | restart array | packed u32                     (block.rs)
+//! handle          offset varint64 | size varint64, without the 5 bytes behind the payload
+//! ```
+//!
+//! Written: format version 5, XXH3 checksums, binary index of user keys with delta-coded values
+//! (internal keys where a user key straddles two blocks), RocksDB's own full Bloom filter, so that
+//! RocksDB reads and uses all of it (FMT-1). Read: versions 2 to 6, every checksum, every index
+//! type, files ingested with a global sequence number. Refused by name: other kinds of table,
+//! version 7, compression dictionaries, separated key-value blocks.
+//!
+//! Promises:
+//!
+//! 1. Whatever a file holds, reading it gives its entries or an error that names file and offset;
+//!    never a panic, never an allocation that its size does not justify.
+//! 2. Every block is verified when it is read from the file.
+//! 3. A written table is durable when [`TableWriter::finish`] returns; its name is not.
+//! 4. The liveness block adds up to what a full scan finds (BLOB-3); [`TableReader::verify`]
+//!    checks that.
+//!
+//! Assumes: keys come in the order of the comparator whose name the table stores; a file never
+//! changes once its writer is done (but for RocksDB's in-place global sequence number, before the
+//! file is part of a version).
+
+mod block;
+mod block_builder;
+mod block_io;
+mod block_iter;
+mod filter;
+mod filter_hash;
+mod footer;
+mod index;
+mod iterator;
+pub(crate) mod liveness;
+mod open;
+mod properties;
+pub(crate) mod reader;
+mod verify;
+pub(crate) mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use iterator::{TableIterOptions, TableIterator};
+pub(crate) use liveness::{BlobRef, BlobRefs, LivenessBlock};
+pub(crate) use properties::TableProperties;
+pub(crate) use reader::{TableEntry, TableReader, TableReaderOptions};
+pub(crate) use verify::TableCheck;
+pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
+
+/// Names in the metaindex.
+const META_PROPERTIES: &[u8] = b"rocksdb.properties";
+const META_INDEX: &[u8] = b"rocksdb.index";
+const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
+const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
+/// How the names of filters start, in front of the filter policy's.
+const META_FILTERS: [&[u8]; 2] = [b"fullfilter.", b"partitionedfilter."];

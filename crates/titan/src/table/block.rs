@@ -1,0 +1,138 @@
+//! A block in memory. [`super::block_iter`] walks its entries.
+//!
+//! ```text
+//! entry    shared varint32 | fresh varint32 | value_len varint32 | key bytes[fresh] | value
+//! block    entry * | restart u32 * n | [hash index: bucket u8 * m | m u16] | packed u32
+//! packed   bits 0..28 n | 28 separated values | 29 uniform keys (a hint) | 30 reserved | 31 hash index
+//! ```
+//!
+//! A key is the first `shared` bytes of the key before it and `fresh` new ones. At restart points
+//! `shared` is 0, so that a seek can search them; the restart array holds their offsets. The hash
+//! index (only in blocks of at most 64 KiB) speeds up RocksDB's point lookups; it is skipped here.
+//!
+//! Everything is checked as it is decoded, so a damaged block gives an error and nothing worse.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::format::coding::Decoder;
+
+const NUM_RESTARTS_MASK: u32 = (1 << 28) - 1;
+const SEPARATED_VALUES: u32 = 1 << 28;
+const RESERVED: u32 = 1 << 30;
+const HASH_INDEX: u32 = 1 << 31;
+const MAX_LEN_WITH_HASH_INDEX: usize = 64 << 10;
+
+/// A decompressed, verified block. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Block {
+    data: Bytes,
+    /// Where entries end and the restart array starts.
+    entries_end: usize,
+    num_restarts: usize,
+}
+
+impl Block {
+    /// Reads the block's frame; entries are checked as cursors meet them.
+    pub(super) fn new(data: Bytes) -> Result<Self> {
+        let Some((rest, packed)) = data.split_last_chunk::<4>() else {
+            return Err(Error::corruption("block shorter than its restart count"));
+        };
+        let packed = u32::from_le_bytes(*packed);
+        let mut restarts_end = rest.len();
+        if packed & SEPARATED_VALUES != 0 {
+            return Err(Error::unsupported("block with separated keys and values"));
+        }
+        if packed & RESERVED != 0 {
+            return Err(Error::corruption("block with an unknown feature bit"));
+        }
+        if packed & HASH_INDEX != 0 {
+            let buckets = rest.split_last_chunk::<2>();
+            let buckets = buckets.map_or(0, |(_, m)| usize::from(u16::from_le_bytes(*m)));
+            match restarts_end.checked_sub(buckets + 2) {
+                Some(end) if data.len() <= MAX_LEN_WITH_HASH_INDEX => restarts_end = end,
+                _ => return Err(Error::corruption("block with an impossible hash index")),
+            }
+        }
+        let num_restarts = (packed & NUM_RESTARTS_MASK) as usize;
+        match restarts_end.checked_sub(4 * num_restarts) {
+            Some(entries_end) if num_restarts > 0 || entries_end == 0 => Ok(Block {
+                data,
+                entries_end,
+                num_restarts,
+            }),
+            _ => Err(Error::corruption("block with an impossible restart count")),
+        }
+    }
+
+    /// The bytes of all entries.
+    pub(super) fn entries(&self) -> &[u8] {
+        self.data.get(..self.entries_end).unwrap_or_default()
+    }
+
+    /// Bytes of the block.
+    #[inline]
+    pub(super) fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// Where entries end.
+    #[inline]
+    pub(super) fn entries_end(&self) -> usize {
+        self.entries_end
+    }
+
+    /// Restart points; 0 only in a block without entries.
+    #[inline]
+    pub(super) fn num_restarts(&self) -> usize {
+        self.num_restarts
+    }
+
+    /// Offset of restart point `i`, unchecked: it may lie anywhere.
+    #[inline]
+    pub(super) fn restart(&self, i: usize) -> usize {
+        let at = self.entries_end + 4 * i;
+        match self.data.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+            Some(bytes) => u32::from_le_bytes(*bytes) as usize,
+            None => self.entries_end,
+        }
+    }
+
+    /// Decodes the entry at `at`.
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> Result<Entry> {
+        let entries = self.entries();
+        let header = entries.get(at..).and_then(|rest| rest.first_chunk::<3>());
+        let (shared, fresh, value_len, key_at) = match header {
+            Some(&[a, b, c]) if (a | b | c) < 0x80 => (a.into(), b.into(), c.into(), at + 3),
+            _ => {
+                let mut d = Decoder::new(entries.get(at..).unwrap_or_default());
+                let shared = d.varint32()? as usize;
+                let fresh = d.varint32()? as usize;
+                let value_len = d.varint32()? as usize;
+                (shared, fresh, value_len, at + d.position())
+            }
+        };
+        let value_at: usize = key_at + fresh;
+        let end = value_at + value_len;
+        if end > self.entries_end {
+            return Err(Error::corruption("block entry reaches beyond the entries"));
+        }
+        Ok(Entry {
+            shared,
+            key: key_at..value_at,
+            value: value_at..end,
+        })
+    }
+}
+
+/// An entry's parts, within the block.
+pub(super) struct Entry {
+    /// Bytes of the key before it that its key starts with.
+    pub(super) shared: usize,
+    /// The rest of its key.
+    pub(super) key: Range<usize>,
+    pub(super) value: Range<usize>,
+}

@@ -1,0 +1,94 @@
+//! Building a block: prefix-compressed entries, restart points, count. See [`super::block`] for
+//! the layout.
+
+use crate::format::coding::{MAX_VARINT64_LEN, put_varint};
+
+/// Builds one block after another, reusing its buffers.
+pub(super) struct BlockBuilder {
+    interval: usize,
+    buffer: Vec<u8>,
+    restarts: Vec<u32>,
+    /// Entries since the last restart point.
+    since_restart: usize,
+    last_key: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// `interval` entries share one restart point; at least 1.
+    pub(super) fn new(interval: usize) -> Self {
+        BlockBuilder {
+            interval: interval.max(1),
+            buffer: Vec::new(),
+            restarts: vec![0],
+            since_restart: 0,
+            last_key: Vec::new(),
+        }
+    }
+
+    /// Appends an entry; keys must come in ascending order, which is the caller's to check.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+        let shared = if self.since_restart >= self.interval {
+            self.restarts.push(self.buffer.len() as u32);
+            self.since_restart = 0;
+            0
+        } else {
+            common_prefix(&self.last_key, key)
+        };
+        let fresh = key.get(shared..).unwrap_or_default();
+        put_varint(&mut self.buffer, shared as u64);
+        put_varint(&mut self.buffer, fresh.len() as u64);
+        put_varint(&mut self.buffer, value.len() as u64);
+        self.buffer.extend_from_slice(fresh);
+        self.buffer.extend_from_slice(value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(fresh);
+        self.since_restart += 1;
+    }
+
+    /// The block's size if it were finished now, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.buffer.len() + 4 * self.restarts.len() + 4
+    }
+
+    /// An upper bound of what one more entry adds, in bytes.
+    pub(super) fn cost_of(key: &[u8], value: &[u8]) -> usize {
+        key.len() + value.len() + 3 * MAX_VARINT64_LEN / 2
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Completes the block and returns it; [`BlockBuilder::reset`] before the next one.
+    pub(super) fn finish(&mut self) -> &[u8] {
+        for restart in &self.restarts {
+            self.buffer.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.buffer
+            .extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        &self.buffer
+    }
+
+    /// Starts the next block.
+    pub(super) fn reset(&mut self) {
+        self.buffer.clear();
+        self.restarts.clear();
+        self.restarts.push(0);
+        self.since_restart = 0;
+        self.last_key.clear();
+    }
+}
+
+#[inline]
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    // Eight bytes at a time: keys often share long prefixes.
+    let mut shared = 0;
+    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        if x != y {
+            break;
+        }
+        shared += 8;
+    }
+    let rest = a.iter().skip(shared).zip(b.iter().skip(shared));
+    shared + rest.take_while(|(x, y)| x == y).count()
+}

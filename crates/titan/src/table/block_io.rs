@@ -1,0 +1,197 @@
+//! Blocks on disk: `payload | compression type u8 | checksum u32`.
+//!
+//! Reading checks the handle against the file, the checksum against the bytes, and decompresses
+//! with a bound, so that nothing stored can cause a large allocation.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
+use crate::error::{Error, Result};
+use crate::format::CompressionType;
+use crate::format::checksum::ChecksumType;
+use crate::format::compression::{compress, decompress};
+use crate::vfs::ReadableFile;
+
+/// What a stored byte can at most expand to: for zstd, constant bytes (128 KiB in a block of 4);
+/// for the others the longest match that a byte of length can announce.
+fn max_expansion(kind: CompressionType) -> usize {
+    match kind {
+        CompressionType::Zstd => 1 << 15,
+        _ => 256,
+    }
+}
+
+/// Allowance for payloads too small for the ratio to hold.
+const MIN_UNCOMPRESSED_LIMIT: usize = 256 << 10;
+
+/// Whence a table's blocks are read. Errors name the file and the block's offset.
+pub(super) struct BlockSource {
+    pub(super) file: Arc<dyn ReadableFile>,
+    pub(super) path: PathBuf,
+    /// Where the footer starts: the end of all blocks.
+    pub(super) limit: u64,
+    pub(super) checksum: ChecksumType,
+    pub(super) base_context_checksum: u32,
+}
+
+impl BlockSource {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads, verifies and decompresses a block.
+    pub(super) fn read(&self, handle: BlockHandle) -> Result<Bytes> {
+        self.read_stored(handle)
+            .and_then(|stored| self.open(handle, stored))
+            .map_err(|e| e.at(&self.path, handle.offset))
+    }
+
+    /// [`BlockSource::read`] for a walk through neighbouring blocks.
+    pub(super) fn read_through(
+        &self,
+        window: &mut Window,
+        handle: BlockHandle,
+        backward: bool,
+    ) -> Result<Bytes> {
+        handle
+            .stored_len(self.limit)
+            .and_then(|len| window.read(self, handle.offset, len, backward))
+            .and_then(|stored| self.open(handle, stored))
+            .map_err(|e| e.at(&self.path, handle.offset))
+    }
+
+    /// Reads a block with its trailer, unverified.
+    pub(super) fn read_stored(&self, handle: BlockHandle) -> Result<Bytes> {
+        let len = handle.stored_len(self.limit)?;
+        self.file.read_exact_at(handle.offset, len)
+    }
+
+    /// Verifies and decompresses a block as [`BlockSource::read_stored`] gave it.
+    pub(super) fn open(&self, handle: BlockHandle, stored: Bytes) -> Result<Bytes> {
+        self.verify(handle, &stored)?;
+        let Some((rest, _)) = stored.split_last_chunk::<4>() else {
+            return Err(Error::corruption("block shorter than its trailer"));
+        };
+        let Some((&type_byte, payload)) = rest.split_last() else {
+            return Err(Error::corruption("block shorter than its trailer"));
+        };
+        match CompressionType::from_u8(type_byte)? {
+            CompressionType::None => Ok(stored.slice(..payload.len())),
+            kind => {
+                let limit = payload.len().saturating_mul(max_expansion(kind));
+                let limit = limit.clamp(MIN_UNCOMPRESSED_LIMIT, u32::MAX as usize);
+                decompress(kind, payload, limit).map(Bytes::from)
+            }
+        }
+    }
+
+    /// Compares the checksum of a block with its trailer.
+    pub(super) fn verify(&self, handle: BlockHandle, stored: &[u8]) -> Result<()> {
+        let (Some((rest, sum)), true) = (
+            stored.split_last_chunk::<4>(),
+            stored.len() >= BLOCK_TRAILER_LEN,
+        ) else {
+            return Err(Error::corruption("block shorter than its trailer"));
+        };
+        if self.checksum == ChecksumType::None {
+            return Ok(());
+        }
+        let (type_byte, payload) = rest.split_last().unwrap_or((&0, &[]));
+        let modifier = context_modifier(self.base_context_checksum, handle.offset);
+        let expected = self
+            .checksum
+            .block_checksum(payload, *type_byte)
+            .wrapping_add(modifier);
+        let stored = u32::from_le_bytes(*sum);
+        if stored != expected {
+            return Err(Error::corruption(format!(
+                "block checksum mismatch: stored {stored:#010x}, computed {expected:#010x}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A stretch of the file read at once, for cursors that walk from block to block.
+pub(super) struct Window {
+    /// Bytes to read at once.
+    size: usize,
+    start: u64,
+    data: Bytes,
+}
+
+impl Window {
+    pub(super) fn new(size: usize) -> Self {
+        Window {
+            size,
+            start: 0,
+            data: Bytes::new(),
+        }
+    }
+
+    fn read(
+        &mut self,
+        source: &BlockSource,
+        offset: u64,
+        len: usize,
+        backward: bool,
+    ) -> Result<Bytes> {
+        let held = offset.checked_sub(self.start).map(|at| at as usize);
+        if let Some(at) = held
+            && at
+                .checked_add(len)
+                .is_some_and(|end| end <= self.data.len())
+        {
+            return Ok(self.data.slice(at..at + len));
+        }
+        let want = len.max(self.size) as u64;
+        let block_end = offset + len as u64;
+        let start = if backward {
+            block_end.saturating_sub(want)
+        } else {
+            offset
+        };
+        let end = (start + want).min(source.limit).max(block_end);
+        self.data = Bytes::new();
+        self.data = source.file.read_exact_at(start, (end - start) as usize)?;
+        self.start = start;
+        // The stretch that a walk asks for next, while this one is worked on.
+        if backward {
+            let next = start.saturating_sub(want);
+            source.file.prefetch(next, (start - next) as usize);
+        } else if end < source.limit {
+            source
+                .file
+                .prefetch(end, want.min(source.limit - end) as usize);
+        }
+        let at = (offset - start) as usize;
+        Ok(self.data.slice(at..at + len))
+    }
+}
+
+/// Appends `payload`, compressed if that saves an eighth, with its trailer to `out`; returns the
+/// size without the trailer. `scratch` is overwritten.
+pub(super) fn append_block(
+    out: &mut Vec<u8>,
+    scratch: &mut Vec<u8>,
+    payload: &[u8],
+    compression: CompressionType,
+    checksum: ChecksumType,
+) -> Result<u64> {
+    let mut stored = payload;
+    let mut kind = CompressionType::None;
+    if compression != CompressionType::None {
+        scratch.clear();
+        compress(compression, payload, scratch)?;
+        if scratch.len() < payload.len() - payload.len() / 8 {
+            (stored, kind) = (scratch, compression);
+        }
+    }
+    out.extend_from_slice(stored);
+    out.push(kind as u8);
+    out.extend_from_slice(&checksum.block_checksum(stored, kind as u8).to_le_bytes());
+    Ok(stored.len() as u64)
+}

@@ -1,0 +1,478 @@
+//! The cursor over a block's entries.
+//!
+//! Keys are put together in a buffer that the cursor reuses; values stay where they are. Forward
+//! steps decode one entry. Backward steps decode a restart interval and remember it, so that a
+//! walk to the front decodes each entry once.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
+use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, pack, trailer, user_key};
+
+/// An entry that a backward walk has decoded already.
+struct Behind {
+    at: usize,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// A cursor over a block. The same as [`InternalIterator`](crate::iterator::InternalIterator) but
+/// for the comparator, which seeks take so that cursors need no reference count on it.
+#[derive(Default)]
+pub(super) struct BlockIter {
+    block: Block,
+    /// Replaces the stored sequence numbers, all 0, of an ingested file.
+    global_sequence: Option<SequenceNumber>,
+    /// Bytes every key must have.
+    min_key: usize,
+    valid: bool,
+    /// Offset of the entry under the cursor.
+    at: usize,
+    value: Range<usize>,
+    /// The key as stored: what the next entry shares bytes with.
+    key: Vec<u8>,
+    /// The key as seen, where `global_sequence` makes it another.
+    seen_key: Vec<u8>,
+    /// The entries before the cursor back to a restart point, nearest last; makes a backward walk
+    /// decode each restart interval once. Ends at `at` or is of no use.
+    behind: Vec<Behind>,
+    behind_keys: Vec<u8>,
+}
+
+impl BlockIter {
+    /// A cursor over plain keys: properties, metaindex.
+    pub(super) fn over(block: Block) -> Self {
+        BlockIter {
+            block,
+            ..Default::default()
+        }
+    }
+
+    /// A cursor over internal keys.
+    pub(super) fn over_data(block: Block, global_sequence: Option<SequenceNumber>) -> Self {
+        BlockIter {
+            block,
+            global_sequence,
+            min_key: TRAILER_LEN,
+            ..Default::default()
+        }
+    }
+
+    /// Goes to another block, keeping the buffers.
+    pub(super) fn reset(&mut self, block: Block) {
+        self.block = block;
+        self.valid = false;
+        self.behind.clear();
+    }
+
+    /// Leaves the cursor on no entry.
+    pub(super) fn invalidate(&mut self) {
+        self.valid = false;
+    }
+
+    #[inline]
+    pub(super) fn valid(&self) -> bool {
+        self.valid
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        match (self.valid, self.global_sequence) {
+            (false, _) => &[],
+            (true, None) => &self.key,
+            (true, Some(_)) => &self.seen_key,
+        }
+    }
+
+    #[inline]
+    pub(super) fn value(&self) -> &[u8] {
+        if !self.valid {
+            return &[];
+        }
+        self.block
+            .data()
+            .get(self.value.clone())
+            .unwrap_or_default()
+    }
+
+    /// The value, sharing the block's memory.
+    pub(super) fn value_bytes(&self) -> Bytes {
+        if self.valid {
+            self.block.data().slice(self.value.clone())
+        } else {
+            Bytes::new()
+        }
+    }
+
+    /// Where the value is in the block.
+    pub(super) fn value_range(&self) -> Range<usize> {
+        self.value.clone()
+    }
+
+    /// Stands on the entry at `at`, given that `key` holds the key before it.
+    #[inline]
+    fn load(&mut self, at: usize) -> Result<()> {
+        self.valid = false;
+        if at >= self.block.entries_end() {
+            return Ok(());
+        }
+        let entry = self.block.entry(at)?;
+        let fresh = self.block.data().get(entry.key).unwrap_or_default();
+        if entry.shared > self.key.len() || entry.shared + fresh.len() < self.min_key {
+            return Err(Error::corruption("block entry with an impossible key"));
+        }
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(fresh);
+        self.value = entry.value;
+        self.at = at;
+        self.valid = true;
+        self.see_key();
+        Ok(())
+    }
+
+    #[inline]
+    fn see_key(&mut self) {
+        if let Some(sequence) = self.global_sequence {
+            let packed = pack(sequence, trailer(&self.key) as u8);
+            self.seen_key.clear();
+            self.seen_key.extend_from_slice(user_key(&self.key));
+            self.seen_key.extend_from_slice(&packed.to_le_bytes());
+        }
+    }
+
+    /// Stands on the entry of a restart point.
+    fn load_restart(&mut self, i: usize) -> Result<()> {
+        self.key.clear();
+        self.load(self.block.restart(i))?;
+        if !self.valid && self.block.entries_end() > 0 {
+            return Err(Error::corruption("restart point beyond the entries"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn seek_to_first(&mut self) -> Result<()> {
+        self.key.clear();
+        self.load(0)
+    }
+
+    pub(super) fn seek_to_last(&mut self) -> Result<()> {
+        self.valid = false;
+        if self.block.entries_end() == 0 {
+            return Ok(());
+        }
+        self.load_restart(self.block.num_restarts().saturating_sub(1))?;
+        while self.valid && self.value.end < self.block.entries_end() {
+            self.load(self.value.end)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<()> {
+        self.load(self.value.end)
+    }
+
+    pub(super) fn prev(&mut self) -> Result<()> {
+        let here = self.at;
+        self.valid = false;
+        if here == 0 {
+            return Ok(());
+        }
+        if self.behind.last().is_none_or(|b| b.value.end != here) {
+            self.decode_behind(here)?;
+        }
+        self.valid = false;
+        let Some(before) = self.behind.pop() else {
+            return Err(Error::corruption("restart points are out of order"));
+        };
+        self.key.clear();
+        self.key
+            .extend_from_slice(self.behind_keys.get(before.key).unwrap_or_default());
+        self.at = before.at;
+        self.value = before.value;
+        self.valid = true;
+        self.see_key();
+        Ok(())
+    }
+
+    /// Decodes the entries from the last restart point before `here` up to it.
+    fn decode_behind(&mut self, here: usize) -> Result<()> {
+        self.behind.clear();
+        self.behind_keys.clear();
+        let (mut low, mut high) = (0, self.block.num_restarts());
+        while low + 1 < high {
+            let mid = low + (high - low) / 2;
+            if self.block.restart(mid) < here {
+                low = mid
+            } else {
+                high = mid
+            }
+        }
+        self.load_restart(low)?;
+        while self.valid && self.at < here {
+            let start = self.behind_keys.len();
+            self.behind_keys.extend_from_slice(&self.key);
+            let key = start..self.behind_keys.len();
+            self.behind.push(Behind {
+                at: self.at,
+                key,
+                value: self.value.clone(),
+            });
+            self.load(self.value.end)?;
+        }
+        match self.valid && self.at == here {
+            true => Ok(()),
+            false => Err(Error::corruption("restart points are out of order")),
+        }
+    }
+
+    /// Moves to the first entry not before `target`.
+    pub(super) fn seek(&mut self, order: &InternalKeyComparator, target: &[u8]) -> Result<()> {
+        self.valid = false;
+        if self.block.entries_end() == 0 {
+            return Ok(());
+        }
+        // The last restart point before the target, or the first one.
+        let (mut low, mut high) = (0, self.block.num_restarts());
+        while low + 1 < high {
+            let mid = low + (high - low) / 2;
+            if self.restart_before(order, mid, target)? {
+                low = mid
+            } else {
+                high = mid
+            }
+        }
+        self.load_restart(low)?;
+        while self.valid && order.compare(self.key(), target) == Ordering::Less {
+            self.load(self.value.end)?;
+        }
+        Ok(())
+    }
+
+    /// Moves to the last entry not after `target`.
+    pub(super) fn seek_for_prev(
+        &mut self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+    ) -> Result<()> {
+        self.seek(order, target)?;
+        if !self.valid {
+            self.seek_to_last()
+        } else if order.compare(self.key(), target) == Ordering::Greater {
+            self.prev()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the key of restart point `i` is before `target`.
+    #[inline]
+    fn restart_before(
+        &self,
+        order: &InternalKeyComparator,
+        i: usize,
+        target: &[u8],
+    ) -> Result<bool> {
+        let entry = self.block.entry(self.block.restart(i))?;
+        let key = self.block.data().get(entry.key).unwrap_or_default();
+        if entry.shared != 0 || key.len() < self.min_key {
+            return Err(Error::corruption("restart point without a whole key"));
+        }
+        let ordering = match self.global_sequence {
+            None => order.compare(key, target),
+            Some(sequence) => order
+                .compare_user(user_key(key), user_key(target))
+                .then_with(|| trailer(target).cmp(&pack(sequence, trailer(key) as u8))),
+        };
+        Ok(ordering == Ordering::Less)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::block_builder::BlockBuilder;
+    use super::*;
+    use crate::format::BytewiseComparator;
+    use crate::format::internal_key::{ValueType, internal_key};
+
+    fn order() -> InternalKeyComparator {
+        InternalKeyComparator::new(Arc::new(BytewiseComparator))
+    }
+
+    fn random_key(rng: &mut fastrand::Rng) -> Vec<u8> {
+        let word: Vec<u8> = (0..rng.usize(..12)).map(|_| rng.u8(b'a'..=b'c')).collect();
+        internal_key(
+            &word,
+            SequenceNumber(rng.u64(..100)),
+            ValueType::Value as u8,
+        )
+    }
+
+    fn model(rng: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut entries: Vec<_> = (0..rng.usize(..200))
+            .map(|_| (random_key(rng), vec![rng.u8(..); rng.usize(..300)]))
+            .collect();
+        entries.sort_by(|a, b| order().compare(&a.0, &b.0));
+        entries.dedup_by(|a, b| a.0 == b.0);
+        entries
+    }
+
+    fn build(entries: &[(Vec<u8>, Vec<u8>)], interval: usize) -> Bytes {
+        let mut builder = BlockBuilder::new(interval);
+        builder.add(b"left over from", b"the block before");
+        builder.reset();
+        for (key, value) in entries {
+            let bound = builder.size() + BlockBuilder::cost_of(key, value) + 4;
+            builder.add(key, value);
+            assert!(builder.size() <= bound);
+        }
+        let size = builder.size();
+        let block = Bytes::copy_from_slice(builder.finish());
+        assert_eq!(block.len(), size);
+        block
+    }
+
+    #[test]
+    fn every_walk_agrees_with_a_sorted_vector() {
+        for seed in 0..60u64 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let entries = model(&mut rng);
+            let interval = 1 + (seed as usize % 17);
+            let block = Block::new(build(&entries, interval)).unwrap();
+            let mut iter = BlockIter::over_data(block, None);
+            let mut position: Option<usize> = None;
+            for step in 0..2000 {
+                let at = |p: Option<usize>| p.and_then(|p| entries.get(p));
+                match rng.u8(..8) {
+                    0 => {
+                        iter.seek_to_first().unwrap();
+                        position = Some(0);
+                    }
+                    1 => {
+                        iter.seek_to_last().unwrap();
+                        position = entries.len().checked_sub(1);
+                    }
+                    2 => {
+                        let target = random_key(&mut rng);
+                        iter.seek(&order(), &target).unwrap();
+                        position = Some(
+                            entries.partition_point(|e| order().compare(&e.0, &target).is_lt()),
+                        );
+                    }
+                    3 => {
+                        let target = random_key(&mut rng);
+                        iter.seek_for_prev(&order(), &target).unwrap();
+                        position = entries
+                            .partition_point(|e| order().compare(&e.0, &target).is_le())
+                            .checked_sub(1);
+                    }
+                    4 | 5 if at(position).is_some() => {
+                        iter.next().unwrap();
+                        position = position.map(|p| p + 1);
+                    }
+                    6 | 7 if at(position).is_some() => {
+                        iter.prev().unwrap();
+                        position = position.and_then(|p| p.checked_sub(1));
+                    }
+                    _ => {}
+                }
+                let expected = position.and_then(|p| entries.get(p));
+                assert_eq!(iter.valid(), expected.is_some(), "seed {seed} step {step}");
+                if let Some((key, value)) = expected {
+                    assert_eq!(iter.key(), key, "seed {seed} step {step}");
+                    assert_eq!(iter.value(), value, "seed {seed} step {step}");
+                    assert_eq!(iter.value_bytes(), value);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_global_sequence_number_replaces_the_stored_ones() {
+        let entries: Vec<_> = [&b"a"[..], b"a\x01\x01\0\0\0\0", b"b"]
+            .iter()
+            .map(|k| (internal_key(k, SequenceNumber::ZERO, 1), k.to_vec()))
+            .collect();
+        let block = Block::new(build(&entries, 16)).unwrap();
+        let mut iter = BlockIter::over_data(block, Some(SequenceNumber(300)));
+        iter.seek_to_first().unwrap();
+        for (key, value) in &entries {
+            assert_eq!(
+                iter.key(),
+                internal_key(user_key(key), SequenceNumber(300), 1)
+            );
+            assert_eq!(iter.value(), value);
+            iter.next().unwrap();
+        }
+        iter.seek(&order(), &internal_key(b"b", SequenceNumber(299), 1))
+            .unwrap();
+        assert!(!iter.valid(), "an older snapshot does not see it");
+        iter.seek(&order(), &internal_key(b"b", SequenceNumber(301), 1))
+            .unwrap();
+        assert_eq!(iter.value(), b"b");
+    }
+
+    #[test]
+    fn damage_never_panics() {
+        for seed in 0..200u64 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut bytes = build(&model(&mut rng), 1 + rng.usize(..5)).to_vec();
+            for _ in 0..1 + rng.usize(..4) {
+                let at = rng.usize(..bytes.len());
+                bytes[at] = rng.u8(..);
+            }
+            bytes.truncate(bytes.len() - rng.usize(..2));
+            let Ok(block) = Block::new(Bytes::from(bytes)) else {
+                continue;
+            };
+            let mut iter = BlockIter::over_data(block, None);
+            for _ in 0..20 {
+                let _ = iter.seek(&order(), &random_key(&mut rng));
+                let _ = iter.seek_for_prev(&order(), &random_key(&mut rng));
+                for _ in 0..500 {
+                    if !iter.valid() || iter.prev().is_err() {
+                        break;
+                    }
+                }
+                let mut walk = iter.seek_to_first();
+                while walk.is_ok() && iter.valid() {
+                    walk = iter.next();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn feature_bits_are_told_apart() {
+        let with_bit = |bit: u32| {
+            let mut block = build(&[(vec![1; 9], vec![])], 16).to_vec();
+            if bit == 31 {
+                let tail = block.split_off(block.len() - 4);
+                block.extend_from_slice(&[255, 255, 255, 3, 0]);
+                block.extend_from_slice(&tail);
+            }
+            let packed = block.len() - 1;
+            block[packed] |= 1 << (bit - 24);
+            Block::new(Bytes::from(block))
+        };
+        assert_eq!(
+            with_bit(28).unwrap_err().kind(),
+            crate::ErrorKind::Unsupported
+        );
+        assert!(with_bit(30).unwrap_err().is_corruption());
+        for readable in [29, 31] {
+            let mut iter = BlockIter::over_data(with_bit(readable).unwrap(), None);
+            iter.seek_to_first().unwrap();
+            assert_eq!(iter.key(), [1; 9]);
+            iter.next().unwrap();
+            assert!(!iter.valid());
+        }
+    }
+}

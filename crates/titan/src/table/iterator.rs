@@ -1,0 +1,198 @@
+//! The cursor over a table: the index says which block, the block's cursor does the rest.
+
+use std::sync::Arc;
+
+use super::block_io::Window;
+use super::block_iter::BlockIter;
+use super::reader::TableReader;
+use crate::error::Result;
+use crate::iterator::InternalIterator;
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableIterOptions {
+    /// Whether blocks that had to be read stay in the block cache.
+    pub(crate) fill_cache: bool,
+    /// Bytes to read from the file at once, for walks that will visit most of what follows
+    /// (compactions, long scans); 0 reads block by block.
+    pub(crate) readahead: usize,
+}
+
+impl Default for TableIterOptions {
+    fn default() -> Self {
+        TableIterOptions {
+            fill_cache: true,
+            readahead: 0,
+        }
+    }
+}
+
+/// A cursor over the point entries of a table. Keeps the table open.
+pub(crate) struct TableIterator {
+    table: Arc<TableReader>,
+    fill_cache: bool,
+    window: Option<Window>,
+    /// The index entry whose block `block` is over; `None` before the first and after an error.
+    loaded: Option<usize>,
+    block: BlockIter,
+}
+
+impl TableIterator {
+    pub(super) fn new(table: Arc<TableReader>, options: TableIterOptions) -> Self {
+        let window = (options.readahead > 0).then(|| Window::new(options.readahead));
+        let block = BlockIter::over_data(Default::default(), table.global_sequence);
+        TableIterator {
+            table,
+            fill_cache: options.fill_cache,
+            window,
+            loaded: None,
+            block,
+        }
+    }
+
+    /// Where in the file the block under the cursor is; 0 if there is none.
+    pub(super) fn block_offset(&self) -> u64 {
+        let handle = self.loaded.and_then(|at| self.table.index.handle(at));
+        handle.map_or(0, |handle| handle.offset)
+    }
+
+    /// Goes to block `at` and moves in it by `place`; without such a block, becomes invalid.
+    fn enter(
+        &mut self,
+        at: usize,
+        backward: bool,
+        place: impl FnOnce(&mut BlockIter, &TableReader) -> Result<()>,
+    ) -> Result<()> {
+        self.block.invalidate();
+        let Some(handle) = self.table.index.handle(at) else {
+            return Ok(());
+        };
+        if self.loaded != Some(at) {
+            self.loaded = None;
+            let block = match &mut self.window {
+                None => self.table.block(handle, self.fill_cache)?,
+                Some(w) => self
+                    .table
+                    .block_through(w, handle, backward, self.fill_cache)?,
+            };
+            self.block.reset(block);
+            self.loaded = Some(at);
+        }
+        self.place(|block, table| place(block, table))
+    }
+
+    fn place(
+        &mut self,
+        step: impl FnOnce(&mut BlockIter, &TableReader) -> Result<()>,
+    ) -> Result<()> {
+        match step(&mut self.block, &self.table) {
+            Ok(()) => Ok(()),
+            Err(e) => {
+                self.block.invalidate();
+                Err(e.at(self.table.source.path(), self.block_offset()))
+            }
+        }
+    }
+
+    /// From behind the end of a block to the first entry that follows.
+    fn skip_forward(&mut self) -> Result<()> {
+        while !self.block.valid()
+            && let Some(at) = self.loaded
+            && at + 1 < self.table.index.len()
+        {
+            self.enter(at + 1, false, |block, _| block.seek_to_first())?;
+        }
+        Ok(())
+    }
+
+    /// From before the start of a block to the last entry that precedes.
+    fn skip_backward(&mut self) -> Result<()> {
+        while !self.block.valid()
+            && let Some(before) = self.loaded.and_then(|at| at.checked_sub(1))
+        {
+            self.enter(before, true, |block, _| block.seek_to_last())?;
+        }
+        Ok(())
+    }
+}
+
+impl InternalIterator for TableIterator {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.block.valid()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.enter(0, false, |block, _| block.seek_to_first())?;
+        self.skip_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        let last = self.table.index.len().saturating_sub(1);
+        self.enter(last, true, |block, _| block.seek_to_last())?;
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let at = self
+            .table
+            .index
+            .find(&self.table.options.comparator, target);
+        if at >= self.table.index.len() {
+            self.block.invalidate();
+            return Ok(());
+        }
+        self.enter(at, false, |block, table| {
+            block.seek(&table.options.comparator, target)
+        })?;
+        self.skip_forward()
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        let at = self
+            .table
+            .index
+            .find(&self.table.options.comparator, target);
+        let at = at.min(self.table.index.len().saturating_sub(1));
+        self.enter(at, true, |block, table| {
+            block.seek_for_prev(&table.options.comparator, target)
+        })?;
+        self.skip_backward()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if !self.block.valid() {
+            return Ok(());
+        }
+        self.place(|block, _| block.next())?;
+        if self.block.valid() {
+            Ok(())
+        } else {
+            self.skip_forward()
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if !self.block.valid() {
+            return Ok(());
+        }
+        self.place(|block, _| block.prev())?;
+        if self.block.valid() {
+            Ok(())
+        } else {
+            self.skip_backward()
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.block.key()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.block.value()
+    }
+}

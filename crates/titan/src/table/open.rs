@@ -1,0 +1,289 @@
+//! Opening a table: from the footer to index, filter and range tombstones.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::block_io::{BlockSource, Window};
+use super::block_iter::BlockIter;
+use super::filter::{self, Filter};
+use super::footer::{BlockHandle, FOOTER_LEN, Footer};
+use super::index::{Index, IndexFormat, IndexType};
+use super::properties::TableProperties;
+use super::reader::{TableReader, TableReaderOptions};
+use super::{META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::coding::Decoder;
+use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::format::range_tombstone::RangeTombstone;
+use crate::format::{Comparator, SequenceNumber};
+use crate::vfs::ReadableFile;
+
+/// Bytes of partitions read at once when a partitioned index is loaded.
+const PARTITION_READAHEAD: usize = 64 << 10;
+
+/// Filter and index rarely take more of a table than this.
+const TAIL_FRACTION: u64 = 32;
+const MIN_TAIL: u64 = 64 << 10;
+
+/// The version of files made for ingestion that has a global sequence number.
+const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
+
+/// Where the blocks besides the data are, so that a later check can read them again.
+pub(super) struct MetaBlocks {
+    pub(super) metaindex: BlockHandle,
+    pub(super) properties: BlockHandle,
+    /// Index, its partitions, filters, range tombstones.
+    pub(super) others: Vec<BlockHandle>,
+}
+
+pub(super) fn open(
+    file: Arc<dyn ReadableFile>,
+    path: &Path,
+    options: TableReaderOptions,
+) -> Result<TableReader> {
+    let size = file.size().map_err(|e| e.in_file(path))?;
+    if size != options.file_size {
+        let text = format!("table of {size} bytes, {} expected", options.file_size);
+        return Err(Error::corruption(text).in_file(path));
+    }
+    let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
+        return Err(Error::corruption("file too short for a table").in_file(path));
+    };
+    // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
+    let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);
+    file.prefetch(size - tail, tail as usize);
+    let footer = read_footer(&*file, footer_at).map_err(|e| e.at(path, footer_at))?;
+    let source = BlockSource {
+        file,
+        path: path.to_owned(),
+        limit: footer_at,
+        checksum: footer.checksum,
+        base_context_checksum: footer.base_context_checksum,
+    };
+    let metaindex = read_metaindex(&source, footer.metaindex)?;
+    let named = |name: &[u8]| metaindex.get(name).copied();
+    if let Some(handle) = named(META_COMPRESSION_DICT) {
+        return Err(
+            Error::unsupported("table with a compression dictionary").at(path, handle.offset)
+        );
+    }
+    let Some(properties_at) = named(META_PROPERTIES) else {
+        return Err(Error::corruption("table without properties").at(path, footer.metaindex.offset));
+    };
+    let properties = read_properties(&source, properties_at)?;
+    check_comparator(&properties, &**options.comparator.user(), path)?;
+    let global_sequence = global_sequence(&properties, options.largest_seq)
+        .map_err(|e| e.at(path, properties_at.offset))?;
+
+    let Some(index_at) = footer.index.or_else(|| named(META_INDEX)) else {
+        return Err(Error::corruption("table without an index").at(path, footer.metaindex.offset));
+    };
+    let mut meta = MetaBlocks {
+        metaindex: footer.metaindex,
+        properties: properties_at,
+        others: vec![index_at],
+    };
+    let index = read_index(&source, index_at, &properties, &mut meta)?;
+    // Filters of every kind are checked with the table, though only one kind is used.
+    let is_filter = |name: &[u8]| META_FILTERS.iter().any(|prefix| name.starts_with(prefix));
+    meta.others.extend(
+        metaindex
+            .iter()
+            .filter(|(name, _)| is_filter(name))
+            .map(|(_, at)| *at),
+    );
+    let filter = match named(filter::META_KEY) {
+        Some(handle) if properties.whole_key_filtering => Filter::new(source.read(handle)?),
+        _ => None,
+    };
+    let mut range_tombstones = Vec::new();
+    if let Some(handle) = named(META_RANGE_DEL) {
+        meta.others.push(handle);
+        range_tombstones = read_range_tombstones(&source, handle, global_sequence)?;
+    }
+    Ok(TableReader {
+        source,
+        options,
+        index,
+        filter,
+        properties,
+        range_tombstones,
+        global_sequence,
+        meta,
+    })
+}
+
+fn read_footer(file: &dyn ReadableFile, at: u64) -> Result<Footer> {
+    let bytes = file.read_exact_at(at, FOOTER_LEN)?;
+    match bytes.first_chunk() {
+        Some(bytes) => Footer::decode(bytes, at),
+        None => Err(Error::corruption("footer is cut off")),
+    }
+}
+
+fn read_metaindex(
+    source: &BlockSource,
+    handle: BlockHandle,
+) -> Result<BTreeMap<Vec<u8>, BlockHandle>> {
+    let data = source.read(handle)?;
+    let mut names = BTreeMap::new();
+    let walk = || -> Result<()> {
+        let mut iter = BlockIter::over(Block::new(data)?);
+        iter.seek_to_first()?;
+        while iter.valid() {
+            // Values of names that nobody knows need not be handles.
+            if let Ok(handle) = BlockHandle::decode(&mut Decoder::new(iter.value())) {
+                names.insert(iter.key().to_vec(), handle);
+            }
+            iter.next()?;
+        }
+        Ok(())
+    };
+    walk().map_err(|e| e.context("metaindex").at(source.path(), handle.offset))?;
+    Ok(names)
+}
+
+/// Reads the properties. RocksDB ingests a file by writing its sequence number over these bytes
+/// without correcting the checksum, which holds for zeros in their place.
+pub(super) fn read_properties(
+    source: &BlockSource,
+    handle: BlockHandle,
+) -> Result<TableProperties> {
+    let read = || -> Result<TableProperties> {
+        let stored = source.read_stored(handle)?;
+        let mismatch = match source.open(handle, stored.clone()) {
+            Ok(data) => return Ok(TableProperties::decode(data)?.0),
+            Err(e) => e,
+        };
+        let payload = stored.slice(
+            ..stored
+                .len()
+                .saturating_sub(super::footer::BLOCK_TRAILER_LEN),
+        );
+        let Ok((properties, Some(at))) = TableProperties::decode(payload) else {
+            return Err(mismatch);
+        };
+        let mut zeroed = stored.to_vec();
+        match zeroed.get_mut(at..at + 8) {
+            Some(number) => number.fill(0),
+            None => return Err(mismatch),
+        }
+        match source.verify(handle, &zeroed) {
+            Ok(()) => Ok(properties),
+            Err(_) => Err(mismatch),
+        }
+    };
+    read().map_err(|e| e.context("properties").at(source.path(), handle.offset))
+}
+
+fn check_comparator(
+    properties: &TableProperties,
+    user: &dyn Comparator,
+    path: &Path,
+) -> Result<()> {
+    match &properties.comparator {
+        Some(name) if name != user.name() => Err(Error::new(
+            ErrorKind::InvalidOption,
+            format!(
+                "table is sorted by '{name}', the column family by '{}'",
+                user.name()
+            ),
+        )
+        .in_file(path)),
+        _ => Ok(()),
+    }
+}
+
+/// The sequence number of all entries, if the file was ingested.
+fn global_sequence(
+    properties: &TableProperties,
+    largest: Option<SequenceNumber>,
+) -> Result<Option<SequenceNumber>> {
+    if properties.external_version < EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE {
+        return match properties.global_sequence {
+            Some(n) if n > SequenceNumber::ZERO => Err(Error::corruption(
+                "global sequence number in a file that was not made for ingestion",
+            )),
+            _ => Ok(None),
+        };
+    }
+    let stored = properties.global_sequence.unwrap_or_default();
+    match largest {
+        Some(largest) if stored == SequenceNumber::ZERO => Ok(Some(largest)),
+        Some(largest) if stored != largest => Err(Error::corruption(format!(
+            "ingested with sequence number {stored}, the MANIFEST has {largest}"
+        ))),
+        _ => Ok(Some(stored)),
+    }
+}
+
+fn read_index(
+    source: &BlockSource,
+    handle: BlockHandle,
+    properties: &TableProperties,
+    meta: &mut MetaBlocks,
+) -> Result<Index> {
+    let user_keys = properties.index_user_keys;
+    let delta_encoded = properties.index_delta_encoded;
+    let first_keys = properties.index_type == IndexType::BinaryWithFirstKey;
+    let format = IndexFormat {
+        delta_encoded,
+        first_keys,
+    };
+    let append = |index: &mut Index, data: Bytes, at: BlockHandle, limit: u64| {
+        Block::new(data)
+            .and_then(|block| index.append(&block, format, limit))
+            .map_err(|e| e.context("index").at(source.path(), at.offset))
+    };
+    let mut index = Index::new(user_keys);
+    let data = source.read(handle)?;
+    if properties.index_type == IndexType::TwoLevel {
+        let mut partitions = Index::new(user_keys);
+        append(&mut partitions, data, handle, source.limit)?;
+        let mut window = Window::new(PARTITION_READAHEAD);
+        for partition in (0..partitions.len()).filter_map(|i| partitions.handle(i)) {
+            let data = source.read_through(&mut window, partition, false)?;
+            append(&mut index, data, partition, source.limit)?;
+            meta.others.push(partition);
+        }
+    } else {
+        append(&mut index, data, handle, source.limit)?;
+    }
+    index.shrink();
+    Ok(index)
+}
+
+fn read_range_tombstones(
+    source: &BlockSource,
+    handle: BlockHandle,
+    global_sequence: Option<SequenceNumber>,
+) -> Result<Vec<RangeTombstone>> {
+    let data = source.read(handle)?;
+    let mut tombstones = Vec::new();
+    let walk = || -> Result<()> {
+        let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
+        iter.seek_to_first()?;
+        while iter.valid() {
+            let key = ParsedInternalKey::parse(iter.key())?;
+            if key.value_type != ValueType::RangeDeletion {
+                return Err(Error::corruption("point entry among range tombstones"));
+            }
+            tombstones.push(RangeTombstone {
+                start: Bytes::copy_from_slice(key.user_key),
+                end: Bytes::copy_from_slice(iter.value()),
+                sequence: key.sequence,
+            });
+            iter.next()?;
+        }
+        Ok(())
+    };
+    walk().map_err(|e| {
+        e.context("range tombstones")
+            .at(source.path(), handle.offset)
+    })?;
+    Ok(tombstones)
+}

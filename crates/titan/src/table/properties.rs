@@ -1,0 +1,233 @@
+//! The properties block: what a table says about itself, by name.
+//!
+//! Entries sorted by name, delta-coded, one restart point. Numbers are varints but for the three
+//! fixed-width ones below. Unknown names are kept and otherwise ignored, by RocksDB too, which is
+//! where the private `titan.*` ones live.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::block_builder::BlockBuilder;
+use super::block_iter::BlockIter;
+use super::footer::BlockHandle;
+use super::index::IndexType;
+use crate::error::{Error, Result};
+use crate::format::coding::{Decoder, put_varint};
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+
+/// Names, as they stand in the file.
+pub(super) mod name {
+    pub(crate) const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
+    pub(crate) const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
+    pub(crate) const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
+    pub(crate) const COLUMN_FAMILY_ID: &str = "rocksdb.column.family.id";
+    pub(crate) const COLUMN_FAMILY_NAME: &str = "rocksdb.column.family.name";
+    pub(crate) const COMPARATOR: &str = "rocksdb.comparator";
+    pub(crate) const COMPRESSION: &str = "rocksdb.compression";
+    pub(crate) const COMPRESSION_OPTIONS: &str = "rocksdb.compression_options";
+    pub(crate) const DB_ID: &str = "rocksdb.creating.db.identity";
+    pub(crate) const HOST_ID: &str = "rocksdb.creating.host.identity";
+    pub(crate) const DB_SESSION_ID: &str = "rocksdb.creating.session.identity";
+    pub(crate) const CREATION_TIME: &str = "rocksdb.creation.time";
+    pub(crate) const DATA_SIZE: &str = "rocksdb.data.size";
+    pub(crate) const DELETED_KEYS: &str = "rocksdb.deleted.keys";
+    pub(crate) const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
+    pub(crate) const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
+    pub(crate) const FILE_CREATION_TIME: &str = "rocksdb.file.creation.time";
+    pub(crate) const FILTER_POLICY: &str = "rocksdb.filter.policy";
+    pub(crate) const FILTER_SIZE: &str = "rocksdb.filter.size";
+    pub(crate) const FIXED_KEY_LEN: &str = "rocksdb.fixed.key.length";
+    pub(crate) const FORMAT_VERSION: &str = "rocksdb.format.version";
+    pub(crate) const INDEX_KEY_IS_USER_KEY: &str = "rocksdb.index.key.is.user.key";
+    pub(crate) const INDEX_SIZE: &str = "rocksdb.index.size";
+    pub(crate) const INDEX_DELTA_ENCODED: &str = "rocksdb.index.value.is.delta.encoded";
+    pub(crate) const MERGE_OPERANDS: &str = "rocksdb.merge.operands";
+    pub(crate) const MERGE_OPERATOR: &str = "rocksdb.merge.operator";
+    pub(crate) const NUM_DATA_BLOCKS: &str = "rocksdb.num.data.blocks";
+    pub(crate) const NUM_ENTRIES: &str = "rocksdb.num.entries";
+    pub(crate) const NUM_FILTER_ENTRIES: &str = "rocksdb.num.filter_entries";
+    pub(crate) const NUM_RANGE_DELETIONS: &str = "rocksdb.num.range-deletions";
+    pub(crate) const OLDEST_KEY_TIME: &str = "rocksdb.oldest.key.time";
+    pub(crate) const ORIGINAL_FILE_NUMBER: &str = "rocksdb.original.file.number";
+    pub(crate) const PREFIX_EXTRACTOR: &str = "rocksdb.prefix.extractor.name";
+    pub(crate) const COLLECTORS: &str = "rocksdb.property.collectors";
+    pub(crate) const RAW_KEY_SIZE: &str = "rocksdb.raw.key.size";
+    pub(crate) const RAW_VALUE_SIZE: &str = "rocksdb.raw.value.size";
+    /// The handle of the liveness block, and what its contents must add up to.
+    pub(crate) const LIVENESS: &str = "titan.liveness";
+    pub(crate) const LIVENESS_COUNT: &str = "titan.liveness.count";
+    pub(crate) const LIVENESS_BYTES: &str = "titan.liveness.bytes";
+}
+
+/// Where the liveness block is and what it adds up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LivenessProperty {
+    pub(super) handle: BlockHandle,
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+}
+
+/// A table's properties. Sizes are in bytes; what a file leaves out is 0.
+#[derive(Clone, Debug)]
+pub(crate) struct TableProperties {
+    /// Entries: points and range tombstones.
+    pub(crate) num_entries: u64,
+    /// Deletions of every kind, range tombstones included.
+    pub(crate) num_deletions: u64,
+    pub(crate) num_range_deletions: u64,
+    pub(crate) num_merge_operands: u64,
+    pub(crate) num_data_blocks: u64,
+    /// Internal keys, uncompressed; range tombstones included.
+    pub(crate) raw_key_size: u64,
+    pub(crate) raw_value_size: u64,
+    /// Data blocks as stored.
+    pub(crate) data_size: u64,
+    pub(crate) index_size: u64,
+    pub(crate) filter_size: u64,
+    pub(crate) creation_time: u64,
+    pub(crate) column_family_id: Option<ColumnFamilyId>,
+    pub(crate) original_file_number: FileNumber,
+    /// Name of the order of user keys; `None` in very old files.
+    pub(crate) comparator: Option<String>,
+    /// 2 for files made for ingestion, whose sequence number is global.
+    pub(crate) external_version: u32,
+    /// The sequence number of every entry of an ingested file, if written into it.
+    pub(crate) global_sequence: Option<SequenceNumber>,
+    pub(super) index_type: IndexType,
+    pub(super) index_user_keys: bool,
+    pub(super) index_delta_encoded: bool,
+    pub(super) whole_key_filtering: bool,
+    pub(super) liveness: Option<LivenessProperty>,
+    /// All of them, as stored.
+    pub(crate) all: BTreeMap<Bytes, Bytes>,
+}
+
+impl TableProperties {
+    /// Reads a properties block. With it comes where in the block the global sequence number's 8
+    /// bytes are, as RocksDB rewrites them in place when it ingests a file.
+    pub(super) fn decode(data: Bytes) -> Result<(Self, Option<usize>)> {
+        let mut all = BTreeMap::new();
+        let mut global_at = None;
+        let mut iter = BlockIter::over(Block::new(data)?);
+        iter.seek_to_first()?;
+        while iter.valid() {
+            if iter.key() == name::GLOBAL_SEQUENCE.as_bytes() && iter.value().len() == 8 {
+                global_at = Some(iter.value_range().start);
+            }
+            all.insert(Bytes::copy_from_slice(iter.key()), iter.value_bytes());
+            iter.next()?;
+        }
+        Ok((Self::from_map(all)?, global_at))
+    }
+
+    fn from_map(all: BTreeMap<Bytes, Bytes>) -> Result<Self> {
+        let raw = |name: &str| all.get(name.as_bytes());
+        let number = |name: &str| match raw(name) {
+            Some(value) => read(name, value, Decoder::varint),
+            None => Ok(0),
+        };
+        let fixed32 = |name: &str| match raw(name) {
+            Some(value) => read(name, value, Decoder::u32),
+            None => Ok(0),
+        };
+        let global_sequence = match raw(name::GLOBAL_SEQUENCE) {
+            Some(value) => {
+                let n = read(name::GLOBAL_SEQUENCE, value, Decoder::u64)?;
+                if n > SequenceNumber::MAX.0 {
+                    return Err(Error::corruption("global sequence number exceeds 56 bits"));
+                }
+                Some(SequenceNumber(n))
+            }
+            None => None,
+        };
+        let column_family_id = match raw(name::COLUMN_FAMILY_ID) {
+            // RocksDB writes 2^31 - 1 where it does not know.
+            Some(value) => u32::try_from(read(name::COLUMN_FAMILY_ID, value, Decoder::varint)?)
+                .ok()
+                .filter(|id| *id < i32::MAX as u32)
+                .map(ColumnFamilyId),
+            None => None,
+        };
+        let liveness = match raw(name::LIVENESS) {
+            Some(value) => Some(LivenessProperty {
+                handle: read(name::LIVENESS, value, BlockHandle::decode)?,
+                count: number(name::LIVENESS_COUNT)?,
+                bytes: number(name::LIVENESS_BYTES)?,
+            }),
+            None => None,
+        };
+        Ok(TableProperties {
+            num_entries: number(name::NUM_ENTRIES)?,
+            num_deletions: number(name::DELETED_KEYS)?,
+            num_range_deletions: number(name::NUM_RANGE_DELETIONS)?,
+            num_merge_operands: number(name::MERGE_OPERANDS)?,
+            num_data_blocks: number(name::NUM_DATA_BLOCKS)?,
+            raw_key_size: number(name::RAW_KEY_SIZE)?,
+            raw_value_size: number(name::RAW_VALUE_SIZE)?,
+            data_size: number(name::DATA_SIZE)?,
+            index_size: number(name::INDEX_SIZE)?,
+            filter_size: number(name::FILTER_SIZE)?,
+            creation_time: number(name::CREATION_TIME)?,
+            column_family_id,
+            original_file_number: FileNumber(number(name::ORIGINAL_FILE_NUMBER)?),
+            comparator: raw(name::COMPARATOR).map(|n| String::from_utf8_lossy(n).into_owned()),
+            external_version: fixed32(name::EXTERNAL_VERSION)?,
+            global_sequence,
+            index_type: IndexType::from_u32(fixed32(name::INDEX_TYPE)?)?,
+            index_user_keys: number(name::INDEX_KEY_IS_USER_KEY)? != 0,
+            index_delta_encoded: number(name::INDEX_DELTA_ENCODED)? != 0,
+            whole_key_filtering: raw(name::WHOLE_KEY_FILTERING).is_none_or(|v| v[..] != b"0"[..]),
+            liveness,
+            all,
+        })
+    }
+
+    /// The property as stored, if the table has it.
+    pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
+        self.all.get(name.as_bytes()).map(|value| &value[..])
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.all
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 96)
+            .sum()
+    }
+}
+
+fn read<'a, T>(
+    name: &str,
+    value: &'a [u8],
+    field: impl FnOnce(&mut Decoder<'a>) -> Result<T>,
+) -> Result<T> {
+    field(&mut Decoder::new(value)).map_err(|e| e.context(format!("property {name}")))
+}
+
+/// Collects properties to be written.
+#[derive(Default)]
+pub(super) struct PropertiesBuilder {
+    all: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl PropertiesBuilder {
+    pub(super) fn number(&mut self, name: &'static str, value: u64) {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, value);
+        self.all.insert(name, bytes);
+    }
+
+    pub(super) fn bytes(&mut self, name: &'static str, value: impl Into<Vec<u8>>) {
+        self.all.insert(name, value.into());
+    }
+
+    /// The block.
+    pub(super) fn finish(self) -> Vec<u8> {
+        let mut block = BlockBuilder::new(usize::MAX);
+        for (name, value) in &self.all {
+            block.add(name.as_bytes(), value);
+        }
+        block.finish().to_vec()
+    }
+}

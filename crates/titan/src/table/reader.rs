@@ -1,0 +1,283 @@
+//! A table open for reading.
+//!
+//! Index, filter, properties and range tombstones stay in memory while it is open; data blocks go
+//! through the block cache. A point lookup that the filter does not refuse costs one binary search
+//! in the index and one in a block, and at most one read of the file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::block_io::{BlockSource, Window};
+use super::block_iter::BlockIter;
+use super::filter::Filter;
+use super::footer::BlockHandle;
+use super::index::Index;
+use super::iterator::{TableIterOptions, TableIterator};
+use super::liveness::LivenessBlock;
+use super::open::{self, MetaBlocks};
+use super::properties::TableProperties;
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
+use crate::format::range_tombstone::RangeTombstone;
+use crate::format::{FileNumber, SequenceNumber};
+use crate::iterator::InternalIterator;
+use crate::vfs::ReadableFile;
+
+/// Bytes that a scan of the whole table reads at once.
+pub(super) const SCAN_READAHEAD: usize = 1 << 20;
+
+/// How a table is opened.
+pub(crate) struct TableReaderOptions {
+    /// The key of its blocks in the cache.
+    pub(crate) file_number: FileNumber,
+    /// What the MANIFEST says; any other size is corruption.
+    pub(crate) file_size: u64,
+    pub(crate) comparator: InternalKeyComparator,
+    pub(crate) block_cache: Arc<BlockCache>,
+    /// What the MANIFEST says: the sequence number of an ingested file that does not hold it.
+    /// `None` where there is no MANIFEST to ask.
+    pub(crate) largest_seq: Option<SequenceNumber>,
+}
+
+/// What a point lookup found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableEntry {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) value_type: ValueType,
+    /// Shares the block's memory.
+    pub(crate) value: Bytes,
+}
+
+/// An open table. Immutable; share it by `Arc`.
+pub(crate) struct TableReader {
+    pub(super) source: BlockSource,
+    pub(super) options: TableReaderOptions,
+    pub(super) index: Index,
+    pub(super) filter: Option<Filter>,
+    pub(super) properties: TableProperties,
+    pub(super) range_tombstones: Vec<RangeTombstone>,
+    pub(super) global_sequence: Option<SequenceNumber>,
+    pub(super) meta: MetaBlocks,
+}
+
+impl TableReader {
+    /// Opens a table: reads footer, properties, index, filter and range tombstones. `path` is for
+    /// errors.
+    ///
+    /// # Errors
+    /// `Corruption` for damage, `Unsupported` for a feature that cannot be read, `InvalidOption`
+    /// for another comparator than the table's.
+    pub(crate) fn open(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        options: TableReaderOptions,
+    ) -> Result<Arc<Self>> {
+        open::open(file, path, options).map(Arc::new)
+    }
+
+    /// The number the table was opened under.
+    pub(crate) fn file_number(&self) -> FileNumber {
+        self.options.file_number
+    }
+
+    /// The first entry not before `seek_key`, an internal key, if it has the same user key.
+    /// `fill_cache` says whether a block that had to be read stays in the cache.
+    pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
+        let target = user_key(seek_key);
+        if !self.may_contain(target) {
+            return Ok(None);
+        }
+        let order = &self.options.comparator;
+        let at = self.index.find(order, seek_key);
+        let Some(handle) = self.index.handle(at) else {
+            return Ok(None);
+        };
+        let mut iter = self.block_iter(handle, fill_cache)?;
+        iter.seek(order, seek_key).map_err(|e| self.at(e, handle))?;
+        if !iter.valid() {
+            // The next block starts behind the separator. It can start with the same user key
+            // only if the separator has it too, and separators that are user keys divide none.
+            if self.index.user_keys() || self.index.user_key(at) != target {
+                return Ok(None);
+            }
+            let Some(handle) = self.index.handle(at + 1) else {
+                return Ok(None);
+            };
+            iter.reset(self.block(handle, fill_cache)?);
+            iter.seek(order, seek_key).map_err(|e| self.at(e, handle))?;
+        }
+        if !iter.valid() || user_key(iter.key()) != target {
+            return Ok(None);
+        }
+        let found = ParsedInternalKey::parse(iter.key()).map_err(|e| self.at(e, handle))?;
+        Ok(Some(TableEntry {
+            sequence: found.sequence,
+            value_type: found.value_type,
+            value: iter.value_bytes(),
+        }))
+    }
+
+    /// Whether the table may have point entries of a user key; `false` is certain. No I/O.
+    #[inline]
+    pub(crate) fn may_contain(&self, user_key: &[u8]) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.may_contain(user_key))
+    }
+
+    /// A cursor over the point entries. It keeps the table open.
+    pub(crate) fn iter(self: &Arc<Self>, options: TableIterOptions) -> TableIterator {
+        TableIterator::new(self.clone(), options)
+    }
+
+    /// All range tombstones, as stored: by start, newest first, possibly overlapping.
+    pub(crate) fn range_tombstones(&self) -> &[RangeTombstone] {
+        &self.range_tombstones
+    }
+
+    pub(crate) fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The liveness block, read from the file; `None` if the table has none: either nothing in it
+    /// refers to a blob, or another program wrote it ([`TableReader::scan_blob_refs`] tells).
+    ///
+    /// # Errors
+    /// `Corruption` if its totals are not those in the properties.
+    pub(crate) fn liveness(&self) -> Result<Option<LivenessBlock>> {
+        let Some(property) = self.properties.liveness else {
+            return Ok(None);
+        };
+        let data = self.source.read(property.handle)?;
+        let block = LivenessBlock::decode(&data).map_err(|e| self.at(e, property.handle))?;
+        let totals = block.totals();
+        let count = totals
+            .iter()
+            .fold(0, |sum: u64, t| sum.saturating_add(t.count));
+        let bytes = totals
+            .iter()
+            .fold(0, |sum: u64, t| sum.saturating_add(t.bytes));
+        if (count, bytes) != (property.count, property.bytes) {
+            let text = format!(
+                "liveness block has {count} references to {bytes} bytes, its properties say {} \
+                 to {}",
+                property.count, property.bytes
+            );
+            return Err(self.at(Error::corruption(text), property.handle));
+        }
+        Ok(Some(block))
+    }
+
+    /// What the liveness block should be, from a scan of all entries.
+    pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
+        let mut refs = LivenessBlock::default();
+        let mut iter = self.iter(TableIterOptions {
+            fill_cache: false,
+            readahead: SCAN_READAHEAD,
+        });
+        iter.seek_to_first()?;
+        while iter.valid() {
+            add_blob_ref(&mut refs, iter.key(), iter.value())
+                .map_err(|e| e.at(self.source.path(), iter.block_offset()))?;
+            iter.next()?;
+        }
+        refs.sort();
+        Ok(refs)
+    }
+
+    /// About where in the file an internal key is, or would be, in bytes.
+    pub(crate) fn approximate_offset_of(&self, ikey: &[u8]) -> Result<u64> {
+        let at = self.index.find(&self.options.comparator, ikey);
+        Ok(self
+            .index
+            .handle(at)
+            .map_or_else(|| self.index.data_end(), |handle| handle.offset))
+    }
+
+    /// Bytes of memory the open table holds, cached blocks not included.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let tombstones = self
+            .range_tombstones
+            .iter()
+            .map(|t| t.start.len() + t.end.len() + 72);
+        size_of::<Self>()
+            + self.index.memory_usage()
+            + self.filter.as_ref().map_or(0, Filter::memory_usage)
+            + self.properties.memory_usage()
+            + tombstones.sum::<usize>()
+    }
+
+    /// A data block, from the cache or the file.
+    pub(super) fn block(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
+        self.cached_or(handle, fill_cache, |source| source.read(handle))
+    }
+
+    /// [`TableReader::block`] for a walk through neighbouring blocks.
+    pub(super) fn block_through(
+        &self,
+        window: &mut Window,
+        handle: BlockHandle,
+        backward: bool,
+        fill_cache: bool,
+    ) -> Result<Block> {
+        self.cached_or(handle, fill_cache, |source| {
+            let data = source.read_through(window, handle, backward)?;
+            // A slice would keep the whole window alive in the cache.
+            Ok(if fill_cache {
+                Bytes::copy_from_slice(&data)
+            } else {
+                data
+            })
+        })
+    }
+
+    fn cached_or(
+        &self,
+        handle: BlockHandle,
+        fill_cache: bool,
+        read: impl FnOnce(&BlockSource) -> Result<Bytes>,
+    ) -> Result<Block> {
+        let (cache, number) = (&self.options.block_cache, self.options.file_number);
+        if let Some(data) = cache.get(number, handle.offset) {
+            return Block::new(data).map_err(|e| self.at(e, handle));
+        }
+        let data = read(&self.source)?;
+        let block = Block::new(data.clone()).map_err(|e| self.at(e, handle))?;
+        if fill_cache {
+            cache.insert(number, handle.offset, data);
+        }
+        Ok(block)
+    }
+
+    fn block_iter(&self, handle: BlockHandle, fill_cache: bool) -> Result<BlockIter> {
+        Ok(BlockIter::over_data(
+            self.block(handle, fill_cache)?,
+            self.global_sequence,
+        ))
+    }
+
+    /// Names the file and a block in an error.
+    pub(super) fn at(&self, e: Error, handle: BlockHandle) -> Error {
+        e.at(self.source.path(), handle.offset)
+    }
+}
+
+impl std::fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TableReader({})", self.source.path().display())
+    }
+}
+
+/// Books the reference of an entry, if it is one.
+pub(super) fn add_blob_ref(refs: &mut LivenessBlock, ikey: &[u8], value: &[u8]) -> Result<()> {
+    let key = ParsedInternalKey::parse(ikey)?;
+    if key.value_type == ValueType::BlobIndex {
+        refs.add(key.user_key.len(), &BlobIndex::decode(value)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,501 @@
+//! Writing a table.
+//!
+//! Data blocks go out as they fill up; filter, index, range tombstones, liveness and properties
+//! follow in [`TableWriter::finish`]. Nothing names the file before that returned, so an error on
+//! the way leaves a file that nobody will open; the caller drops the writer and removes it.
+
+use std::path::{Path, PathBuf};
+
+use super::block_builder::BlockBuilder;
+use super::block_io::append_block;
+use super::filter::{self, FilterBuilder};
+use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
+use super::index::IndexBuilder;
+use super::liveness::{BlobRefs, LivenessBlock};
+use super::properties::{PropertiesBuilder, name};
+use super::{META_PROPERTIES, META_RANGE_DEL};
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::checksum::ChecksumType;
+use crate::format::internal_key::{
+    InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, user_key,
+};
+use crate::format::range_tombstone::RangeTombstone;
+use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
+use crate::vfs::WritableFile;
+
+/// Bytes collected before they are appended to the file.
+const WRITE_BUFFER: usize = 512 << 10;
+/// A block this full (in percent) is closed rather than made to exceed its size.
+const NEARLY_FULL_PERCENT: usize = 90;
+/// The most that key and value of an entry may take: a block's size must fit 32 bits.
+const MAX_ENTRY: usize = (u32::MAX - (64 << 20)) as usize;
+const CHECKSUM: ChecksumType = ChecksumType::Xxh3;
+
+/// How a table is written.
+pub(crate) struct TableWriterOptions {
+    pub(crate) comparator: InternalKeyComparator,
+    /// Uncompressed bytes of a data block, about.
+    pub(crate) block_size: usize,
+    /// Entries of a data block that share a whole key.
+    pub(crate) restart_interval: usize,
+    /// 0 writes no filter.
+    pub(crate) bloom_bits_per_key: f64,
+    /// For data, index and liveness blocks, where it saves at least an eighth.
+    pub(crate) compression: CompressionType,
+    pub(crate) column_family_id: ColumnFamilyId,
+    pub(crate) column_family_name: String,
+    /// The database's IDENTITY; with session and number, what makes the file unique.
+    pub(crate) db_id: String,
+    pub(crate) db_session_id: String,
+    pub(crate) file_number: FileNumber,
+    /// Seconds since 1970.
+    pub(crate) creation_time: u64,
+    /// Bytes after which the kernel is asked to start writing; 0 leaves it to the kernel.
+    pub(crate) bytes_per_sync: u64,
+}
+
+/// What was written: what a version edit needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableSummary {
+    /// Bytes of the file.
+    pub(crate) file_size: u64,
+    /// The smallest internal key, range tombstones' starts included.
+    pub(crate) smallest: Vec<u8>,
+    /// The largest internal key; where a range tombstone ends behind the points, its end with the
+    /// largest sequence number, as the end itself is not covered.
+    pub(crate) largest: Vec<u8>,
+    pub(crate) smallest_seq: SequenceNumber,
+    pub(crate) largest_seq: SequenceNumber,
+    /// Point entries.
+    pub(crate) num_entries: u64,
+    /// Deletions and single deletions.
+    pub(crate) num_deletions: u64,
+    pub(crate) num_range_deletions: u64,
+    /// Bytes of all internal keys, range tombstones' included.
+    pub(crate) raw_key_size: u64,
+    /// Bytes of all values, range tombstones' ends included.
+    pub(crate) raw_value_size: u64,
+    /// What the table refers to in blob files, by ascending file.
+    pub(crate) blob_refs: Vec<BlobRefs>,
+    /// The smallest of those files.
+    pub(crate) oldest_blob_file: Option<BlobFileNumber>,
+}
+
+/// The file, behind a buffer.
+struct Output {
+    file: Box<dyn WritableFile>,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// Bytes of the file before the buffer.
+    appended: u64,
+    bytes_per_sync: u64,
+    since_writeback: u64,
+    scratch: Vec<u8>,
+}
+
+impl Output {
+    fn position(&self) -> u64 {
+        self.appended + self.buffer.len() as u64
+    }
+
+    fn block(&mut self, payload: &[u8], compression: CompressionType) -> Result<BlockHandle> {
+        let offset = self.position();
+        let size = append_block(
+            &mut self.buffer,
+            &mut self.scratch,
+            payload,
+            compression,
+            CHECKSUM,
+        )
+        .map_err(|e| e.at(&self.path, offset))?;
+        if self.buffer.len() >= WRITE_BUFFER {
+            self.drain()?;
+        }
+        Ok(BlockHandle { offset, size })
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let len = self.buffer.len() as u64;
+        self.file
+            .append(&self.buffer)
+            .map_err(|e| e.in_file(&self.path))?;
+        self.buffer.clear();
+        self.appended += len;
+        self.since_writeback += len;
+        if self.bytes_per_sync > 0 && self.since_writeback >= self.bytes_per_sync {
+            self.file
+                .start_writeback()
+                .map_err(|e| e.in_file(&self.path))?;
+            self.since_writeback = 0;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one table, entries in ascending order.
+pub(crate) struct TableWriter {
+    options: TableWriterOptions,
+    output: Output,
+    data: BlockBuilder,
+    index: IndexBuilder,
+    filter: Option<FilterBuilder>,
+    tombstones: Vec<RangeTombstone>,
+    liveness: LivenessBlock,
+    referenced_blob_bytes: u64,
+    /// The first internal key; empty before it.
+    first_key: Vec<u8>,
+    /// The internal key added last; empty before the first.
+    last_key: Vec<u8>,
+    smallest_seq: SequenceNumber,
+    largest_seq: SequenceNumber,
+    num_entries: u64,
+    num_deletions: u64,
+    num_merge_operands: u64,
+    raw_key_size: u64,
+    raw_value_size: u64,
+}
+
+impl TableWriter {
+    /// Starts a table in `file`, which must be empty; `path` is for errors.
+    pub(crate) fn new(
+        file: Box<dyn WritableFile>,
+        path: &Path,
+        options: TableWriterOptions,
+    ) -> Self {
+        let output = Output {
+            file,
+            path: path.to_owned(),
+            buffer: Vec::with_capacity(WRITE_BUFFER + options.block_size),
+            appended: 0,
+            bytes_per_sync: options.bytes_per_sync,
+            since_writeback: 0,
+            scratch: Vec::new(),
+        };
+        TableWriter {
+            output,
+            data: BlockBuilder::new(options.restart_interval),
+            index: IndexBuilder::default(),
+            filter: FilterBuilder::new(options.bloom_bits_per_key),
+            tombstones: Vec::new(),
+            liveness: LivenessBlock::default(),
+            referenced_blob_bytes: 0,
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+            smallest_seq: SequenceNumber::MAX,
+            largest_seq: SequenceNumber::ZERO,
+            num_entries: 0,
+            num_deletions: 0,
+            num_merge_operands: 0,
+            raw_key_size: 0,
+            raw_value_size: 0,
+            options,
+        }
+    }
+
+    /// Adds a point entry.
+    ///
+    /// # Errors
+    /// `Corruption` if the key is not after the one before it, is no internal key of a point, or
+    /// the value of a blob index does not decode: what is written must be readable.
+    /// `InvalidArgument` if it is too large for a block.
+    pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        let parsed = ParsedInternalKey::parse(ikey)?;
+        if ikey.len().saturating_add(value.len()) > MAX_ENTRY {
+            return Err(Error::invalid_argument("entry too large for a table"));
+        }
+        let first = self.last_key.is_empty();
+        if !first
+            && self
+                .options
+                .comparator
+                .compare(&self.last_key, ikey)
+                .is_ge()
+        {
+            return Err(Error::corruption("table entries are out of order")
+                .at(&self.output.path, self.output.position()));
+        }
+        match parsed.value_type {
+            ValueType::Deletion | ValueType::SingleDeletion => self.num_deletions += 1,
+            ValueType::Merge => self.num_merge_operands += 1,
+            ValueType::BlobIndex => {
+                let index = BlobIndex::decode(value)?;
+                self.liveness.add(parsed.user_key.len(), &index)?;
+                self.referenced_blob_bytes += index.size;
+            }
+            ValueType::RangeDeletion => {
+                return Err(Error::corruption("range tombstone among point entries"));
+            }
+            ValueType::Value | ValueType::WideColumnEntity => {}
+        }
+        if self.block_is_full_for(ikey, value) {
+            self.finish_block(Some(ikey))?;
+        }
+        if first {
+            self.first_key.extend_from_slice(ikey);
+        }
+        if let Some(filter) = &mut self.filter
+            && (first || user_key(&self.last_key) != parsed.user_key)
+        {
+            filter.add(parsed.user_key);
+        }
+        self.data.add(ikey, value);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(ikey);
+        self.count(parsed.sequence, ikey.len(), value.len());
+        self.num_entries += 1;
+        Ok(())
+    }
+
+    /// Adds a range tombstone; any time, in any order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it covers nothing.
+    pub(crate) fn add_range_tombstone(&mut self, t: &RangeTombstone) -> Result<()> {
+        if self
+            .options
+            .comparator
+            .compare_user(&t.start, &t.end)
+            .is_ge()
+        {
+            return Err(Error::invalid_argument(
+                "range tombstone that ends before it starts",
+            ));
+        }
+        self.tombstones.push(t.clone());
+        Ok(())
+    }
+
+    /// Bytes so far, the block in progress and an estimate of the index included.
+    pub(crate) fn file_size(&self) -> u64 {
+        self.output.position() + self.data.size() as u64 + self.index.size() as u64
+    }
+
+    /// Stored bytes of the values that the entries so far refer to.
+    pub(crate) fn referenced_blob_bytes(&self) -> u64 {
+        self.referenced_blob_bytes
+    }
+
+    /// Point entries so far.
+    pub(crate) fn num_entries(&self) -> u64 {
+        self.num_entries
+    }
+
+    /// Whether there is nothing to write, neither points nor range tombstones.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.num_entries == 0 && self.tombstones.is_empty()
+    }
+
+    /// Writes the rest and makes the file durable (its name is the caller's to sync).
+    ///
+    /// # Errors
+    /// `InvalidArgument` if [`TableWriter::is_empty`]: a table without keys has no place in a
+    /// version.
+    pub(crate) fn finish(mut self) -> Result<TableSummary> {
+        if self.is_empty() {
+            return Err(Error::invalid_argument("table without entries").in_file(&self.output.path));
+        }
+        self.finish_block(None)?;
+        let order = self.options.comparator.clone();
+        self.tombstones.sort_by(|a, b| {
+            order
+                .compare_user(&a.start, &b.start)
+                .then(b.sequence.cmp(&a.sequence))
+                .then_with(|| order.compare_user(&a.end, &b.end))
+        });
+        self.tombstones.dedup();
+        for i in 0..self.tombstones.len() {
+            if let Some(t) = self.tombstones.get(i) {
+                let (sequence, key_len, end_len) = (t.sequence, t.start.len() + 8, t.end.len());
+                self.count(sequence, key_len, end_len);
+            }
+        }
+        let (smallest, largest) = self.bounds();
+        self.liveness.sort();
+        let blob_refs = self.liveness.totals();
+
+        let data_size = self.output.position();
+        let mut properties = PropertiesBuilder::default();
+        let mut metaindex = BlockBuilder::new(1);
+        // Metaindex entries go in by name: the filter's, then `rocksdb.properties`, then
+        // `rocksdb.range_del`. What lies where in the file is free.
+        let mut range_del = None;
+        properties.number(
+            name::NUM_FILTER_ENTRIES,
+            self.filter.as_ref().map_or(0, |f| f.len()) as u64,
+        );
+        let mut filter_size = 0;
+        if let Some(block) = self.filter.take().and_then(FilterBuilder::finish) {
+            let handle = self.output.block(&block, CompressionType::None)?;
+            metaindex.add(filter::META_KEY, &encoded(handle));
+            properties.bytes(name::FILTER_POLICY, filter::POLICY_NAME);
+            filter_size = handle.size;
+        }
+        let index = std::mem::take(&mut self.index);
+        let (user_keys, num_data_blocks) = (index.user_keys(), index.len());
+        let index_block = index.finish();
+        let index = self.output.block(&index_block, self.options.compression)?;
+        if !self.tombstones.is_empty() {
+            let mut block = BlockBuilder::new(1);
+            for t in &self.tombstones {
+                let key = internal_key(&t.start, t.sequence, ValueType::RangeDeletion as u8);
+                block.add(&key, &t.end);
+            }
+            range_del = Some(self.output.block(block.finish(), CompressionType::None)?);
+        }
+        if !self.liveness.is_empty() {
+            let handle = self
+                .output
+                .block(&self.liveness.encode(), self.options.compression)?;
+            properties.bytes(name::LIVENESS, encoded(handle));
+            properties.number(
+                name::LIVENESS_COUNT,
+                blob_refs.iter().map(|r| r.count).sum(),
+            );
+            properties.number(
+                name::LIVENESS_BYTES,
+                blob_refs.iter().map(|r| r.bytes).sum(),
+            );
+        }
+        properties.number(name::DATA_SIZE, data_size);
+        properties.number(name::FILTER_SIZE, filter_size);
+        properties.number(
+            name::INDEX_SIZE,
+            (index_block.len() + BLOCK_TRAILER_LEN) as u64,
+        );
+        properties.number(name::INDEX_KEY_IS_USER_KEY, u64::from(user_keys));
+        properties.number(name::NUM_DATA_BLOCKS, num_data_blocks as u64);
+        self.describe(&mut properties);
+        let properties = self
+            .output
+            .block(&properties.finish(), CompressionType::None)?;
+        metaindex.add(META_PROPERTIES, &encoded(properties));
+        if let Some(handle) = range_del {
+            metaindex.add(META_RANGE_DEL, &encoded(handle));
+        }
+        let metaindex = self
+            .output
+            .block(metaindex.finish(), CompressionType::None)?;
+        Footer::encode_v5(&mut self.output.buffer, CHECKSUM, metaindex, index);
+        self.output.drain()?;
+        // ORDER: the table is durable before any version edit names it.
+        self.output
+            .file
+            .sync()
+            .map_err(|e| e.in_file(&self.output.path))?;
+        Ok(TableSummary {
+            file_size: self.output.position(),
+            smallest,
+            largest,
+            smallest_seq: self.smallest_seq,
+            largest_seq: self.largest_seq,
+            num_entries: self.num_entries,
+            num_deletions: self.num_deletions,
+            num_range_deletions: self.tombstones.len() as u64,
+            raw_key_size: self.raw_key_size,
+            raw_value_size: self.raw_value_size,
+            oldest_blob_file: blob_refs.first().map(|r| r.file),
+            blob_refs,
+        })
+    }
+
+    fn count(&mut self, sequence: SequenceNumber, key_len: usize, value_len: usize) {
+        self.smallest_seq = self.smallest_seq.min(sequence);
+        self.largest_seq = self.largest_seq.max(sequence);
+        self.raw_key_size += key_len as u64;
+        self.raw_value_size += value_len as u64;
+    }
+
+    fn block_is_full_for(&self, ikey: &[u8], value: &[u8]) -> bool {
+        let (size, limit) = (self.data.size(), self.options.block_size);
+        !self.data.is_empty()
+            && (size >= limit
+                || (size + BlockBuilder::cost_of(ikey, value) > limit
+                    && size * 100 > limit * NEARLY_FULL_PERCENT))
+    }
+
+    /// Writes the data block in progress; `next` is the key that follows.
+    fn finish_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        let handle = self
+            .output
+            .block(self.data.finish(), self.options.compression)?;
+        let mut separator = self.last_key.clone();
+        if let Some(next) = next {
+            if user_key(&self.last_key) == user_key(next) {
+                self.index.note_straddling();
+            }
+            self.options
+                .comparator
+                .shorten_separator(&mut separator, next);
+        }
+        self.index.add(&separator, handle);
+        self.data.reset();
+        Ok(())
+    }
+
+    /// The smallest and largest internal key, range tombstones included.
+    fn bounds(&self) -> (Vec<u8>, Vec<u8>) {
+        let order = &self.options.comparator;
+        let (mut smallest, mut largest) = (self.first_key.clone(), self.last_key.clone());
+        for t in &self.tombstones {
+            let start = internal_key(&t.start, t.sequence, ValueType::RangeDeletion as u8);
+            let end = internal_key(&t.end, SequenceNumber::MAX, ValueType::RangeDeletion as u8);
+            if smallest.is_empty() || order.compare(&start, &smallest).is_lt() {
+                smallest = start;
+            }
+            if largest.is_empty() || order.compare(&end, &largest).is_gt() {
+                largest = end;
+            }
+        }
+        (smallest, largest)
+    }
+
+    /// The properties that do not depend on how the blocks fell.
+    fn describe(&self, p: &mut PropertiesBuilder) {
+        let o = &self.options;
+        let range_deletions = self.tombstones.len() as u64;
+        p.number(name::NUM_ENTRIES, self.num_entries + range_deletions);
+        p.number(name::DELETED_KEYS, self.num_deletions + range_deletions);
+        p.number(name::NUM_RANGE_DELETIONS, range_deletions);
+        p.number(name::MERGE_OPERANDS, self.num_merge_operands);
+        p.number(name::RAW_KEY_SIZE, self.raw_key_size);
+        p.number(name::RAW_VALUE_SIZE, self.raw_value_size);
+        p.bytes(name::INDEX_TYPE, 0u32.to_le_bytes());
+        p.number(name::INDEX_DELTA_ENCODED, 1);
+        p.bytes(name::WHOLE_KEY_FILTERING, "1");
+        p.bytes(name::PREFIX_FILTERING, "0");
+        p.number(name::COLUMN_FAMILY_ID, u64::from(o.column_family_id.0));
+        p.bytes(name::COLUMN_FAMILY_NAME, o.column_family_name.as_str());
+        p.bytes(name::COMPARATOR, o.comparator.user().name());
+        p.bytes(name::MERGE_OPERATOR, "nullptr");
+        p.bytes(name::PREFIX_EXTRACTOR, "nullptr");
+        p.bytes(name::COLLECTORS, "[]");
+        p.bytes(name::COMPRESSION, o.compression.property_name());
+        // RocksDB's text for its default options; nothing reads it back.
+        p.bytes(
+            name::COMPRESSION_OPTIONS,
+            "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; \
+             zstd_max_train_bytes=0; enabled=0; max_dict_buffer_bytes=0; \
+             use_zstd_dict_trainer=1; ",
+        );
+        p.bytes(name::DB_ID, o.db_id.as_str());
+        p.bytes(name::DB_SESSION_ID, o.db_session_id.as_str());
+        p.bytes(name::HOST_ID, "");
+        p.number(name::ORIGINAL_FILE_NUMBER, o.file_number.0);
+        p.number(name::CREATION_TIME, o.creation_time);
+        p.number(name::FILE_CREATION_TIME, o.creation_time);
+        p.number(name::OLDEST_KEY_TIME, 0);
+        p.number(name::FIXED_KEY_LEN, 0);
+        // Not the footer's version: RocksDB writes 0 here, the one for "newest".
+        p.number(name::FORMAT_VERSION, 0);
+    }
+}
+
+fn encoded(handle: BlockHandle) -> Vec<u8> {
+    let mut out = Vec::new();
+    handle.encode(&mut out);
+    out
+}
