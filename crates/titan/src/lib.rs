@@ -3,14 +3,38 @@
 //! A log-structured merge tree whose large values live outside the tree, in blob files. Its disk
 //! formats are RocksDB's own: a RocksDB directory opens in place, and a directory Titan wrote
 //! opens in RocksDB.
+//!
+//! [`Db`] is where to start. The rooms below it, lower ones knowing nothing of higher ones:
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`vfs`] | files and directories; everything the engine asks of the operating system |
+//! | `format` | numbers, checksums, compression, internal keys, file names |
+//! | `wal` | log records, which WAL files and MANIFESTs are made of |
+//! | `iterator`, `range_del` | cursors and their merge; range deletions |
+//! | `memtable` | what was written and is not in a table yet |
+//! | `table` | SST files |
+//! | `blob` | blob files: writing, reading, finding values |
+//! | `cache` | blocks and open files kept |
+//! | `version` | which files the database consists of; the MANIFEST |
+//! | `compaction` | merging tables |
+//! | `write` | batches, the commit queue, WAL files |
+//! | `read` | lookups, iterators, snapshots, lazy values |
+//! | `db` | the database: opening, recovery, background work, closing |
+//! | `options`, `stats` | what can be set; what can be seen |
 
 mod blob;
 mod cache;
+mod compaction;
+mod db;
 mod error;
 mod format;
 mod iterator;
 mod memtable;
+mod options;
 mod range_del;
+mod read;
+mod stats;
 mod table;
 mod version;
 pub mod vfs;
@@ -18,8 +42,15 @@ mod wal;
 mod write;
 
 pub use bytes::Bytes;
+pub use db::{ColumnFamily, Db, FamilyMetrics, LevelMetrics, Metrics};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     ReverseBytewiseComparator, SequenceNumber,
 };
+pub use options::{
+    ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options, ReadOptions, WriteOptions,
+};
+pub use read::{DbIterator, LazyValue, Snapshot};
+pub use stats::{CompactionEvent, EventListener, FlushEvent, StallCause, StallEvent, Statistics};
+pub use write::{BatchOp, BatchOps, WriteBatch};

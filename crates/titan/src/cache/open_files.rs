@@ -38,7 +38,12 @@ impl OpenFiles {
         max_open_files: usize,
         block_cache: Arc<BlockCache>,
     ) -> Self {
-        OpenFiles { vfs, dir, block_cache, files: Cache::new(max_open_files) }
+        OpenFiles {
+            vfs,
+            dir,
+            block_cache,
+            files: Cache::new(max_open_files),
+        }
     }
 
     pub(crate) fn block_cache(&self) -> &Arc<BlockCache> {
@@ -70,7 +75,7 @@ impl OpenFiles {
                 file_size: size,
                 comparator: comparator.clone(),
                 block_cache: Arc::clone(&self.block_cache),
-                largest_seq,
+                largest_seq: Some(largest_seq),
             };
             Ok(OpenFile::Table(TableReader::open(file, &path, options)?))
         })?;
@@ -107,12 +112,16 @@ fn missing(e: Error) -> Error {
     match e.path() {
         Some(path) if e.is_not_found() => {
             let path = path.to_owned();
-            Error::corruption("a file the database needs is missing").in_file(&path).with_source(e)
+            Error::corruption("a file the database needs is missing")
+                .in_file(&path)
+                .with_source(e)
         }
         _ => e,
     }
 }
 
 fn two_kinds(number: u64) -> Error {
-    Error::corruption(format!("file number {number} is used by a table and by a blob file"))
+    Error::corruption(format!(
+        "file number {number} is used by a table and by a blob file"
+    ))
 }

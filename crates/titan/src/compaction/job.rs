@@ -41,27 +41,38 @@ pub(crate) struct JobContext<'a> {
 
 /// Runs a compaction. Nothing is installed; on an error every file written is removed.
 pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<CompactionResult> {
-    let mut edit = VersionEdit { column_family: context.family.id, ..VersionEdit::default() };
+    let mut edit = VersionEdit {
+        column_family: context.family.id,
+        ..VersionEdit::default()
+    };
     edit.deleted_files = compaction.input_numbers();
     if compaction.is_trivial_move() {
         for file in &compaction.inputs {
-            edit.new_files.push((compaction.output_level, file.meta.clone()));
+            edit.new_files
+                .push((compaction.output_level, file.meta.clone()));
         }
-        let output = JobOutput { tables: Vec::new(), blob_files: Vec::new() };
-        return Ok(CompactionResult { edit, output, bytes_read: 0, trivial_move: true });
+        let output = JobOutput {
+            tables: Vec::new(),
+            blob_files: Vec::new(),
+        };
+        return Ok(CompactionResult {
+            edit,
+            output,
+            bytes_read: 0,
+            trivial_move: true,
+        });
     }
     let comparator = &context.family.comparator;
     let tombstones = input_tombstones(compaction, &context)?;
     let cursor = TombstoneCursor::new(
         Arc::clone(&tombstones),
-        SequenceNumber::MAX,
         comparator.clone(),
+        SequenceNumber::MAX,
     );
     let beneath = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
     let surviving = surviving_tombstones(&tombstones, &context.snapshots, &beneath);
     let input = input_iterator(compaction, &context)?;
-    let mut survivors =
-        SurvivorIterator::new(input, beneath, context.snapshots.clone(), cursor)?;
+    let mut survivors = SurvivorIterator::new(input, beneath, context.snapshots.clone(), cursor)?;
     let mut writer = OutputWriter::cut(
         context.factory.clone(),
         context.family.clone(),
@@ -71,7 +82,10 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     let written = (|| {
         while survivors.valid() {
             if context.cancel.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::Closed, "the compaction was cancelled"));
+                return Err(Error::new(
+                    ErrorKind::Closed,
+                    "the compaction was cancelled",
+                ));
             }
             writer.add(survivors.key(), survivors.value())?;
             survivors.next()?;
@@ -88,14 +102,19 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     output.add_to(&mut edit, compaction.output_level);
     edit.blob_garbage = survivors.read_references().garbage(writer.carried_on())?;
     let bytes_read = compaction.all_inputs().map(|(_, f)| f.size()).sum();
-    Ok(CompactionResult { edit, output, bytes_read, trivial_move: false })
+    Ok(CompactionResult {
+        edit,
+        output,
+        bytes_read,
+        trivial_move: false,
+    })
 }
 
-fn input_iterator(
-    compaction: &Compaction,
-    context: &JobContext<'_>,
-) -> Result<MergingIterator> {
-    let options = TableIterOptions { fill_cache: false, readahead: READAHEAD };
+fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<MergingIterator> {
+    let options = TableIterOptions {
+        fill_cache: false,
+        readahead: READAHEAD,
+    };
     let comparator = &context.family.comparator;
     let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
     let level = |files: &Vec<_>| {
@@ -108,7 +127,12 @@ fn input_iterator(
     };
     if compaction.start_level == 0 {
         for file in &compaction.inputs {
-            children.push(Box::new(open_table_iter(context.open_files, file, comparator, options)?));
+            children.push(Box::new(open_table_iter(
+                context.open_files,
+                file,
+                comparator,
+                options,
+            )?));
         }
     } else {
         children.push(Box::new(level(&compaction.inputs)));

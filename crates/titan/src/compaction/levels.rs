@@ -27,7 +27,10 @@ impl LevelTargets {
         let below_l0 = || sizes.iter().copied().enumerate().skip(1);
         let largest = below_l0().map(|(_, s)| s).max().unwrap_or(0);
         let Some((first_non_empty, _)) = below_l0().find(|(_, s)| *s > 0) else {
-            return LevelTargets { base_level: last, targets };
+            return LevelTargets {
+                base_level: last,
+                targets,
+            };
         };
         // What the first non-empty level would hold if each level were full below the largest.
         let mut size = largest;
@@ -54,12 +57,16 @@ impl LevelTargets {
                 *slot = target.max(base_max);
             }
         }
-        LevelTargets { base_level, targets }
+        LevelTargets {
+            base_level,
+            targets,
+        }
     }
 
     pub(crate) fn of(version: &Version, options: &ColumnFamilyOptions) -> Self {
-        let sizes: Vec<u64> =
-            (0..version.num_levels()).map(|l| version.level_logical_size(l)).collect();
+        let sizes: Vec<u64> = (0..version.num_levels())
+            .map(|l| version.level_logical_size(l))
+            .collect();
         Self::compute(&sizes, options)
     }
 

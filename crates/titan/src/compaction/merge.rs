@@ -55,13 +55,21 @@ impl LevelsBelow {
     pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
         let first = output_level + 1;
         let positions = vec![0; version.num_levels().saturating_sub(first)];
-        LevelsBelow { version, first, positions }
+        LevelsBelow {
+            version,
+            first,
+            positions,
+        }
     }
 }
 
 impl Beneath for LevelsBelow {
     fn nothing_at(&mut self, user_key: &[u8]) -> bool {
-        let LevelsBelow { version, first, positions } = self;
+        let LevelsBelow {
+            version,
+            first,
+            positions,
+        } = self;
         let compare = |a: &[u8], b: &[u8]| version.comparator.compare_user(a, b);
         for (i, position) in positions.iter_mut().enumerate() {
             let files: &[Arc<TableFile>] = version.level(*first + i);
@@ -79,8 +87,11 @@ impl Beneath for LevelsBelow {
     }
 
     fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        (self.first..self.version.num_levels())
-            .all(|level| self.version.overlapping(level, Some(start), Some(end)).is_empty())
+        (self.first..self.version.num_levels()).all(|level| {
+            self.version
+                .overlapping(level, Some(start), Some(end))
+                .is_empty()
+        })
     }
 }
 
@@ -163,7 +174,11 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
     }
 
     pub(crate) fn value(&self) -> &[u8] {
-        if self.stands == Stands::OnInput { self.input.value() } else { &[] }
+        if self.stands == Stands::OnInput {
+            self.input.value()
+        } else {
+            &[]
+        }
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
@@ -198,12 +213,17 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
     /// The newest sequence number that is seen exactly by the snapshots that see `sequence`.
     fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
         let at = self.snapshots.partition_point(|s| *s < sequence);
-        self.snapshots.get(at).copied().unwrap_or(SequenceNumber::MAX)
+        self.snapshots
+            .get(at)
+            .copied()
+            .unwrap_or(SequenceNumber::MAX)
     }
 
     /// Whether every snapshot sees the entry.
     fn seen_by_all(&self, sequence: SequenceNumber) -> bool {
-        self.snapshots.first().is_none_or(|oldest| sequence <= *oldest)
+        self.snapshots
+            .first()
+            .is_none_or(|oldest| sequence <= *oldest)
     }
 
     /// Goes forward from where the input stands to the next survivor.
@@ -237,7 +257,11 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                 Hides::AllIn(s) => s == stripe,
                 Hides::ValuesIn(s) => s == stripe && value_type != ValueType::SingleDeletion,
             };
-            if hidden || self.tombstones.covering_in_stripe(&self.user_key, sequence, stripe) {
+            if hidden
+                || self
+                    .tombstones
+                    .covering_in_stripe(&self.user_key, sequence, stripe)
+            {
                 // A hidden value may still be the one a held single deletion waits for.
                 if self.meets_held(value_type, stripe) {
                     self.held = None;
@@ -263,7 +287,11 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
             match value_type {
                 ValueType::SingleDeletion => {
                     let key = self.input.key().to_vec();
-                    self.held = Some(HeldSingleDeletion { key, sequence, stripe });
+                    self.held = Some(HeldSingleDeletion {
+                        key,
+                        sequence,
+                        stripe,
+                    });
                     self.advance()?;
                     continue;
                 }

@@ -12,9 +12,9 @@
 //! A compaction carries blob pointers on unchanged; it moves no values except from inline to a
 //! blob file. What it drops is reported as garbage of the blob file concerned, exactly (BLOB-3).
 
-pub(crate) mod references;
 pub(crate) mod job;
 pub(crate) mod levels;
 pub(crate) mod merge;
 pub(crate) mod output;
 pub(crate) mod picker;
+pub(crate) mod references;

@@ -98,8 +98,8 @@ impl JobOutput {
                     smallest_seq: summary.smallest_seq,
                     largest_seq: summary.largest_seq,
                     oldest_blob_file: summary.oldest_blob_file,
-                    oldest_ancester_time: Some(now),
-                    file_creation_time: Some(now),
+                    oldest_ancester_time: now,
+                    file_creation_time: now,
                     ..NewFile::default()
                 },
             ));
@@ -112,6 +112,7 @@ impl JobOutput {
                 total_bytes: blob.total_bytes,
                 checksum_method: Vec::new(),
                 checksum_value: Vec::new(),
+                unknown: Vec::new(),
             });
         }
     }
@@ -131,7 +132,9 @@ fn table_facts(number: FileNumber, summary: &TableSummary) -> TableFacts {
 
 /// Seconds since 1970, for the times RocksDB keeps in tables.
 pub(crate) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
 }
 
 /// The tables one level below the output, walked along to bound what an output table overlaps.
@@ -144,17 +147,27 @@ pub(crate) struct Grandparents {
 impl Grandparents {
     pub(crate) fn new(version: &Version, output_level: usize) -> Self {
         let files = version.level(output_level + 1).to_vec();
-        Grandparents { files, position: 0, overlapped: 0 }
+        Grandparents {
+            files,
+            position: 0,
+            overlapped: 0,
+        }
     }
 
     pub(crate) fn none() -> Self {
-        Grandparents { files: Vec::new(), position: 0, overlapped: 0 }
+        Grandparents {
+            files: Vec::new(),
+            position: 0,
+            overlapped: 0,
+        }
     }
 
     /// Bytes overlapped since the last cut, once `user_key` is reached.
     fn overlapped_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) -> u64 {
         while let Some(file) = self.files.get(self.position)
-            && comparator.compare_user(file.largest_user_key(), user_key).is_lt()
+            && comparator
+                .compare_user(file.largest_user_key(), user_key)
+                .is_lt()
         {
             self.overlapped += file.logical_size();
             self.position += 1;
@@ -167,7 +180,8 @@ impl Grandparents {
 pub(crate) struct OutputWriter {
     factory: FileFactory,
     family: OutputFamily,
-    separator: BlobSeparator,
+    /// None once finished.
+    separator: Option<BlobSeparator>,
     tombstones: FragmentedTombstones,
     grandparents: Grandparents,
     /// Logical bytes (see [`TableFile::logical_size`]) after which a table is cut; `u64::MAX` in a
@@ -179,6 +193,8 @@ pub(crate) struct OutputWriter {
     last_user_key: Vec<u8>,
     finished: Vec<OutputTable>,
     created: Vec<FileNumber>,
+    /// Blob files created, once the separator is finished.
+    created_blobs: Vec<BlobFileNumber>,
     carried_on: ReferenceCounts,
     /// Reused for entries whose value moves out.
     key: Vec<u8>,
@@ -205,7 +221,7 @@ impl OutputWriter {
         grandparents: Grandparents,
     ) -> Self {
         let options = SeparatorOptions {
-            column_family: family.id,
+            cf: family.id,
             enabled: family.options.enable_blob_files,
             min_blob_size: family.options.min_blob_size,
             blob_file_size: family.options.blob_file_size,
@@ -224,7 +240,7 @@ impl OutputWriter {
             max_table_bytes: family.options.target_file_size_base,
             factory,
             family,
-            separator,
+            separator: Some(separator),
             tombstones,
             grandparents,
             current: None,
@@ -232,6 +248,7 @@ impl OutputWriter {
             last_user_key: Vec::new(),
             finished: Vec::new(),
             created: Vec::new(),
+            created_blobs: Vec::new(),
             carried_on: ReferenceCounts::default(),
             key: Vec::new(),
             pointer: Vec::new(),
@@ -253,10 +270,12 @@ impl OutputWriter {
             self.last_user_key.extend_from_slice(parsed.user_key);
         }
         match parsed.value_type {
-            ValueType::Value if self.separator.separates(value.len()) => {
-                let index = self.separator.add(parsed.user_key, value)?;
-                let (mut key, mut pointer) =
-                    (std::mem::take(&mut self.key), std::mem::take(&mut self.pointer));
+            ValueType::Value if self.separates(value.len()) => {
+                let index = self.separator()?.add(parsed.user_key, value)?;
+                let (mut key, mut pointer) = (
+                    std::mem::take(&mut self.key),
+                    std::mem::take(&mut self.pointer),
+                );
                 key.clear();
                 append_internal_key(
                     &mut key,
@@ -278,19 +297,35 @@ impl OutputWriter {
         }
     }
 
+    fn separates(&self, len: usize) -> bool {
+        self.separator.as_ref().is_some_and(|s| s.separates(len))
+    }
+
+    fn separator(&mut self) -> Result<&mut BlobSeparator> {
+        match &mut self.separator {
+            Some(separator) => Ok(separator),
+            None => Err(crate::Error::corruption(
+                "an entry behind the end of a job's output",
+            )),
+        }
+    }
+
     fn should_cut(&mut self, next_user_key: &[u8]) -> bool {
         if self.max_table_bytes == u64::MAX {
             return false;
         }
-        let Some((_, table)) = &self.current else { return false };
+        let Some((_, table)) = &self.current else {
+            return false;
+        };
         let max_logical = self.max_table_bytes.saturating_mul(LOGICAL_SIZE_FACTOR);
         if table.file_size() >= self.max_table_bytes
             || table.file_size() + table.referenced_blob_bytes() >= max_logical
         {
             return true;
         }
-        let overlapped =
-            self.grandparents.overlapped_at(next_user_key, &self.family.comparator);
+        let overlapped = self
+            .grandparents
+            .overlapped_at(next_user_key, &self.family.comparator);
         overlapped > max_logical.saturating_mul(MAX_GRANDPARENT_OVERLAP)
     }
 
@@ -338,7 +373,9 @@ impl OutputWriter {
         if !tombstones.is_empty() {
             self.table()?;
         }
-        let Some((number, mut writer)) = self.current.take() else { return Ok(()) };
+        let Some((number, mut writer)) = self.current.take() else {
+            return Ok(());
+        };
         for tombstone in &tombstones {
             writer.add_range_tombstone(tombstone)?;
         }
@@ -353,11 +390,20 @@ impl OutputWriter {
         self.finish_table(None)?;
         // ORDER: blob records, tables (synced as they were finished), then the names of both are
         // durable before any edit names them.
-        let blob_files = self.separator.finish()?;
+        let blob_files = match self.separator.take() {
+            Some(separator) => {
+                self.created_blobs = separator.created().to_vec();
+                separator.finish()?
+            }
+            None => Vec::new(),
+        };
         if !self.created.is_empty() || !blob_files.is_empty() {
             self.factory.vfs.sync_dir(&self.factory.dir)?;
         }
-        Ok(JobOutput { tables: std::mem::take(&mut self.finished), blob_files })
+        Ok(JobOutput {
+            tables: std::mem::take(&mut self.finished),
+            blob_files,
+        })
     }
 
     /// References to blob files that were carried on from the input.
@@ -368,7 +414,13 @@ impl OutputWriter {
     /// All files created so far, to be discarded if the job fails.
     pub(crate) fn created(&self) -> Vec<FileKind> {
         let tables = self.created.iter().map(|n| FileKind::Table(*n));
-        tables.chain(self.separator.created().iter().map(|n| FileKind::Blob(*n))).collect()
+        let separator = self
+            .separator
+            .as_ref()
+            .map_or(&*self.created_blobs, |s| s.created());
+        tables
+            .chain(separator.iter().map(|n| FileKind::Blob(*n)))
+            .collect()
     }
 }
 

@@ -46,7 +46,11 @@ impl Compaction {
     /// Every input with its level.
     pub(crate) fn all_inputs(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
         let start = self.inputs.iter().map(|f| (self.start_level, f));
-        start.chain(self.output_level_inputs.iter().map(|f| (self.output_level, f)))
+        start.chain(
+            self.output_level_inputs
+                .iter()
+                .map(|f| (self.output_level, f)),
+        )
     }
 
     /// Whether the inputs can change level without being rewritten.
@@ -58,7 +62,9 @@ impl Compaction {
     }
 
     pub(crate) fn input_numbers(&self) -> Vec<(usize, FileNumber)> {
-        self.all_inputs().map(|(level, f)| (level, f.number())).collect()
+        self.all_inputs()
+            .map(|(level, f)| (level, f.number()))
+            .collect()
     }
 }
 
@@ -140,7 +146,12 @@ pub(crate) fn pick_range(
     if inputs.is_empty() {
         return None;
     }
-    complete(version, level, output_level, clean_cut(version, level, inputs))
+    complete(
+        version,
+        level,
+        output_level,
+        clean_cut(version, level, inputs),
+    )
 }
 
 /// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one

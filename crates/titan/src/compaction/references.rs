@@ -7,9 +7,6 @@ use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::version::edit::BlobFileGarbage;
 
-/// Header of a blob record, in bytes: part of what a reference keeps alive.
-const BLOB_RECORD_HEADER: u64 = 32;
-
 #[derive(Clone, Copy, Default)]
 struct Flow {
     count: u64,
@@ -28,7 +25,7 @@ impl ReferenceCounts {
         let index = BlobIndex::decode(value)?;
         let flow = self.flows.entry(index.file).or_default();
         flow.count += 1;
-        flow.bytes += BLOB_RECORD_HEADER + user_key.len() as u64 + index.size;
+        flow.bytes += index.record_len(user_key.len());
         Ok(())
     }
 
@@ -40,15 +37,21 @@ impl ReferenceCounts {
         let mut garbage = Vec::new();
         for (&number, inflow) in &self.flows {
             let out = out.flows.get(&number).copied().unwrap_or_default();
-            let (Some(count), Some(bytes)) =
-                (inflow.count.checked_sub(out.count), inflow.bytes.checked_sub(out.bytes))
-            else {
+            let (Some(count), Some(bytes)) = (
+                inflow.count.checked_sub(out.count),
+                inflow.bytes.checked_sub(out.bytes),
+            ) else {
                 return Err(Error::corruption(format!(
                     "a compaction would write more references to blob file {number} than it read"
                 )));
             };
             if count > 0 {
-                garbage.push(BlobFileGarbage { number, count, bytes, unknown: Vec::new() });
+                garbage.push(BlobFileGarbage {
+                    number,
+                    count,
+                    bytes,
+                    unknown: Vec::new(),
+                });
             }
         }
         Ok(garbage)
@@ -81,7 +84,10 @@ mod tests {
         carried_on.add(b"c", &pointer(8, 9)).unwrap();
         let garbage = read.garbage(&carried_on).unwrap();
         assert_eq!(garbage.len(), 1);
-        assert_eq!((garbage[0].number.0, garbage[0].count, garbage[0].bytes), (7, 1, 534));
+        assert_eq!(
+            (garbage[0].number.0, garbage[0].count, garbage[0].bytes),
+            (7, 1, 534)
+        );
         carried_on.add(b"c", &pointer(8, 9)).unwrap();
         assert!(read.garbage(&carried_on).unwrap_err().is_corruption());
     }

@@ -116,7 +116,10 @@ pub(super) fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutab
         .map(|f| f.family.id)?;
     let family = state.families.get_mut(&id)?;
     family.flushing = true;
-    let claim = (Arc::clone(&family.family), family.immutables.iter().cloned().collect());
+    let claim = (
+        Arc::clone(&family.family),
+        family.immutables.iter().cloned().collect(),
+    );
     state.running_flushes += 1;
     Some(claim)
 }

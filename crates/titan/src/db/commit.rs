@@ -33,9 +33,12 @@ impl Shared {
             return Ok(());
         }
         if options.sync && options.disable_wal {
-            return Err(Error::invalid_argument("a write without WAL cannot be synced"));
+            return Err(Error::invalid_argument(
+                "a write without WAL cannot be synced",
+            ));
         }
-        self.commits.submit(batch, *options, |group| self.commit(group))
+        self.commits
+            .submit(batch, *options, |group| self.commit(group))
     }
 
     fn commit(&self, mut group: Group) -> Result<()> {
@@ -51,16 +54,19 @@ impl Shared {
         }
         let last = SequenceNumber(next.0 - 1);
         if last > SequenceNumber::MAX {
-            return Err(Error::unsupported("the database has used up its sequence numbers"));
+            return Err(Error::unsupported(
+                "the database has used up its sequence numbers",
+            ));
         }
         if !group.options.disable_wal {
             // ORDER: the log before the memtables, and durable before the acknowledgement (WAL-1).
             let logged = self.log(&group, first, last);
             logged.map_err(|e| self.failure.set(self, e.context("writing the WAL")))?;
         }
-        let user_bytes = self
-            .insert(&group, &families)
-            .map_err(|e| self.failure.set(self, e.context("inserting into a memtable")))?;
+        let user_bytes = self.insert(&group, &families).map_err(|e| {
+            self.failure
+                .set(self, e.context("inserting into a memtable"))
+        })?;
         if group.options.disable_wal {
             self.note_unlogged(&group);
         }
@@ -77,7 +83,9 @@ impl Shared {
         let mut used: Vec<Arc<Family>> = Vec::new();
         for batch in &group.batches {
             for op in batch.iter() {
-                let Some(id) = op?.column_family() else { continue };
+                let Some(id) = op?.column_family() else {
+                    continue;
+                };
                 if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
                     continue;
                 }
@@ -104,7 +112,12 @@ impl Shared {
         header.extend_from_slice(&first.0.to_le_bytes());
         header.extend_from_slice(&count.to_le_bytes());
         let mut parts: Vec<&[u8]> = vec![&header];
-        parts.extend(group.batches.iter().filter_map(|b| b.data().get(BATCH_HEADER..)));
+        parts.extend(
+            group
+                .batches
+                .iter()
+                .filter_map(|b| b.data().get(BATCH_HEADER..)),
+        );
         self.wal.append(&parts, last)?;
         if group.options.sync {
             self.wal.sync()?;
@@ -123,11 +136,15 @@ impl Shared {
             let mut sequence = batch.sequence();
             for op in batch.iter() {
                 let op = op?;
-                let Some((value_type, key, value)) = entry_of(&op)? else { continue };
+                let Some((value_type, key, value)) = entry_of(&op)? else {
+                    continue;
+                };
                 let id = op.column_family();
                 let memtable = memtables.iter().find(|(family, _)| Some(*family) == id);
                 let Some((_, memtable)) = memtable else {
-                    return Err(Error::corruption("a batch names a family it did not name before"));
+                    return Err(Error::corruption(
+                        "a batch names a family it did not name before",
+                    ));
                 };
                 memtable.add(sequence, value_type, key, value)?;
                 sequence = sequence.plus(1);
@@ -140,7 +157,10 @@ impl Shared {
     fn note_unlogged(&self, group: &Group) {
         let mut state = self.state.lock();
         for op in group.batches.iter().flat_map(WriteBatch::iter).flatten() {
-            if let Some(family) = op.column_family().and_then(|id| state.families.get_mut(&id)) {
+            if let Some(family) = op
+                .column_family()
+                .and_then(|id| state.families.get_mut(&id))
+            {
                 family.unlogged = true;
             }
         }
@@ -169,7 +189,11 @@ impl Shared {
         let state = self.state.lock();
         let closed: u64 = state.wals.iter().map(|w| w.size).sum();
         let limit = match self.options.max_total_wal_size {
-            0 => state.families.values().map(|f| f.family.options.write_buffer_size * 4).sum(),
+            0 => state
+                .families
+                .values()
+                .map(|f| f.family.options.write_buffer_size * 4)
+                .sum(),
             limit => limit,
         };
         state.wals.len() > 1 && closed + self.wal.current_size() > limit
@@ -197,7 +221,10 @@ impl Shared {
         let outcome = loop {
             let stall = state.stall();
             let busy = |cause| {
-                Err(Error::new(ErrorKind::Busy, format!("writes are held back: {cause}")))
+                Err(Error::new(
+                    ErrorKind::Busy,
+                    format!("writes are held back: {cause}"),
+                ))
             };
             match stall {
                 StallEvent::Normal => break Ok(()),
@@ -223,7 +250,10 @@ impl Shared {
         };
         drop(state);
         if waited {
-            stats::add(&self.statistics.stall_micros, started.elapsed().as_micros() as u64);
+            stats::add(
+                &self.statistics.stall_micros,
+                started.elapsed().as_micros() as u64,
+            );
         }
         outcome
     }
@@ -233,7 +263,12 @@ impl Shared {
     pub(super) fn switch_memtables(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         let needed = {
             let state = self.state.lock();
-            ids.iter().any(|id| state.families.get(id).is_some_and(|f| !f.memtable.is_empty()))
+            ids.iter().any(|id| {
+                state
+                    .families
+                    .get(id)
+                    .is_some_and(|f| !f.memtable.is_empty())
+            })
         };
         if needed { self.start_wal(ids) } else { Ok(()) }
     }
@@ -243,7 +278,9 @@ impl Shared {
     pub(super) fn start_wal(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         let closed_size = self.wal.current_size();
         let number = self.counters.new_file_number();
-        let started = self.wal.start(number, self.counters.last_sequence().plus(1));
+        let started = self
+            .wal
+            .start(number, self.counters.last_sequence().plus(1));
         started.map_err(|e| self.failure.set(self, e.context("starting a WAL")))?;
         let mut state = self.state.lock();
         if let Some(last) = state.wals.back_mut() {
@@ -251,15 +288,22 @@ impl Shared {
         }
         state.wals.push_back(LiveWal { number, size: 0 });
         for id in ids {
-            let Some(family) = state.families.get_mut(id) else { continue };
+            let Some(family) = state.families.get_mut(id) else {
+                continue;
+            };
             if family.memtable.is_empty() {
                 continue;
             }
-            let fresh =
-                Memtable::new(family.family.comparator.clone(), family.family.options.write_buffer_size);
+            let fresh = Memtable::new(
+                family.family.comparator.clone(),
+                family.family.options.write_buffer_size,
+            );
             let full = std::mem::replace(&mut family.memtable, fresh);
             let log_number = std::mem::replace(&mut family.memtable_log, number);
-            family.immutables.push_back(Immutable { memtable: full, log_number });
+            family.immutables.push_back(Immutable {
+                memtable: full,
+                log_number,
+            });
             family.publish();
         }
         self.update_stalls(&mut state);
@@ -308,6 +352,10 @@ pub(super) fn entry_of<'a>(op: &BatchOp<'a>) -> Result<Option<(ValueType, &'a [u
             return Err(Error::unsupported("a blob pointer in a write batch"));
         }
         BatchOp::TimedPut { .. } => return Err(Error::unsupported("a timed put")),
-        _ => return Err(Error::unsupported("a two-phase commit marker in a write batch")),
+        _ => {
+            return Err(Error::unsupported(
+                "a two-phase commit marker in a write batch",
+            ));
+        }
     }))
 }

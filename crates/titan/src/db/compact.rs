@@ -14,7 +14,11 @@ use crate::stats::{self, CompactionEvent};
 
 impl Shared {
     /// Runs a compaction that the caller has counted as running, and installs it.
-    pub(super) fn run_compaction(&self, family: &Arc<Family>, compaction: Compaction) -> Result<()> {
+    pub(super) fn run_compaction(
+        &self,
+        family: &Arc<Family>,
+        compaction: Compaction,
+    ) -> Result<()> {
         let outcome = self.compact_and_install(family, &compaction);
         let mut state = self.state.lock();
         // The inputs are released under the state lock, which the picker holds.
@@ -127,7 +131,11 @@ impl Shared {
             }
             self.progress.wait(&mut state);
         }
-        while state.families.get(&family.id).is_some_and(|f| f.running_compactions > 0) {
+        while state
+            .families
+            .get(&family.id)
+            .is_some_and(|f| f.running_compactions > 0)
+        {
             self.progress.wait(&mut state);
         }
         Ok(())

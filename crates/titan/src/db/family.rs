@@ -97,15 +97,17 @@ impl ColumnFamily {
     /// table whose range and filter admit the key, mostly one in all, mostly cached.
     pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
         let super_version = self.super_version()?;
-        Ok(self.lookup(&super_version, key, options)?.map(|found| match found {
-            FoundValue::Inline(value) => LazyValue::inline(value),
-            FoundValue::Blob(index) => LazyValue::blob(
-                Bytes::copy_from_slice(key),
-                index,
-                self.core.shared.fetcher.clone(),
-                super_version,
-            ),
-        }))
+        Ok(self
+            .lookup(&super_version, key, options)?
+            .map(|found| match found {
+                FoundValue::Inline(value) => LazyValue::inline(value),
+                FoundValue::Blob(index) => LazyValue::blob(
+                    Bytes::copy_from_slice(key),
+                    index,
+                    self.core.shared.fetcher.clone(),
+                    super_version,
+                ),
+            }))
     }
 
     /// Whether `key` has a value. Never touches a blob file.
@@ -215,7 +217,9 @@ impl ColumnFamily {
         end: Option<&[u8]>,
         options: &CompactRangeOptions,
     ) -> Result<()> {
-        self.core.shared.compact_range(&self.family, begin, end, options)
+        self.core
+            .shared
+            .compact_range(&self.family, begin, end, options)
     }
 
     /// Sizes and counts of the family.
@@ -256,7 +260,12 @@ impl ColumnFamily {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<FoundValue>> {
-        self.lookup_at(super_version, key, self.read_sequence(options), options.fill_cache)
+        self.lookup_at(
+            super_version,
+            key,
+            self.read_sequence(options),
+            options.fill_cache,
+        )
     }
 
     fn lookup_at(
@@ -281,7 +290,10 @@ impl ColumnFamily {
 
     fn count_blob_read(&self, value: &Bytes) {
         stats::add(&self.core.shared.statistics.blob_reads, 1);
-        stats::add(&self.core.shared.statistics.blob_read_bytes, value.len() as u64);
+        stats::add(
+            &self.core.shared.statistics.blob_read_bytes,
+            value.len() as u64,
+        );
     }
 }
 

@@ -27,9 +27,10 @@ pub(crate) fn write_memtables(
     snapshots: Vec<SequenceNumber>,
 ) -> Result<JobOutput> {
     let comparator = family.comparator.clone();
-    let tombstones = memtables.iter().filter(|m| m.has_range_tombstones()).flat_map(|m| {
-        m.range_tombstones().iter_tombstones().collect::<Vec<_>>()
-    });
+    let tombstones = memtables
+        .iter()
+        .filter(|m| m.has_range_tombstones())
+        .flat_map(|m| m.range_tombstones().iter_tombstones().collect::<Vec<_>>());
     let tombstones = Arc::new(FragmentedTombstones::build(tombstones, &comparator));
     let surviving = surviving_tombstones(&tombstones, &snapshots, &Unknown);
     let cursor = TombstoneCursor::new(tombstones, comparator.clone(), SequenceNumber::MAX);
@@ -62,7 +63,10 @@ impl Shared {
             let state = self.state.lock();
             let newest = |id: &ColumnFamilyId| {
                 let family = state.families.get(id)?;
-                family.immutables.back().map(|i| (*id, Arc::clone(&i.memtable)))
+                family
+                    .immutables
+                    .back()
+                    .map(|i| (*id, Arc::clone(&i.memtable)))
             };
             Ok(ids.iter().filter_map(newest).collect::<Vec<_>>())
         })?;
@@ -71,7 +75,10 @@ impl Shared {
         loop {
             let done = waiting_for.iter().all(|(id, memtable)| {
                 state.families.get(id).is_none_or(|family| {
-                    !family.immutables.iter().any(|i| Arc::ptr_eq(&i.memtable, memtable))
+                    !family
+                        .immutables
+                        .iter()
+                        .any(|i| Arc::ptr_eq(&i.memtable, memtable))
                 })
             });
             if done {
@@ -150,7 +157,10 @@ impl Shared {
             self.factory.discard(&output_files(output));
             return Err(dropped(&family.name));
         }
-        let mut edit = VersionEdit { column_family: family.id, ..VersionEdit::default() };
+        let mut edit = VersionEdit {
+            column_family: family.id,
+            ..VersionEdit::default()
+        };
         output.add_to(&mut edit, 0);
         let needed = {
             let mut state = self.state.lock();
@@ -205,5 +215,7 @@ impl Shared {
 /// The files of a job that will not be installed.
 pub(super) fn output_files(output: &JobOutput) -> Vec<FileKind> {
     let tables = output.tables.iter().map(|t| FileKind::Table(t.number));
-    tables.chain(output.blob_files.iter().map(|b| FileKind::Blob(b.number))).collect()
+    tables
+        .chain(output.blob_files.iter().map(|b| FileKind::Blob(b.number)))
+        .collect()
 }

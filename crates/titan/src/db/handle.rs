@@ -77,9 +77,16 @@ impl Db {
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         let core = open::open(path.as_ref(), options)?;
         let Some(family) = core.shared.family(ColumnFamilyId::DEFAULT) else {
-            return Err(Error::corruption("the database has no default column family"));
+            return Err(Error::corruption(
+                "the database has no default column family",
+            ));
         };
-        Ok(Db { default: ColumnFamily { core: Arc::new(core), family } })
+        Ok(Db {
+            default: ColumnFamily {
+                core: Arc::new(core),
+                family,
+            },
+        })
     }
 
     /// The names of the families of the database in `path`, which is not opened.
@@ -94,7 +101,11 @@ impl Db {
     /// `NotFound` if there is none; `Locked` if it is open.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
         let (vfs, dir) = (&*options.db.vfs, path.as_ref());
-        let mut files = if vfs.exists(dir)? { files_of(vfs, dir)? } else { Vec::new() };
+        let mut files = if vfs.exists(dir)? {
+            files_of(vfs, dir)?
+        } else {
+            Vec::new()
+        };
         if files.iter().all(|f| matches!(f, FileKind::Lock)) {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
@@ -113,7 +124,10 @@ impl Db {
     }
 
     fn handle(&self, family: &Arc<super::family::Family>) -> ColumnFamily {
-        ColumnFamily { core: Arc::clone(&self.default.core), family: Arc::clone(family) }
+        ColumnFamily {
+            core: Arc::clone(&self.default.core),
+            family: Arc::clone(family),
+        }
     }
 
     fn shared(&self) -> &super::core::Shared {
@@ -123,7 +137,10 @@ impl Db {
     /// The family of this name, if it exists.
     pub fn column_family(&self, name: &str) -> Option<ColumnFamily> {
         let families = self.shared().families.load();
-        families.values().find(|f| f.name == name).map(|f| self.handle(f))
+        families
+            .values()
+            .find(|f| f.name == name)
+            .map(|f| self.handle(f))
     }
 
     /// All families, by id; `default` first.
@@ -191,7 +208,9 @@ impl Db {
         shared.check_open()?;
         let id = family.id();
         if id == ColumnFamilyId::DEFAULT {
-            return Err(Error::invalid_argument("the default column family cannot be dropped"));
+            return Err(Error::invalid_argument(
+                "the default column family cannot be dropped",
+            ));
         }
         shared.commits.exclusive(|| {
             shared.failure.check()?;
@@ -222,11 +241,14 @@ impl Db {
                     removed.family.comparator.clone(),
                     removed.family.options.write_buffer_size,
                 );
-                removed.family.super_version.store(Arc::new(crate::read::SuperVersion {
-                    memtable,
-                    immutables: Vec::new(),
-                    version: Arc::new(empty),
-                }));
+                removed
+                    .family
+                    .super_version
+                    .store(Arc::new(crate::read::SuperVersion {
+                        memtable,
+                        immutables: Vec::new(),
+                        version: Arc::new(empty),
+                    }));
             }
             Ok(())
         })?;

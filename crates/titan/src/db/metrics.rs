@@ -112,7 +112,10 @@ impl Shared {
                     u64::MAX => 0,
                     target => target,
                 },
-                score: scores.iter().find(|(l, _)| *l == level).map_or(0.0, |(_, s)| *s),
+                score: scores
+                    .iter()
+                    .find(|(l, _)| *l == level)
+                    .map_or(0.0, |(_, s)| *s),
             }
         });
         let (mut entries, mut deletions) = (0, 0);
@@ -139,7 +142,10 @@ impl Shared {
             blob_bytes: blobs.clone().map(|b| b.shared.total_bytes).sum(),
             live_blob_bytes: blobs.clone().map(|b| b.live_bytes()).sum(),
             garbage_blob_bytes: blobs.map(|b| b.garbage_bytes).sum(),
-            memtable_bytes: super_version.memtables().map(|m| m.approximate_memory_usage()).sum(),
+            memtable_bytes: super_version
+                .memtables()
+                .map(|m| m.approximate_memory_usage())
+                .sum(),
             immutable_memtables: super_version.immutables.len(),
             estimated_keys: u64::saturating_sub(entries, 2 * deletions),
             pending_compaction_bytes: targets.pending_bytes(version, &family.options),

@@ -25,7 +25,7 @@ use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::{SnapshotList, SuperVersion};
-use crate::stats::{Listeners, Statistics, StallEvent};
+use crate::stats::{Listeners, StallEvent, Statistics};
 use crate::version::{self, RecoveredState, Version, VersionSet};
 use crate::vfs::{FileLock, Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
@@ -74,21 +74,21 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     write_options_file(&*vfs, dir, counters.new_file_number(), options, &versions)?;
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
-    let shared = Arc::new(assemble(dir, options, factory, versions, statistics, wal_number)?);
+    let shared = Arc::new(assemble(
+        dir, options, factory, versions, statistics, wal_number,
+    )?);
     shared.purge();
     let threads = super::background::start(&shared)?;
-    Ok(Core { shared, threads: Mutex::new(threads), lock: Mutex::new(Some(lock)) })
+    Ok(Core {
+        shared,
+        threads: Mutex::new(threads),
+        lock: Mutex::new(Some(lock)),
+    })
 }
 
 /// Makes sure there is a directory to work in, locks it, and refuses what must be refused.
-fn prepare_directory(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    options: &Options,
-) -> Result<Box<dyn FileLock>> {
-    let not_found = || {
-        Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir)
-    };
+fn prepare_directory(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Box<dyn FileLock>> {
+    let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir);
     let create = options.db.create_if_missing;
     let current = FileKind::Current.path(dir);
     if !vfs.exists(dir)? {
@@ -121,14 +121,19 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         .into_iter()
         .any(|f| matches!(f, FileKind::Table(_) | FileKind::Blob(_) | FileKind::Wal(_)));
     if holds_data {
-        return Err(Error::corruption("CURRENT is missing, but files of a database are here")
-            .in_file(dir));
+        return Err(
+            Error::corruption("CURRENT is missing, but files of a database are here").in_file(dir),
+        );
     }
     Ok(())
 }
 
 pub(super) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
-    Ok(vfs.read_dir(dir)?.iter().filter_map(|name| FileKind::parse(name)).collect())
+    Ok(vfs
+        .read_dir(dir)?
+        .iter()
+        .filter_map(|name| FileKind::parse(name))
+        .collect())
 }
 
 /// Every live file must be there and have the recorded size; what is inside is checked when read.
@@ -175,7 +180,10 @@ fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result
 fn establish_identity(vfs: &dyn Vfs, dir: &Path, versions: &mut VersionSet) -> Result<String> {
     let path = FileKind::Identity.path(dir);
     let stored = match read_file(vfs, &path) {
-        Ok(bytes) => String::from_utf8(bytes.to_vec()).unwrap_or_default().trim().to_owned(),
+        Ok(bytes) => String::from_utf8(bytes.to_vec())
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
         Err(e) if e.is_not_found() => String::new(),
         Err(e) => return Err(e),
     };
@@ -195,7 +203,11 @@ fn establish_identity(vfs: &dyn Vfs, dir: &Path, versions: &mut VersionSet) -> R
 }
 
 fn create_missing_families(versions: &mut VersionSet, options: &Options) {
-    let existing: Vec<String> = versions.families().values().map(|f| f.name.clone()).collect();
+    let existing: Vec<String> = versions
+        .families()
+        .values()
+        .map(|f| f.name.clone())
+        .collect();
     for (name, family_options) in &options.families {
         if !existing.contains(name) {
             let comparator = InternalKeyComparator::new(Arc::clone(&family_options.comparator));
@@ -227,7 +239,7 @@ fn assemble(
     wal_number: FileNumber,
 ) -> Result<Shared> {
     let vfs = Arc::clone(&options.db.vfs);
-    let block_cache = Arc::new(BlockCache::new(options.db.block_cache_size));
+    let block_cache = Arc::new(BlockCache::new(options.db.block_cache_size as usize));
     let open_files = Arc::new(OpenFiles::new(
         Arc::clone(&vfs),
         dir.to_owned(),
@@ -246,8 +258,7 @@ fn assemble(
         families.insert(id, Arc::clone(&state.family));
         states.insert(id, state);
     }
-    let fetcher =
-        ValueFetcher::new(Arc::clone(&open_files) as Arc<_>, Arc::clone(&locations));
+    let fetcher = ValueFetcher::new(Arc::clone(&open_files) as Arc<_>, Arc::clone(&locations));
     Ok(Shared {
         dir: dir.to_owned(),
         options: options.db.clone(),
@@ -267,7 +278,10 @@ fn assemble(
         versions: Mutex::new(versions),
         state: Mutex::new(State {
             families: states,
-            wals: VecDeque::from([LiveWal { number: wal_number, size: 0 }]),
+            wals: VecDeque::from([LiveWal {
+                number: wal_number,
+                size: 0,
+            }]),
             running_flushes: 0,
             running_compactions: 0,
             turn: crate::ColumnFamilyId::DEFAULT,
@@ -287,8 +301,10 @@ pub(super) fn family_state(
     wal_number: FileNumber,
 ) -> FamilyState {
     let family_options = Arc::new(options.family(&recovered.name).clone());
-    let memtable =
-        Memtable::new(recovered.comparator.clone(), family_options.write_buffer_size);
+    let memtable = Memtable::new(
+        recovered.comparator.clone(),
+        family_options.write_buffer_size,
+    );
     let version = Arc::clone(&recovered.current);
     let super_version = SuperVersion {
         memtable: Arc::clone(&memtable),
@@ -319,7 +335,10 @@ pub(super) fn family_state(
 
 /// Every live blob file, where it was written.
 fn locations_of(versions: &VersionSet) -> LocationTable {
-    let blob_files = versions.families().values().flat_map(|f| f.current.blob_files.values());
+    let blob_files = versions
+        .families()
+        .values()
+        .flat_map(|f| f.current.blob_files.values());
     LocationTable::new(blob_files.map(|meta| {
         let file = BlobFile {
             number: meta.shared.number,

@@ -68,7 +68,12 @@ pub(super) fn remove_leftovers(
 ) -> Result<()> {
     let mut live = BTreeSet::new();
     for family in versions.families().values() {
-        live.extend(family.current.tables().map(|(_, t)| FileKind::Table(t.number())));
+        live.extend(
+            family
+                .current
+                .tables()
+                .map(|(_, t)| FileKind::Table(t.number())),
+        );
         live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
     }
     let files = files_of(vfs, dir)?;

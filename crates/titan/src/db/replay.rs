@@ -59,7 +59,9 @@ pub(super) fn replay_wals(
     options: &Options,
 ) -> Result<()> {
     let oldest_log = versions.families().values().map(|f| f.log_number).min();
-    let needed = versions.min_log_number_to_keep().max(oldest_log.unwrap_or_default());
+    let needed = versions
+        .min_log_number_to_keep()
+        .max(oldest_log.unwrap_or_default());
     let mut wals: Vec<FileNumber> = files_of(&*factory.vfs, &factory.dir)?
         .into_iter()
         .filter_map(|file| match file {
@@ -78,10 +80,22 @@ pub(super) fn replay_wals(
             options: family_options,
         };
         let memtable = Memtable::new(family.comparator.clone(), buffer);
-        (*id, Target { output, log_number: family.log_number, memtable })
+        (
+            *id,
+            Target {
+                output,
+                log_number: family.log_number,
+                memtable,
+            },
+        )
     });
     let targets = targets.collect();
-    let mut replay = Replay { versions, factory, targets, previous: None };
+    let mut replay = Replay {
+        versions,
+        factory,
+        targets,
+        previous: None,
+    };
     for number in wals {
         if !replay.replay_file(number, needed)? {
             break;
@@ -119,7 +133,11 @@ impl Replay<'_> {
             }
         }
         let torn = !matches!(reader.end(), Some(LogEnd::Clean));
-        self.previous = Some(Replayed { number, last_sequence, torn });
+        self.previous = Some(Replayed {
+            number,
+            last_sequence,
+            torn,
+        });
         Ok(true)
     }
 
@@ -149,7 +167,9 @@ impl Replay<'_> {
         let mut full = Vec::new();
         for op in batch.ops() {
             let op = op?;
-            let Some((value_type, key, value)) = entry_of(&op)? else { continue };
+            let Some((value_type, key, value)) = entry_of(&op)? else {
+                continue;
+            };
             let target = op.column_family().and_then(|id| self.targets.get(&id));
             // A family dropped since, or whose tables have the operation already, is skipped.
             if let Some(target) = target
@@ -168,7 +188,9 @@ impl Replay<'_> {
 
     /// Moves a memtable's content to a table.
     fn flush(&mut self, id: ColumnFamilyId) -> Result<()> {
-        let Some(target) = self.targets.get_mut(&id) else { return Ok(()) };
+        let Some(target) = self.targets.get_mut(&id) else {
+            return Ok(());
+        };
         if target.memtable.is_empty() {
             return Ok(());
         }
@@ -177,9 +199,11 @@ impl Replay<'_> {
             target.output.options.write_buffer_size,
         );
         let full = std::mem::replace(&mut target.memtable, fresh);
-        let output =
-            write_memtables(&[full], self.factory, target.output.clone(), Vec::new())?;
-        let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
+        let output = write_memtables(&[full], self.factory, target.output.clone(), Vec::new())?;
+        let mut edit = VersionEdit {
+            column_family: id,
+            ..VersionEdit::default()
+        };
         output.add_to(&mut edit, 0);
         self.versions.apply_in_memory(&edit)
     }

@@ -49,7 +49,12 @@ impl FamilyState {
 
     /// Publishes memtables and version to readers. To be called after every change of them.
     pub(crate) fn publish(&self) {
-        let immutables = self.immutables.iter().rev().map(|i| Arc::clone(&i.memtable)).collect();
+        let immutables = self
+            .immutables
+            .iter()
+            .rev()
+            .map(|i| Arc::clone(&i.memtable))
+            .collect();
         self.family.super_version.store(Arc::new(SuperVersion {
             memtable: Arc::clone(&self.memtable),
             immutables,
@@ -111,7 +116,11 @@ impl State {
     /// The oldest WAL file that replay would still need.
     pub(crate) fn oldest_log_needed(&self) -> FileNumber {
         let current = self.current_wal();
-        self.families.values().map(|f| f.oldest_log_needed(current)).min().unwrap_or(current)
+        self.families
+            .values()
+            .map(|f| f.oldest_log_needed(current))
+            .min()
+            .unwrap_or(current)
     }
 
     /// The strongest hold on writes over all families.
@@ -130,6 +139,9 @@ impl State {
     /// The families, starting with the one whose turn it is.
     pub(crate) fn in_turn(&self) -> impl Iterator<Item = &FamilyState> {
         let turn = self.turn;
-        self.families.range(turn..).chain(self.families.range(..turn)).map(|(_, f)| f)
+        self.families
+            .range(turn..)
+            .chain(self.families.range(..turn))
+            .map(|(_, f)| f)
     }
 }

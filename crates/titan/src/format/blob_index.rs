@@ -26,7 +26,26 @@ pub(crate) struct BlobIndex {
     pub(crate) compression: CompressionType,
 }
 
+/// Bytes in front of the key in a blob record: part of what a pointer keeps alive.
+pub(crate) const BLOB_RECORD_HEADER_LEN: u64 = 32;
+
+/// How much of one blob file a table refers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlobRefs {
+    /// The logical blob file.
+    pub(crate) file: BlobFileNumber,
+    /// Pointers.
+    pub(crate) count: u64,
+    /// Bytes of the records they point to: header, key and stored value each.
+    pub(crate) bytes: u64,
+}
+
 impl BlobIndex {
+    /// Bytes of the whole record, for a key of this length.
+    pub(crate) fn record_len(&self, key_len: usize) -> u64 {
+        BLOB_RECORD_HEADER_LEN + key_len as u64 + self.size
+    }
+
     /// Appends the encoding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.push(TYPE_BLOB);

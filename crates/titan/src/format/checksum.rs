@@ -79,7 +79,10 @@ mod tests {
     fn known_vector() {
         // RFC 3720, B.4: 32 bytes of zeros.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
-        assert_eq!(crc32c_extend(crc32c(b"hello "), b"world"), crc32c(b"hello world"));
+        assert_eq!(
+            crc32c_extend(crc32c(b"hello "), b"world"),
+            crc32c(b"hello world")
+        );
     }
 
     #[test]

@@ -157,7 +157,12 @@ mod tests {
     #[test]
     fn cut_off_and_overlong_input_is_corruption() {
         for bad in [&[0x80u8][..], &[0xff; 11], &[0x05, b'a'][..]] {
-            assert!(Decoder::new(bad).length_prefixed().unwrap_err().is_corruption());
+            assert!(
+                Decoder::new(bad)
+                    .length_prefixed()
+                    .unwrap_err()
+                    .is_corruption()
+            );
         }
         assert!(Decoder::new(&[1, 2, 3]).u32().unwrap_err().is_corruption());
     }

@@ -119,7 +119,11 @@ mod tests {
         let c = BytewiseComparator;
         let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..5_000 {
-            let mut word = || (0..rng.usize(..6)).map(|_| rng.u8(0xfc..)).collect::<Vec<u8>>();
+            let mut word = || {
+                (0..rng.usize(..6))
+                    .map(|_| rng.u8(0xfc..))
+                    .collect::<Vec<u8>>()
+            };
             let (a, b) = (word(), word());
             if a < b {
                 let mut s = a.clone();

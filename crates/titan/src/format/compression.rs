@@ -5,7 +5,9 @@ use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 
 /// How a block or blob is compressed. The numbers are RocksDB's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum CompressionType {
@@ -78,7 +80,10 @@ pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> 
         CompressionType::Lz4 => {
             put_varint(out, raw.len() as u64);
             let start = out.len();
-            out.resize(start + lz4_flex::block::get_maximum_output_size(raw.len()), 0);
+            out.resize(
+                start + lz4_flex::block::get_maximum_output_size(raw.len()),
+                0,
+            );
             let room = out.get_mut(start..).unwrap_or_default();
             let n = lz4_flex::block::compress_into(raw, room).map_err(|_| failed("lz4"))?;
             out.truncate(start + n);
@@ -108,7 +113,9 @@ pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) 
         CompressionType::None => Ok(stored.to_vec()),
         CompressionType::Snappy => {
             limited(snap::raw::decompress_len(stored).map_err(|_| bad("snappy"))?)?;
-            snap::raw::Decoder::new().decompress_vec(stored).map_err(|_| bad("snappy"))
+            snap::raw::Decoder::new()
+                .decompress_vec(stored)
+                .map_err(|_| bad("snappy"))
         }
         CompressionType::Lz4 | CompressionType::Zstd => {
             let mut d = Decoder::new(stored);
@@ -134,8 +141,12 @@ pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) 
 mod tests {
     use super::*;
 
-    const ALL: [CompressionType; 4] =
-        [CompressionType::None, CompressionType::Snappy, CompressionType::Lz4, CompressionType::Zstd];
+    const ALL: [CompressionType; 4] = [
+        CompressionType::None,
+        CompressionType::Snappy,
+        CompressionType::Lz4,
+        CompressionType::Zstd,
+    ];
 
     #[test]
     fn everything_comes_back() {
@@ -144,7 +155,11 @@ mod tests {
             for raw in texts {
                 let mut packed = b"in front".to_vec();
                 compress(kind, raw, &mut packed).unwrap();
-                assert_eq!(decompress(kind, &packed[8..], raw.len()).unwrap(), raw, "{kind:?}");
+                assert_eq!(
+                    decompress(kind, &packed[8..], raw.len()).unwrap(),
+                    raw,
+                    "{kind:?}"
+                );
                 assert_eq!(CompressionType::from_u8(kind as u8).unwrap(), kind);
             }
         }
@@ -157,8 +172,16 @@ mod tests {
             compress(*kind, &b"abcdefgh".repeat(100), &mut packed).unwrap();
             assert!(decompress(*kind, &packed, 100).unwrap_err().is_corruption());
             packed.truncate(packed.len() / 2);
-            assert!(decompress(*kind, &packed, 1 << 20).unwrap_err().is_corruption());
-            assert!(decompress(*kind, &[0xff; 9], 1 << 20).unwrap_err().is_corruption());
+            assert!(
+                decompress(*kind, &packed, 1 << 20)
+                    .unwrap_err()
+                    .is_corruption()
+            );
+            assert!(
+                decompress(*kind, &[0xff; 9], 1 << 20)
+                    .unwrap_err()
+                    .is_corruption()
+            );
         }
     }
 }

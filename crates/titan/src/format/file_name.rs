@@ -105,7 +105,16 @@ mod tests {
         ] {
             assert_eq!(FileKind::parse(&kind.name()), Some(kind));
         }
-        for foreign in ["", "LOG", "LOG.old.1", "x.sst", "12.txt", "MANIFEST-", "MANIFEST-+1", ".sst"] {
+        for foreign in [
+            "",
+            "LOG",
+            "LOG.old.1",
+            "x.sst",
+            "12.txt",
+            "MANIFEST-",
+            "MANIFEST-+1",
+            ".sst",
+        ] {
             assert_eq!(FileKind::parse(foreign), None, "{foreign}");
         }
     }

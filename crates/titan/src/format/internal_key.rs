@@ -44,7 +44,11 @@ impl ValueType {
             0x11 => ValueType::BlobIndex,
             0x16 => ValueType::WideColumnEntity,
             0x14 => return Err(Error::unsupported("user-defined timestamps")),
-            0x18 => return Err(Error::unsupported("values with a preferred sequence number")),
+            0x18 => {
+                return Err(Error::unsupported(
+                    "values with a preferred sequence number",
+                ));
+            }
             _ => return Err(Error::corruption(format!("unknown value type {v:#x}"))),
         })
     }
@@ -84,7 +88,8 @@ pub(crate) fn seek_key(user_key: &[u8], snapshot: SequenceNumber) -> Vec<u8> {
 /// validate lengths with [`ParsedInternalKey::parse`] before they rely on this).
 #[inline]
 pub(crate) fn user_key(ikey: &[u8]) -> &[u8] {
-    ikey.get(..ikey.len().saturating_sub(TRAILER_LEN)).unwrap_or_default()
+    ikey.get(..ikey.len().saturating_sub(TRAILER_LEN))
+        .unwrap_or_default()
 }
 
 /// The trailing number of an internal key; 0 if it is too short.
@@ -146,13 +151,18 @@ impl InternalKeyComparator {
     /// Compares user keys; the default order without a virtual call.
     #[inline]
     pub(crate) fn compare_user(&self, a: &[u8], b: &[u8]) -> Ordering {
-        if self.bytewise { a.cmp(b) } else { self.user.compare(a, b) }
+        if self.bytewise {
+            a.cmp(b)
+        } else {
+            self.user.compare(a, b)
+        }
     }
 
     /// Compares internal keys.
     #[inline]
     pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        self.compare_user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+        self.compare_user(user_key(a), user_key(b))
+            .then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
     /// [`Comparator::shorten_separator`] for internal keys.
@@ -190,16 +200,29 @@ mod tests {
         assert_eq!(c.compare(&k("a", 5), &k("a", 4)), Ordering::Less);
         assert_eq!(c.compare(&k("a", 1), &k("b", 9)), Ordering::Less);
         assert_eq!(c.compare(&k("a", 1), &k("a", 1)), Ordering::Equal);
-        assert_eq!(c.compare(&seek_key(b"a", SequenceNumber(5)), &k("a", 5)), Ordering::Less);
-        assert_eq!(c.compare(&k("a", 6), &seek_key(b"a", SequenceNumber(5))), Ordering::Less);
+        assert_eq!(
+            c.compare(&seek_key(b"a", SequenceNumber(5)), &k("a", 5)),
+            Ordering::Less
+        );
+        assert_eq!(
+            c.compare(&k("a", 6), &seek_key(b"a", SequenceNumber(5))),
+            Ordering::Less
+        );
     }
 
     #[test]
     fn parsing_checks_length_and_type() {
         let ikey = internal_key(b"key", SequenceNumber(77), ValueType::BlobIndex as u8);
         let p = ParsedInternalKey::parse(&ikey).unwrap();
-        assert_eq!((p.user_key, p.sequence.0, p.value_type), (&b"key"[..], 77, ValueType::BlobIndex));
-        assert!(ParsedInternalKey::parse(b"short").unwrap_err().is_corruption());
+        assert_eq!(
+            (p.user_key, p.sequence.0, p.value_type),
+            (&b"key"[..], 77, ValueType::BlobIndex)
+        );
+        assert!(
+            ParsedInternalKey::parse(b"short")
+                .unwrap_err()
+                .is_corruption()
+        );
         assert!(ParsedInternalKey::parse(&internal_key(b"", SequenceNumber(1), 0x55)).is_err());
     }
 

@@ -30,11 +30,19 @@ impl MergingIterator {
         children: Vec<Box<dyn InternalIterator>>,
         comparator: InternalKeyComparator,
     ) -> Self {
-        MergingIterator { children, comparator, heap: Vec::new(), direction: Direction::Forward }
+        MergingIterator {
+            children,
+            comparator,
+            heap: Vec::new(),
+            direction: Direction::Forward,
+        }
     }
 
     fn current(&self) -> Option<&dyn InternalIterator> {
-        self.heap.first().and_then(|&i| self.children.get(i)).map(|c| &**c)
+        self.heap
+            .first()
+            .and_then(|&i| self.children.get(i))
+            .map(|c| &**c)
     }
 
     fn key_of(&self, child: usize) -> &[u8] {
@@ -44,7 +52,11 @@ impl MergingIterator {
     /// Whether child `a` comes before child `b` in the current direction.
     fn precedes(&self, a: usize, b: usize) -> bool {
         let order = self.comparator.compare(self.key_of(a), self.key_of(b));
-        let order = if self.direction == Direction::Forward { order } else { order.reverse() };
+        let order = if self.direction == Direction::Forward {
+            order
+        } else {
+            order.reverse()
+        };
         order.then(a.cmp(&b)) == Ordering::Less
     }
 
@@ -54,9 +66,13 @@ impl MergingIterator {
 
     fn sift_down(&mut self, mut position: usize) {
         loop {
-            let Some(item) = self.slot(position) else { return };
+            let Some(item) = self.slot(position) else {
+                return;
+            };
             let left = 2 * position + 1;
-            let Some(mut first) = self.slot(left) else { return };
+            let Some(mut first) = self.slot(left) else {
+                return;
+            };
             let mut first_at = left;
             if let Some(right) = self.slot(left + 1)
                 && self.precedes(right, first)
@@ -76,9 +92,9 @@ impl MergingIterator {
     fn rebuild(&mut self, direction: Direction) {
         self.direction = direction;
         self.heap.clear();
-        self.heap.extend((0..self.children.len()).filter(|&i| {
-            self.children.get(i).is_some_and(|c| c.valid())
-        }));
+        self.heap.extend(
+            (0..self.children.len()).filter(|&i| self.children.get(i).is_some_and(|c| c.valid())),
+        );
         for position in (0..self.heap.len() / 2).rev() {
             self.sift_down(position);
         }
@@ -99,8 +115,12 @@ impl MergingIterator {
 
     /// Moves the first child with `movement` and restores the heap.
     fn step(&mut self, movement: impl Fn(&mut dyn InternalIterator) -> Result<()>) -> Result<()> {
-        let Some(&first) = self.heap.first() else { return Ok(()) };
-        let Some(child) = self.children.get_mut(first) else { return Ok(()) };
+        let Some(&first) = self.heap.first() else {
+            return Ok(());
+        };
+        let Some(child) = self.children.get_mut(first) else {
+            return Ok(());
+        };
         let moved = movement(&mut **child);
         if moved.is_err() {
             self.heap.clear();
@@ -115,7 +135,9 @@ impl MergingIterator {
 
     /// Turns around: every child is put on the far side of the current key.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let Some(&first) = self.heap.first() else { return Ok(()) };
+        let Some(&first) = self.heap.first() else {
+            return Ok(());
+        };
         let key = self.key_of(first).to_vec();
         for (i, child) in self.children.iter_mut().enumerate() {
             if i == first {

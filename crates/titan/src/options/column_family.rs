@@ -101,34 +101,94 @@ impl ColumnFamilyOptions {
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
         let buffer = self.write_buffer_size;
-        require((64 << 10..=64 << 30).contains(&buffer), "write_buffer_size", "64 KiB to 64 GiB", buffer)?;
+        require(
+            (64 << 10..=64 << 30).contains(&buffer),
+            "write_buffer_size",
+            "64 KiB to 64 GiB",
+            buffer,
+        )?;
         let buffers = self.max_write_buffer_number;
-        require(buffers >= 2, "max_write_buffer_number", "at least 2", buffers)?;
+        require(
+            buffers >= 2,
+            "max_write_buffer_number",
+            "at least 2",
+            buffers,
+        )?;
         let trigger = self.level0_file_num_compaction_trigger;
-        require(trigger >= 1, "level0_file_num_compaction_trigger", "at least 1", trigger)?;
+        require(
+            trigger >= 1,
+            "level0_file_num_compaction_trigger",
+            "at least 1",
+            trigger,
+        )?;
         let slow = self.level0_slowdown_writes_trigger;
         let rule = "at least level0_file_num_compaction_trigger";
-        require(slow >= trigger, "level0_slowdown_writes_trigger", rule, slow)?;
+        require(
+            slow >= trigger,
+            "level0_slowdown_writes_trigger",
+            rule,
+            slow,
+        )?;
         let stop = self.level0_stop_writes_trigger;
         let rule = "at least level0_slowdown_writes_trigger";
         require(stop >= slow, "level0_stop_writes_trigger", rule, stop)?;
         let hard = self.hard_pending_compaction_bytes_limit;
         let rule = "at least soft_pending_compaction_bytes_limit";
         let soft = self.soft_pending_compaction_bytes_limit;
-        require(hard >= soft, "hard_pending_compaction_bytes_limit", rule, hard)?;
-        require((2..=64).contains(&self.num_levels), "num_levels", "2 to 64", self.num_levels)?;
+        require(
+            hard >= soft,
+            "hard_pending_compaction_bytes_limit",
+            rule,
+            hard,
+        )?;
+        require(
+            (2..=64).contains(&self.num_levels),
+            "num_levels",
+            "2 to 64",
+            self.num_levels,
+        )?;
         let base = self.max_bytes_for_level_base;
-        require(base >= 1024, "max_bytes_for_level_base", "at least 1024", base)?;
+        require(
+            base >= 1024,
+            "max_bytes_for_level_base",
+            "at least 1024",
+            base,
+        )?;
         let factor = self.max_bytes_for_level_multiplier;
-        require(factor >= 2, "max_bytes_for_level_multiplier", "at least 2", factor)?;
+        require(
+            factor >= 2,
+            "max_bytes_for_level_multiplier",
+            "at least 2",
+            factor,
+        )?;
         let target = self.target_file_size_base;
-        require(target >= 1024, "target_file_size_base", "at least 1024", target)?;
+        require(
+            target >= 1024,
+            "target_file_size_base",
+            "at least 1024",
+            target,
+        )?;
         let block = self.block_size;
-        require((256..=16 << 20).contains(&block), "block_size", "256 B to 16 MiB", block)?;
+        require(
+            (256..=16 << 20).contains(&block),
+            "block_size",
+            "256 B to 16 MiB",
+            block,
+        )?;
         let restart = self.block_restart_interval;
-        require((1..=4096).contains(&restart), "block_restart_interval", "1 to 4096", restart)?;
+        require(
+            (1..=4096).contains(&restart),
+            "block_restart_interval",
+            "1 to 4096",
+            restart,
+        )?;
         let bits = self.bloom_bits_per_key;
-        require((0.0..=100.0).contains(&bits), "bloom_bits_per_key", "0 to 100", bits)?;
+        require(
+            (0.0..=100.0).contains(&bits),
+            "bloom_bits_per_key",
+            "0 to 100",
+            bits,
+        )?;
         let blob = self.blob_file_size;
         require(blob >= 64 << 10, "blob_file_size", "at least 64 KiB", blob)?;
         require(

@@ -74,13 +74,28 @@ impl DbOptions {
     /// # Errors
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
-        require(self.max_open_files >= 16, "max_open_files", "at least 16", self.max_open_files)?;
+        require(
+            self.max_open_files >= 16,
+            "max_open_files",
+            "at least 16",
+            self.max_open_files,
+        )?;
         let jobs = self.max_background_jobs;
-        require((1..=256).contains(&jobs), "max_background_jobs", "1 to 256", jobs)?;
+        require(
+            (1..=256).contains(&jobs),
+            "max_background_jobs",
+            "1 to 256",
+            jobs,
+        )?;
         let rate = self.delayed_write_rate;
         require(rate >= 1024, "delayed_write_rate", "at least 1024", rate)?;
         let manifest = self.max_manifest_file_size;
-        require(manifest >= 4096, "max_manifest_file_size", "at least 4096", manifest)
+        require(
+            manifest >= 4096,
+            "max_manifest_file_size",
+            "at least 4096",
+            manifest,
+        )
     }
 }
 

@@ -5,6 +5,7 @@ mod column_family;
 mod database;
 pub(crate) mod file;
 mod operation;
+pub(crate) mod persist;
 
 pub use column_family::ColumnFamilyOptions;
 pub use database::DbOptions;
@@ -45,7 +46,9 @@ impl Options {
         self.db.validate()?;
         self.default.validate()?;
         for (name, options) in &self.families {
-            options.validate().map_err(|e| e.context(format!("column family {name}")))?;
+            options
+                .validate()
+                .map_err(|e| e.context(format!("column family {name}")))?;
         }
         Ok(())
     }
@@ -56,5 +59,7 @@ fn require(ok: bool, option: &str, rule: &str, value: impl std::fmt::Display) ->
     if ok {
         return Ok(());
     }
-    Err(Error::invalid_option(format!("{option} must be {rule}, not {value}")))
+    Err(Error::invalid_option(format!(
+        "{option} must be {rule}, not {value}"
+    )))
 }

@@ -18,7 +18,10 @@ pub struct WriteOptions {
 impl WriteOptions {
     /// Options of a write that survives a power failure.
     pub fn synced() -> Self {
-        WriteOptions { sync: true, ..WriteOptions::default() }
+        WriteOptions {
+            sync: true,
+            ..WriteOptions::default()
+        }
     }
 }
 

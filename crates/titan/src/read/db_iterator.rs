@@ -10,9 +10,9 @@ use super::{LazyValue, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::cache::OpenFiles;
 use crate::error::{Error, Result};
-use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::ValueType;
+use crate::format::{BytewiseComparator, Comparator, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::options::ReadOptions;
@@ -52,7 +52,12 @@ pub struct DbIterator {
 
 impl DbIterator {
     pub(crate) fn new(source: IteratorSource, options: &ReadOptions) -> Result<Self> {
-        let IteratorSource { super_version, open_files, fetcher, sequence } = source;
+        let IteratorSource {
+            super_version,
+            open_files,
+            fetcher,
+            sequence,
+        } = source;
         let comparator = super_version.version.comparator.clone();
         let (lower, upper) = bounds(options, &comparator)?;
         let merged = MergingIterator::new(
@@ -211,8 +216,10 @@ fn bounds(
 ) -> Result<Bounds> {
     let (mut lower, mut upper) = (options.lower_bound.clone(), options.upper_bound.clone());
     if let Some(prefix) = &options.prefix {
-        if comparator.user().name() != crate::format::BytewiseComparator.name() {
-            return Err(Error::invalid_argument("a prefix needs the bytewise order of keys"));
+        if comparator.user().name() != BytewiseComparator.name() {
+            return Err(Error::invalid_argument(
+                "a prefix needs the bytewise order of keys",
+            ));
         }
         if lower.as_ref().is_none_or(|lower| lower < prefix) {
             lower = Some(prefix.clone());
@@ -245,7 +252,10 @@ fn children(
         children.push(Box::new(memtable.iter()));
     }
     let version = &super_version.version;
-    let table_options = TableIterOptions { fill_cache: options.fill_cache, readahead: 0 };
+    let table_options = TableIterOptions {
+        fill_cache: options.fill_cache,
+        readahead: 0,
+    };
     for file in version.level(0) {
         let iter = open_table_iter(open_files, file, &version.comparator, table_options)?;
         children.push(Box::new(iter));

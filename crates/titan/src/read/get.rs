@@ -31,9 +31,9 @@ impl FoundValue {
             ValueType::Deletion | ValueType::SingleDeletion => Ok(None),
             ValueType::Merge => Err(unsupported("a merge operand, which needs its operator")),
             ValueType::WideColumnEntity => Err(unsupported("a wide-column entity")),
-            ValueType::RangeDeletion => {
-                Err(Error::corruption("a range deletion stands among point entries"))
-            }
+            ValueType::RangeDeletion => Err(Error::corruption(
+                "a range deletion stands among point entries",
+            )),
         }
     }
 }
@@ -127,15 +127,19 @@ impl Lookup<'_> {
 
     fn search_table(&mut self, file: &TableFile) -> Result<Option<Entry>> {
         let comparator = &self.super_version.version.comparator;
-        if file.facts().is_none_or(|facts| facts.num_range_deletions > 0) {
+        if file
+            .facts()
+            .is_none_or(|facts| facts.num_range_deletions > 0)
+        {
             let tombstones = table_tombstones(self.open_files, file, comparator)?;
             if !tombstones.is_empty() {
                 self.cover_by(&FragmentedTombstones::build(tombstones, comparator));
             }
         }
         let meta = &file.meta;
-        let table =
-            self.open_files.table(meta.number, meta.size, meta.largest_seq, comparator)?;
+        let table = self
+            .open_files
+            .table(meta.number, meta.size, meta.largest_seq, comparator)?;
         match table.get(&self.seek_key, self.fill_cache)? {
             Some(entry) => {
                 let value = FoundValue::of_entry(entry.value_type, entry.value)?;

@@ -19,7 +19,12 @@ pub struct LazyValue(Kind);
 #[derive(Clone)]
 enum Kind {
     Inline(Bytes),
-    Blob { key: Bytes, index: BlobIndex, fetcher: ValueFetcher, _keeps: Arc<SuperVersion> },
+    Blob {
+        key: Bytes,
+        index: BlobIndex,
+        fetcher: ValueFetcher,
+        _keeps: Arc<SuperVersion>,
+    },
 }
 
 impl LazyValue {
@@ -33,7 +38,12 @@ impl LazyValue {
         fetcher: ValueFetcher,
         keeps: Arc<SuperVersion>,
     ) -> Self {
-        LazyValue(Kind::Blob { key, index, fetcher, _keeps: keeps })
+        LazyValue(Kind::Blob {
+            key,
+            index,
+            fetcher,
+            _keeps: keeps,
+        })
     }
 
     /// The value. Cost: nothing if it was inline, else one read of the blob file, checksum
@@ -44,7 +54,12 @@ impl LazyValue {
     pub fn fetch(&self) -> Result<Bytes> {
         match &self.0 {
             Kind::Inline(value) => Ok(value.clone()),
-            Kind::Blob { key, index, fetcher, .. } => fetcher.fetch(key, index),
+            Kind::Blob {
+                key,
+                index,
+                fetcher,
+                ..
+            } => fetcher.fetch(key, index),
         }
     }
 

@@ -25,7 +25,12 @@ impl SnapshotList {
         let mut alive = self.alive.lock();
         let sequence = last_sequence();
         *alive.entry(sequence).or_insert(0) += 1;
-        Snapshot { inner: Arc::new(Inner { sequence, list: Arc::clone(self) }) }
+        Snapshot {
+            inner: Arc::new(Inner {
+                sequence,
+                list: Arc::clone(self),
+            }),
+        }
     }
 
     /// The sequence numbers alive, ascending.

@@ -42,7 +42,14 @@ pub(crate) struct ValueWindow {
 impl ValueWindow {
     /// A window of at most `max` entries; with 0 it never fills.
     pub(crate) fn new(max: usize) -> Self {
-        ValueWindow { entries: VecDeque::new(), spare: Vec::new(), bytes: 0, target: FIRST.min(max), max, used: 0 }
+        ValueWindow {
+            entries: VecDeque::new(),
+            spare: Vec::new(),
+            bytes: 0,
+            target: FIRST.min(max),
+            max,
+            used: 0,
+        }
     }
 
     pub(crate) fn front(&self) -> Option<&Ahead> {
@@ -76,7 +83,11 @@ impl ValueWindow {
 
     /// Takes entries from where `ahead` stands until the window is full again, and asks for their
     /// values. Does nothing while more than half of it is left.
-    pub(crate) fn fill(&mut self, ahead: &mut VisibleIterator, fetcher: &ValueFetcher) -> Result<()> {
+    pub(crate) fn fill(
+        &mut self,
+        ahead: &mut VisibleIterator,
+        fetcher: &ValueFetcher,
+    ) -> Result<()> {
         if self.entries.len() * 2 > self.target {
             return Ok(());
         }

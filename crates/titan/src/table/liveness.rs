@@ -20,25 +20,12 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
-use crate::format::blob_index::BlobIndex;
+use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex, BlobRefs};
 use crate::format::coding::{Decoder, put_signed_varint, put_varint};
 
 const FORMAT: u8 = 1;
 /// The fewest bytes a reference takes: bounds what a count may claim.
 const MIN_ENCODED: usize = 3;
-/// Bytes in front of the key in a blob record.
-const RECORD_HEADER_LEN: u64 = 32;
-
-/// What a table refers to in one blob file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlobRefs {
-    /// The logical blob file.
-    pub(crate) file: BlobFileNumber,
-    /// References.
-    pub(crate) count: u64,
-    /// Bytes of the records referred to: header, key and stored value each.
-    pub(crate) bytes: u64,
-}
 
 /// A reference to one blob record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,13 +41,13 @@ pub(crate) struct BlobRef {
 impl BlobRef {
     /// Bytes of the whole record.
     pub(crate) fn record_len(&self) -> u64 {
-        RECORD_HEADER_LEN + u64::from(self.key_len) + self.size
+        BLOB_RECORD_HEADER_LEN + u64::from(self.key_len) + self.size
     }
 
     /// Where the record starts.
     pub(crate) fn record_offset(&self) -> u64 {
         self.offset
-            .saturating_sub(RECORD_HEADER_LEN + u64::from(self.key_len))
+            .saturating_sub(BLOB_RECORD_HEADER_LEN + u64::from(self.key_len))
     }
 }
 
@@ -81,7 +68,7 @@ impl LivenessBlock {
             key_len,
             size: index.size,
         };
-        let front = RECORD_HEADER_LEN + u64::from(key_len);
+        let front = BLOB_RECORD_HEADER_LEN + u64::from(key_len);
         if index.offset < front || index.offset.checked_add(index.size).is_none() {
             return Err(Error::corruption("blob index points into no record"));
         }
@@ -173,7 +160,7 @@ impl LivenessBlock {
                 let start = end.wrapping_add(d.signed_varint()? as u64);
                 let size = d.varint()?;
                 let key_len = u32::try_from(key_len).map_err(|_| bad())?;
-                let front = RECORD_HEADER_LEN + u64::from(key_len);
+                let front = BLOB_RECORD_HEADER_LEN + u64::from(key_len);
                 let offset = start.checked_add(front).ok_or_else(bad)?;
                 end = offset.checked_add(size).ok_or_else(bad)?;
                 let reference = BlobRef {

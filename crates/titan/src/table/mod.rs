@@ -54,7 +54,7 @@ pub(crate) mod writer;
 mod tests;
 
 pub(crate) use iterator::{TableIterOptions, TableIterator};
-pub(crate) use liveness::{BlobRef, BlobRefs, LivenessBlock};
+pub(crate) use liveness::{BlobRef, LivenessBlock};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::{TableEntry, TableReader, TableReaderOptions};
 pub(crate) use verify::TableCheck;

@@ -11,11 +11,12 @@ use super::block_io::append_block;
 use super::filter::{self, FilterBuilder};
 use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
 use super::index::IndexBuilder;
-use super::liveness::{BlobRefs, LivenessBlock};
+use super::liveness::LivenessBlock;
 use super::properties::{PropertiesBuilder, name};
 use super::{META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
+use crate::format::blob_index::BlobRefs;
 use crate::format::checksum::ChecksumType;
 use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, user_key,

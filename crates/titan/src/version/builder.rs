@@ -33,7 +33,12 @@ impl VersionBuilder {
             .iter()
             .map(|files| files.iter().map(|f| (f.number(), Arc::clone(f))).collect())
             .collect();
-        VersionBuilder { levels, blob_files: base.blob_files.clone(), base, queue }
+        VersionBuilder {
+            levels,
+            blob_files: base.blob_files.clone(),
+            base,
+            queue,
+        }
     }
 
     /// Applies one edit.
@@ -44,7 +49,10 @@ impl VersionBuilder {
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut moved: HashMap<FileNumber, Arc<TableFile>> = HashMap::new();
         for &(level, number) in &edit.deleted_files {
-            let file = self.levels.get_mut(level).and_then(|files| files.remove(&number));
+            let file = self
+                .levels
+                .get_mut(level)
+                .and_then(|files| files.remove(&number));
             let Some(file) = file else {
                 return Err(Error::corruption(format!(
                     "an edit deletes table {number} from level {level}, where it is not"
@@ -52,8 +60,7 @@ impl VersionBuilder {
             };
             moved.insert(number, file);
         }
-        let facts: HashMap<FileNumber, _> =
-            edit.table_facts.iter().map(|f| (f.table, f)).collect();
+        let facts: HashMap<FileNumber, _> = edit.table_facts.iter().map(|f| (f.table, f)).collect();
         for (level, meta) in &edit.new_files {
             if meta.path_id != 0 {
                 return Err(Error::unsupported(format!(
@@ -72,13 +79,21 @@ impl VersionBuilder {
             // A database may have more levels than the options ask for.
             if *level >= self.levels.len() {
                 if *level >= 64 {
-                    return Err(Error::corruption(format!("an edit adds a table to level {level}")));
+                    return Err(Error::corruption(format!(
+                        "an edit adds a table to level {level}"
+                    )));
                 }
                 self.levels.resize_with(*level + 1, BTreeMap::new);
             }
             let files = self.levels.get_mut(*level);
-            if files.and_then(|files| files.insert(meta.number, file)).is_some() {
-                return Err(Error::corruption(format!("an edit adds table {} twice", meta.number)));
+            if files
+                .and_then(|files| files.insert(meta.number, file))
+                .is_some()
+            {
+                return Err(Error::corruption(format!(
+                    "an edit adds table {} twice",
+                    meta.number
+                )));
             }
         }
         for facts in &edit.table_facts {
@@ -151,8 +166,11 @@ impl VersionBuilder {
                     && oldest_linked.is_some_and(|oldest| *number >= oldest))
         });
 
-        let mut levels: Vec<Vec<Arc<TableFile>>> =
-            self.levels.into_iter().map(|files| files.into_values().collect()).collect();
+        let mut levels: Vec<Vec<Arc<TableFile>>> = self
+            .levels
+            .into_iter()
+            .map(|files| files.into_values().collect())
+            .collect();
         for (level, files) in levels.iter_mut().enumerate() {
             if level == 0 {
                 sort_level0(files);
@@ -161,7 +179,9 @@ impl VersionBuilder {
             files.sort_by(|a, b| comparator.compare(&a.meta.smallest, &b.meta.smallest));
             for pair in files.windows(2) {
                 if let [a, b] = pair
-                    && comparator.compare(&a.meta.largest, &b.meta.smallest).is_ge()
+                    && comparator
+                        .compare(&a.meta.largest, &b.meta.smallest)
+                        .is_ge()
                 {
                     return Err(Error::corruption(format!(
                         "tables {} and {} of level {level} overlap",
@@ -192,15 +212,25 @@ impl VersionBuilder {
             .filter(|(number, _)| !version.blob_files.contains_key(number))
             .map(|(_, meta)| Arc::clone(&meta.shared))
             .collect();
-        Ok(BuiltVersion { version: Arc::new(version), dropped_tables, dropped_blob_files })
+        Ok(BuiltVersion {
+            version: Arc::new(version),
+            dropped_tables,
+            dropped_blob_files,
+        })
     }
 }
 
 /// Newest first: by epoch where all files have one, else by sequence numbers.
 fn sort_level0(files: &mut [Arc<TableFile>]) {
-    let by_epoch = files.iter().all(|f| f.meta.epoch_number.is_some_and(|e| e > 0));
+    let by_epoch = files
+        .iter()
+        .all(|f| f.meta.epoch_number.is_some_and(|e| e > 0));
     files.sort_by_key(|f| {
-        let epoch = if by_epoch { f.meta.epoch_number.unwrap_or(0) } else { 0 };
+        let epoch = if by_epoch {
+            f.meta.epoch_number.unwrap_or(0)
+        } else {
+            0
+        };
         std::cmp::Reverse((epoch, f.meta.largest_seq, f.meta.smallest_seq, f.number()))
     });
 }

@@ -63,7 +63,11 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    pub(crate) fn new(meta: NewFile, facts: Option<TableFacts>, queue: &Arc<ObsoleteFiles>) -> Self {
+    pub(crate) fn new(
+        meta: NewFile,
+        facts: Option<TableFacts>,
+        queue: &Arc<ObsoleteFiles>,
+    ) -> Self {
         let lifetime = Lifetime {
             file: FileKind::Table(meta.number),
             obsolete: AtomicBool::new(false),
@@ -73,7 +77,12 @@ impl TableFile {
         if let Some(facts) = facts {
             let _ = cell.set(facts);
         }
-        TableFile { meta, facts: cell, compacting: AtomicBool::new(false), lifetime }
+        TableFile {
+            meta,
+            facts: cell,
+            compacting: AtomicBool::new(false),
+            lifetime,
+        }
     }
 
     pub(crate) fn number(&self) -> FileNumber {
@@ -104,7 +113,8 @@ impl TableFile {
 
     /// Bytes of the values in blob files that this table's keys refer to; 0 while unknown.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
-        self.facts().map_or(0, |f| f.blob_refs.iter().map(|r| r.bytes).sum())
+        self.facts()
+            .map_or(0, |f| f.blob_refs.iter().map(|r| r.bytes).sum())
     }
 
     /// The size that level targets and scores are measured in: the table and the values its keys
@@ -118,7 +128,9 @@ impl TableFile {
     /// [`TableFile::logical_size`] with each tombstone counted as a value of average size, where
     /// tombstones are a considerable part: they free space below only once compacted.
     pub(crate) fn compensated_size(&self) -> u64 {
-        let Some(facts) = self.facts() else { return self.size() };
+        let Some(facts) = self.facts() else {
+            return self.size();
+        };
         let deletions = facts.num_deletions + facts.num_range_deletions;
         let entries = facts.num_entries.max(1);
         let values = entries.saturating_sub(facts.num_deletions);

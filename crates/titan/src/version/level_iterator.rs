@@ -18,7 +18,9 @@ pub(crate) fn open_table_iter(
     options: TableIterOptions,
 ) -> Result<TableIterator> {
     let meta = &file.meta;
-    Ok(open_files.table(meta.number, meta.size, meta.largest_seq, comparator)?.iter(options))
+    Ok(open_files
+        .table(meta.number, meta.size, meta.largest_seq, comparator)?
+        .iter(options))
 }
 
 /// Walks tables that follow each other without overlap, opening each when it is reached.
@@ -39,7 +41,14 @@ impl LevelIterator {
         comparator: InternalKeyComparator,
         options: TableIterOptions,
     ) -> Self {
-        LevelIterator { files, open_files, comparator, options, position: 0, current: None }
+        LevelIterator {
+            files,
+            open_files,
+            comparator,
+            options,
+            position: 0,
+            current: None,
+        }
     }
 
     /// Stands before the first entry of the file at `position`, if there is one.
@@ -110,9 +119,9 @@ impl InternalIterator for LevelIterator {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let position = self
-            .files
-            .partition_point(|f| self.comparator.compare(&f.meta.largest, target) == Ordering::Less);
+        let position = self.files.partition_point(|f| {
+            self.comparator.compare(&f.meta.largest, target) == Ordering::Less
+        });
         self.enter(position)?;
         self.with_current(|c| c.seek(target))?;
         self.skip_forward()

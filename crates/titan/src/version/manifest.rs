@@ -69,7 +69,9 @@ fn set_current(vfs: &dyn Vfs, dir: &Path, manifest: FileNumber) -> Result<()> {
 pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(FileNumber, PathBuf)> {
     let path = FileKind::Current.path(dir);
     let content = read_file(vfs, &path)?;
-    let name = std::str::from_utf8(&content).ok().and_then(|text| text.strip_suffix('\n'));
+    let name = std::str::from_utf8(&content)
+        .ok()
+        .and_then(|text| text.strip_suffix('\n'));
     match name.and_then(FileKind::parse) {
         Some(kind @ FileKind::Manifest(number)) => Ok((number, kind.path(dir))),
         _ => Err(Error::corruption("CURRENT does not name a MANIFEST").in_file(&path)),

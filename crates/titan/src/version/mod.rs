@@ -16,7 +16,10 @@ pub(crate) mod level_iterator;
 mod manifest;
 mod recovery;
 mod set;
-#[expect(clippy::module_inception, reason = "a version is what the room is about")]
+#[expect(
+    clippy::module_inception,
+    reason = "a version is what the room is about"
+)]
 pub(crate) mod tombstones;
 pub(crate) mod version;
 

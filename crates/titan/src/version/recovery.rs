@@ -88,13 +88,17 @@ impl RecoveredState {
                     group.push((record.offset, edit));
                     if remaining == 0 {
                         for (offset, edit) in group.drain(..) {
-                            state.apply(edit, options).map_err(|e| e.at(&path, offset))?;
+                            state
+                                .apply(edit, options)
+                                .map_err(|e| e.at(&path, offset))?;
                         }
                     }
                 }
                 None if group.is_empty() => state.apply(edit, options).map_err(at)?,
                 None => {
-                    return Err(at(Error::corruption("an edit stands inside an atomic group")));
+                    return Err(at(Error::corruption(
+                        "an edit stands inside an atomic group",
+                    )));
                 }
             }
         }
@@ -115,19 +119,25 @@ impl RecoveredState {
                 builder: None,
             };
             if self.families.insert(id, family).is_some() && id != ColumnFamilyId::DEFAULT {
-                return Err(Error::corruption(format!("column family {id} is added twice")));
+                return Err(Error::corruption(format!(
+                    "column family {id} is added twice"
+                )));
             }
             self.max_column_family = self.max_column_family.max(id);
         }
         if edit.dropped_column_family && self.families.remove(&id).is_none() {
-            return Err(Error::corruption(format!("column family {id} is dropped but unknown")));
+            return Err(Error::corruption(format!(
+                "column family {id} is dropped but unknown"
+            )));
         }
         if let Some(family) = self.families.get_mut(&id) {
             family.apply(id, &edit, options, &self.obsolete)?;
         } else if !edit.new_files.is_empty() || !edit.deleted_files.is_empty() {
             // RocksDB may leave edits of a family behind the edit that dropped it.
             if id > self.max_column_family {
-                return Err(Error::corruption(format!("an edit of unknown column family {id}")));
+                return Err(Error::corruption(format!(
+                    "an edit of unknown column family {id}"
+                )));
             }
         }
         if let Some(max) = edit.max_column_family {
@@ -177,7 +187,12 @@ impl RecoveredState {
             let current = builder.build().map_err(|e| e.in_file(&self.path))?.version;
             families.insert(
                 id,
-                Family { name: replayed.name, comparator, log_number: replayed.log_number, current },
+                Family {
+                    name: replayed.name,
+                    comparator,
+                    log_number: replayed.log_number,
+                    current,
+                },
             );
         }
         let counters = Arc::new(Counters::default());
@@ -253,8 +268,7 @@ fn choose_comparator(
             ),
         ));
     }
-    comparator::by_name(recorded)
-        .map_err(|e| e.context(format!("opening column family {family}")))
+    comparator::by_name(recorded).map_err(|e| e.context(format!("opening column family {family}")))
 }
 
 impl VersionSet {

@@ -145,7 +145,10 @@ impl VersionSet {
             }
             // ORDER: the edit is durable; only now may what it replaced be deleted.
             built.dropped_tables.iter().for_each(|f| f.mark_obsolete());
-            built.dropped_blob_files.iter().for_each(|f| f.mark_obsolete());
+            built
+                .dropped_blob_files
+                .iter()
+                .for_each(|f| f.mark_obsolete());
         }
         Ok(())
     }
@@ -153,7 +156,9 @@ impl VersionSet {
     /// Applies an edit to the state in memory alone: for recovery, which then makes everything
     /// durable at once with [`VersionSet::start_manifest`].
     pub(crate) fn apply_in_memory(&mut self, edit: &VersionEdit) -> Result<()> {
-        let Some(family) = self.families.get_mut(&edit.column_family) else { return Ok(()) };
+        let Some(family) = self.families.get_mut(&edit.column_family) else {
+            return Ok(());
+        };
         let mut builder =
             VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
         builder.apply(edit)?;
@@ -207,13 +212,21 @@ impl VersionSet {
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
-            family.current.blob_files.values().for_each(|f| f.shared.mark_obsolete());
+            family
+                .current
+                .blob_files
+                .values()
+                .for_each(|f| f.shared.mark_obsolete());
         }
         Ok(())
     }
 
     fn log(&mut self, edit: &VersionEdit) -> Result<()> {
-        if self.manifest.as_ref().is_some_and(|m| m.size() >= self.max_manifest_file_size) {
+        if self
+            .manifest
+            .as_ref()
+            .is_some_and(|m| m.size() >= self.max_manifest_file_size)
+        {
             self.start_manifest()?;
         }
         let Some(manifest) = self.manifest.as_mut() else {
@@ -286,12 +299,14 @@ impl VersionSet {
                     total_bytes: meta.shared.total_bytes,
                     checksum_method: meta.shared.checksum_method.clone(),
                     checksum_value: meta.shared.checksum_value.clone(),
+                    unknown: Vec::new(),
                 });
                 if meta.garbage_count > 0 {
                     edit.blob_garbage.push(BlobFileGarbage {
                         number: meta.shared.number,
                         count: meta.garbage_count,
                         bytes: meta.garbage_bytes,
+                        unknown: Vec::new(),
                     });
                 }
             }

@@ -18,7 +18,10 @@ pub(crate) fn table_tombstones(
     file: &TableFile,
     comparator: &InternalKeyComparator,
 ) -> Result<Vec<RangeTombstone>> {
-    if file.facts().is_some_and(|facts| facts.num_range_deletions == 0) {
+    if file
+        .facts()
+        .is_some_and(|facts| facts.num_range_deletions == 0)
+    {
         return Ok(Vec::new());
     }
     let meta = &file.meta;
@@ -32,12 +35,19 @@ pub(crate) fn table_tombstones(
     let upper = if trailer(&meta.largest) == sentinel {
         Some(file.largest_user_key().to_vec())
     } else {
-        comparator.user().immediate_successor(file.largest_user_key())
+        comparator
+            .user()
+            .immediate_successor(file.largest_user_key())
     };
     Ok(tombstones
         .iter()
         .filter_map(|t| {
-            clip(t.clone(), Some(file.smallest_user_key()), upper.as_deref(), comparator)
+            clip(
+                t.clone(),
+                Some(file.smallest_user_key()),
+                upper.as_deref(),
+                comparator,
+            )
         })
         .collect())
 }

@@ -43,12 +43,18 @@ impl Version {
 
     /// Every table with its level.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
-        self.levels.iter().enumerate().flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
+        self.levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
     /// The deepest level that holds a file; 0 for an empty version.
     pub(crate) fn deepest_level(&self) -> usize {
-        self.levels.iter().rposition(|files| !files.is_empty()).unwrap_or(0)
+        self.levels
+            .iter()
+            .rposition(|files| !files.is_empty())
+            .unwrap_or(0)
     }
 
     /// The files of a sorted level that may hold `user_key`. More than one only where another
@@ -80,7 +86,12 @@ impl Version {
     }
 
     /// Whether a file's key range meets `begin..=end`.
-    pub(crate) fn overlaps(&self, file: &TableFile, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+    pub(crate) fn overlaps(
+        &self,
+        file: &TableFile,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> bool {
         let compare = |a: &[u8], b: &[u8]| self.comparator.compare_user(a, b);
         end.is_none_or(|end| compare(file.smallest_user_key(), end) != Ordering::Greater)
             && begin.is_none_or(|begin| compare(file.largest_user_key(), begin) != Ordering::Less)

@@ -110,10 +110,10 @@ pub trait ReadableFile: Send + Sync {
         let mut buf = vec![0; len];
         let n = self.read_at(offset, &mut buf)?;
         if n < len {
-            return Err(crate::Error::corruption(format!(
-                "file ends after {n} of {len} bytes"
-            ))
-            .at_offset(offset));
+            return Err(
+                crate::Error::corruption(format!("file ends after {n} of {len} bytes"))
+                    .at_offset(offset),
+            );
         }
         Ok(Bytes::from(buf))
     }
@@ -126,7 +126,8 @@ pub trait FileLock: Send + Sync {}
 pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
     let file = vfs.open(path, Access::Sequential)?;
     let len = file.size()?;
-    file.read_exact_at(0, len as usize).map_err(|e| e.in_file(path))
+    file.read_exact_at(0, len as usize)
+        .map_err(|e| e.in_file(path))
 }
 
 /// Replaces a file's content atomically and durably: the old content or the new, whole, is there

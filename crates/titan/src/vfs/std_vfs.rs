@@ -29,7 +29,10 @@ impl Vfs for StdVfs {
             .truncate(true)
             .open(path)
             .map_err(failed("create file", path))?;
-        Ok(Box::new(StdWritable { file, path: path.to_owned() }))
+        Ok(Box::new(StdWritable {
+            file,
+            path: path.to_owned(),
+        }))
     }
 
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
@@ -40,7 +43,10 @@ impl Vfs for StdVfs {
         };
         // Only advice: a file system that does not take it still reads correctly.
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
-        Ok(Arc::new(StdReadable { file, path: path.to_owned() }))
+        Ok(Arc::new(StdReadable {
+            file,
+            path: path.to_owned(),
+        }))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -52,8 +58,14 @@ impl Vfs for StdVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        File::open(dir).and_then(|d| d.sync_all()).map_err(failed("sync directory", dir))
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
+        File::open(dir)
+            .and_then(|d| d.sync_all())
+            .map_err(failed("sync directory", dir))
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
@@ -77,7 +89,9 @@ impl Vfs for StdVfs {
     }
 
     fn size(&self, path: &Path) -> Result<u64> {
-        Ok(std::fs::metadata(path).map_err(failed("stat file", path))?.len())
+        Ok(std::fs::metadata(path)
+            .map_err(failed("stat file", path))?
+            .len())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -96,7 +110,9 @@ struct StdWritable {
 
 impl WritableFile for StdWritable {
     fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.file.write_all(data).map_err(failed("append", &self.path))
+        self.file
+            .write_all(data)
+            .map_err(failed("append", &self.path))
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -124,7 +140,11 @@ impl ReadableFile for StdReadable {
     }
 
     fn size(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(failed("stat file", &self.path))?.len())
+        Ok(self
+            .file
+            .metadata()
+            .map_err(failed("stat file", &self.path))?
+            .len())
     }
 
     fn prefetch(&self, offset: u64, len: usize) {
@@ -148,7 +168,11 @@ static HELD: Mutex<Option<HashSet<(u64, u64)>>> = Mutex::new(None);
 impl StdLock {
     fn take(path: &Path) -> Result<Self> {
         let locked = |who: &str| {
-            Error::new(ErrorKind::Locked, format!("the database is in use by {who}")).in_file(path)
+            Error::new(
+                ErrorKind::Locked,
+                format!("the database is in use by {who}"),
+            )
+            .in_file(path)
         };
         // Closing any descriptor of a file drops the process's locks on it. The table is therefore
         // consulted before the file is opened, and the guard held until the outcome is recorded.
@@ -176,7 +200,10 @@ impl StdLock {
         let meta = file.metadata().map_err(failed("stat file", path))?;
         let identity = (meta.dev(), meta.ino());
         held.insert(identity);
-        Ok(StdLock { _file: file, identity })
+        Ok(StdLock {
+            _file: file,
+            identity,
+        })
     }
 }
 
@@ -209,7 +236,11 @@ mod tests {
         assert_eq!(r.read_at(9, &mut buf).unwrap(), 2);
         assert!(r.read_exact_at(9, 3).unwrap_err().is_corruption());
         StdVfs.remove(&path).unwrap();
-        assert_eq!(&r.read_exact_at(0, 5).unwrap()[..], b"hello", "open files outlive their name");
+        assert_eq!(
+            &r.read_exact_at(0, 5).unwrap()[..],
+            b"hello",
+            "open files outlive their name"
+        );
     }
 
     #[test]
@@ -217,8 +248,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("CURRENT");
         for text in ["one", "two"] {
-            super::super::replace_file(&StdVfs, &dir.path().join("t"), &path, text.as_bytes()).unwrap();
-            assert_eq!(&super::super::read_file(&StdVfs, &path).unwrap()[..], text.as_bytes());
+            super::super::replace_file(&StdVfs, &dir.path().join("t"), &path, text.as_bytes())
+                .unwrap();
+            assert_eq!(
+                &super::super::read_file(&StdVfs, &path).unwrap()[..],
+                text.as_bytes()
+            );
         }
         assert_eq!(StdVfs.read_dir(dir.path()).unwrap(), ["CURRENT"]);
     }
@@ -236,7 +271,10 @@ mod tests {
 
     #[test]
     fn missing_files_say_which() {
-        let e = StdVfs.open(Path::new("/nowhere/x"), Access::Random).err().unwrap();
+        let e = StdVfs
+            .open(Path::new("/nowhere/x"), Access::Random)
+            .err()
+            .unwrap();
         assert!(e.is_not_found() && e.path() == Some(Path::new("/nowhere/x")));
     }
 }

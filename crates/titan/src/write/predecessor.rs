@@ -40,7 +40,9 @@ impl Predecessor {
 
     /// Reads it from a WAL record; `None` if the record is something else.
     pub(crate) fn decode(record: &[u8]) -> Option<Self> {
-        let view = BatchView::parse(record).ok().filter(|view| view.count() == 0)?;
+        let view = BatchView::parse(record)
+            .ok()
+            .filter(|view| view.count() == 0)?;
         let mut ops = view.ops();
         let (Some(Ok(BatchOp::LogData { data })), None) = (ops.next(), ops.next()) else {
             return None;
@@ -48,7 +50,10 @@ impl Predecessor {
         let mut d = Decoder::new(data.strip_prefix(MAGIC)?);
         let number = FileNumber(d.varint().ok()?);
         let last_sequence = SequenceNumber(d.varint().ok()?);
-        d.is_empty().then_some(Predecessor { number, last_sequence })
+        d.is_empty().then_some(Predecessor {
+            number,
+            last_sequence,
+        })
     }
 }
 
@@ -59,7 +64,10 @@ mod tests {
 
     #[test]
     fn it_comes_back_and_other_records_are_not_taken_for_it() {
-        let p = Predecessor { number: FileNumber(7), last_sequence: SequenceNumber(300) };
+        let p = Predecessor {
+            number: FileNumber(7),
+            last_sequence: SequenceNumber(300),
+        };
         let record = p.encode(SequenceNumber(301)).unwrap();
         assert_eq!(Predecessor::decode(&record), Some(p));
         let mut batch = WriteBatch::new();

@@ -134,10 +134,17 @@ impl CommitQueue {
 
     /// The leader's batch and those behind it that may ride along.
     fn gather(&self, leader: &Writer, options: WriteOptions) -> (Group, Vec<Arc<Writer>>) {
-        let mut group = Group { batches: leader.batch.lock().take().into_iter().collect(), options };
+        let mut group = Group {
+            batches: leader.batch.lock().take().into_iter().collect(),
+            options,
+        };
         let mut followers = Vec::new();
         let mut bytes = leader.bytes;
-        let limit = if bytes <= SMALL_BATCH { bytes + SMALL_BATCH } else { MAX_GROUP_BYTES };
+        let limit = if bytes <= SMALL_BATCH {
+            bytes + SMALL_BATCH
+        } else {
+            MAX_GROUP_BYTES
+        };
         let mut line = self.line.lock();
         while let Some(next) = line.waiting.front() {
             let compatible = next.options.is_some_and(|o| {
@@ -199,7 +206,9 @@ mod tests {
                             inside.fetch_sub(1, Ordering::SeqCst);
                             Ok(())
                         };
-                        queue.submit(batch, WriteOptions::default(), commit).unwrap();
+                        queue
+                            .submit(batch, WriteOptions::default(), commit)
+                            .unwrap();
                     }
                 });
             }
@@ -214,6 +223,8 @@ mod tests {
             Err(Error::corruption("no"))
         });
         assert!(failed.unwrap_err().is_corruption());
-        queue.submit(WriteBatch::new(), WriteOptions::default(), |_| Ok(())).unwrap();
+        queue
+            .submit(WriteBatch::new(), WriteOptions::default(), |_| Ok(()))
+            .unwrap();
     }
 }

@@ -66,12 +66,19 @@ impl WalSet {
         let mut syncing = self.syncing.lock();
         let mut current = self.current.lock();
         if let Some(last) = &current.wal {
-            let predecessor =
-                Predecessor { number: last.number, last_sequence: last.last_sequence };
+            let predecessor = Predecessor {
+                number: last.number,
+                last_sequence: last.last_sequence,
+            };
             log.add_record(&predecessor.encode(next)?)?;
         }
         syncing.0 = false;
-        let wal = Wal { number, log, last_sequence: SequenceNumber::ZERO, synced: false };
+        let wal = Wal {
+            number,
+            log,
+            last_sequence: SequenceNumber::ZERO,
+            synced: false,
+        };
         if let Some(closed) = current.wal.replace(wal)
             && !closed.synced
         {
@@ -153,11 +160,18 @@ impl WalSet {
 
     /// Drops closed files that nobody needs any more, synced or not.
     pub(crate) fn forget_before(&self, number: FileNumber) {
-        self.current.lock().closed.retain(|wal| wal.number >= number);
+        self.current
+            .lock()
+            .closed
+            .retain(|wal| wal.number >= number);
     }
 
     /// Bytes appended to the current file.
     pub(crate) fn current_size(&self) -> u64 {
-        self.current.lock().wal.as_ref().map_or(0, |wal| wal.log.file_size())
+        self.current
+            .lock()
+            .wal
+            .as_ref()
+            .map_or(0, |wal| wal.log.file_size())
     }
 }

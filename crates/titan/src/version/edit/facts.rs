@@ -9,6 +9,7 @@
 //! its SST. Where it is absent it is computed from the SST.
 
 use crate::error::{Error, Result};
+use crate::format::blob_index::BlobRefs;
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
@@ -31,18 +32,7 @@ pub(crate) struct TableFacts {
     /// Bytes of all values; a pointer to a blob counts as the pointer.
     pub(crate) raw_value_bytes: u64,
     /// Which blob files the SST points to.
-    pub(crate) blob_references: Vec<BlobReference>,
-}
-
-/// How much of one blob file one SST points to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlobReference {
-    /// The logical blob file.
-    pub(crate) file: BlobFileNumber,
-    /// Pointers.
-    pub(crate) count: u64,
-    /// The records they point to, headers and keys included, in bytes.
-    pub(crate) bytes: u64,
+    pub(crate) blob_refs: Vec<BlobRefs>,
 }
 
 impl TableFacts {
@@ -55,8 +45,8 @@ impl TableFacts {
         put_varint(out, self.num_range_deletions);
         put_varint(out, self.raw_key_bytes);
         put_varint(out, self.raw_value_bytes);
-        put_varint(out, self.blob_references.len() as u64);
-        for reference in &self.blob_references {
+        put_varint(out, self.blob_refs.len() as u64);
+        for reference in &self.blob_refs {
             put_varint(out, reference.file.0);
             put_varint(out, reference.count);
             put_varint(out, reference.bytes);
@@ -76,7 +66,7 @@ impl TableFacts {
             num_range_deletions: d.varint()?,
             raw_key_bytes: d.varint()?,
             raw_value_bytes: d.varint()?,
-            blob_references: Vec::new(),
+            blob_refs: Vec::new(),
         };
         let n = d.varint()?;
         if n > (d.rest().len() / MIN_REFERENCE_LEN) as u64 {
@@ -84,9 +74,9 @@ impl TableFacts {
                 "more blob references than bytes for them",
             ));
         }
-        facts.blob_references.reserve_exact(n as usize);
+        facts.blob_refs.reserve_exact(n as usize);
         for _ in 0..n {
-            facts.blob_references.push(BlobReference {
+            facts.blob_refs.push(BlobRefs {
                 file: BlobFileNumber(d.varint()?),
                 count: d.varint()?,
                 bytes: d.varint()?,

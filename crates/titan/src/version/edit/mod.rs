@@ -41,7 +41,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use facts::{BlobReference, TableFacts};
+pub(crate) use facts::TableFacts;
 pub(crate) use new_file::NewFile;
 
 use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorKind;
+use crate::format::blob_index::BlobRefs;
 use crate::format::coding::{put_length_prefixed, put_varint};
 use crate::format::file_name::FileKind;
 use crate::wal::TailMode;
@@ -107,7 +108,7 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
             num_range_deletions: number(r),
             raw_key_bytes: number(r),
             raw_value_bytes: number(r),
-            blob_references: some(r, |r| BlobReference {
+            blob_refs: some(r, |r| BlobRefs {
                 file: BlobFileNumber(number(r)),
                 count: number(r),
                 bytes: number(r),
