@@ -61,7 +61,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         vfs: Arc::clone(&vfs),
         dir: dir.to_owned(),
         counters: Arc::clone(&counters),
-        bytes_per_sync: options.db.bytes_per_sync,
+        direct_io: options.db.use_direct_io_for_flush_and_compaction,
         db_id: identity,
         session_id: session_id(),
     };

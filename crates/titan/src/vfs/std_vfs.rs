@@ -10,10 +10,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{Advice, FlockOperation};
 
+use super::direct::DirectFile;
 use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] over the operating system, with ordinary buffered I/O.
+/// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where the
+/// file system can; everything else is ordinary buffered I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdVfs;
 
@@ -33,6 +35,18 @@ impl Vfs for StdVfs {
             file,
             path: path.to_owned(),
         }))
+    }
+
+    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+        let direct = if direct {
+            DirectFile::create(path)?
+        } else {
+            None
+        };
+        match direct {
+            Some(file) => Ok(Box::new(file)),
+            None => self.create(path),
+        }
     }
 
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
