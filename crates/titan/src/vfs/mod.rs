@@ -15,6 +15,7 @@
 //! 5. An open file stays readable after its name was removed.
 
 mod direct;
+mod log_file;
 mod std_vfs;
 
 use std::path::Path;
@@ -30,6 +31,12 @@ pub use std_vfs::StdVfs;
 pub trait Vfs: Send + Sync + 'static {
     /// Creates a file for appending; an existing one is truncated.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+
+    /// Creates a file for many small appends: a WAL. Until it is dropped, zeros may follow what
+    /// was appended. The default is [`Vfs::create`].
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.create(path)
+    }
 
     /// Creates a file that will be written in large pieces and read only after it was synced:
     /// SSTs and blob files. Until then the implementation may keep appended bytes to itself;

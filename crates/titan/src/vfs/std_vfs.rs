@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Advice, FlockOperation};
 
 use super::direct::DirectFile;
+use super::log_file::LogFile;
 use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -25,16 +26,15 @@ fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Erro
 
 impl Vfs for StdVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)
-            .map_err(failed("create file", path))?;
         Ok(Box::new(StdWritable {
-            file,
+            file: File::create(path).map_err(failed("create file", path))?,
             path: path.to_owned(),
         }))
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = File::create(path).map_err(failed("create file", path))?;
+        Ok(Box::new(LogFile::new(file, path)))
     }
 
     fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
