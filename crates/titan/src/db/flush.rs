@@ -193,6 +193,7 @@ impl Shared {
             }
         }
         drop(versions);
+        // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
         self.retire_wals(needed);
         Ok(())
     }

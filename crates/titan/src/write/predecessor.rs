@@ -2,8 +2,9 @@
 //!
 //! Bytes of an earlier WAL that were never synced may be lost with the machine while those of a
 //! later one survive. Replaying the later one all the same would bring back operations without
-//! those before them. So each WAL names its predecessor and the last operation in it, and
-//! recovery stops where that operation is missing.
+//! those before them. So each WAL that is started while another is open names that one and the last
+//! operation in it, and recovery stops where that operation is missing. The first WAL of an opening
+//! needs no such record: everything before it is in tables.
 //!
 //! The record is an empty write batch with log data, which RocksDB replays as nothing:
 //!
