@@ -428,9 +428,13 @@ impl Run {
                 .compact_range(Some(&a), Some(&b), &options)
                 .map_err(text);
         }
-        handle.compact_range(None, None, &options).map_err(text)?;
-        if force_bottommost && self.snapshots.is_empty() && !self.config.changing {
+        let exact = force_bottommost && self.snapshots.is_empty() && !self.config.changing;
+        if exact {
+            // They may hold snapshots.
             self.held.clear();
+        }
+        handle.compact_range(None, None, &options).map_err(text)?;
+        if exact {
             self.only_what_is_visible_is_referenced(family)?;
         }
         Ok(())
