@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(super) fetcher: ValueFetcher,
     pub(super) locations: Arc<ArcSwap<LocationTable>>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
+    /// Held while obsolete files are deleted.
+    pub(super) purging: Mutex<()>,
     pub(super) factory: FileFactory,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) families: ArcSwap<FamilyMap>,

@@ -270,6 +270,7 @@ fn assemble(
         fetcher,
         locations,
         obsolete: Arc::clone(versions.obsolete()),
+        purging: Mutex::new(()),
         factory,
         snapshots: Arc::new(SnapshotList::default()),
         families: ArcSwap::from_pointee(families),

@@ -18,8 +18,10 @@ use crate::vfs::Vfs;
 impl Shared {
     /// Deletes what has become obsolete. Files get here only after the edit that gave them up was
     /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
-    /// is deleted at the next opening.
+    /// is deleted at the next opening. On return nothing is left of what was obsolete before.
     pub(super) fn purge(&self) {
+        // One at a time, or a caller could find the queue empty before another is done with it.
+        let _purging = self.purging.lock();
         for file in self.obsolete.take() {
             self.open_files.forget(file);
             match file {

@@ -1,3 +1,6 @@
 //! Tests of the engine through its public face.
 
 mod basics;
+mod iterators;
+mod model;
+mod support;
