@@ -1,3 +1,5 @@
 //! Tests of the engine through its public face.
 
 mod basics;
+mod directory;
+mod rocksdb_fixtures;
