@@ -3,3 +3,4 @@
 mod basics;
 mod directory;
 mod rocksdb_fixtures;
+mod rocksdb_tools;
