@@ -20,6 +20,7 @@ impl Shared {
     /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
     /// is deleted at the next opening.
     pub(super) fn purge(&self) {
+        let _one_at_a_time = self.purging.lock();
         for file in self.obsolete.take() {
             self.open_files.forget(file);
             match file {
