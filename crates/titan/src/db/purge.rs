@@ -20,8 +20,7 @@ impl Shared {
     /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
     /// is deleted at the next opening. On return nothing is left of what was obsolete before.
     pub(super) fn purge(&self) {
-        // One at a time, or a caller could find the queue empty before another is done with it.
-        let _purging = self.purging.lock();
+        let _one_at_a_time = self.purging.lock();
         for file in self.obsolete.take() {
             self.open_files.forget(file);
             match file {
