@@ -39,6 +39,8 @@ struct Replayed {
     last_sequence: SequenceNumber,
     /// It did not end cleanly.
     torn: bool,
+    /// It ended where the previous content of a recycled file begins, as such files do.
+    stale: bool,
 }
 
 struct Replay<'a> {
@@ -96,18 +98,26 @@ pub(super) fn replay_wals(
         targets,
         previous: None,
     };
-    for number in wals {
-        if !replay.replay_file(number, needed)? {
+    let mut stopped = false;
+    for &number in &wals {
+        if !replay.replay_file(number, needed, &wals)? {
+            stopped = true;
             break;
         }
     }
+    replay.check_tables_not_ahead(stopped)?;
     let ids: Vec<_> = replay.targets.keys().copied().collect();
     ids.into_iter().try_for_each(|id| replay.flush(id))
 }
 
 impl Replay<'_> {
-    /// Replays one file. Returns whether the next one may follow.
-    fn replay_file(&mut self, number: FileNumber, needed: FileNumber) -> Result<bool> {
+    /// Replays one file of `wals`, all that are `needed`. Returns whether the next one may follow.
+    fn replay_file(
+        &mut self,
+        number: FileNumber,
+        needed: FileNumber,
+        wals: &[FileNumber],
+    ) -> Result<bool> {
         let path = FileKind::Wal(number).path(&self.factory.dir);
         let file = self.factory.vfs.open(&path, Access::Sequential)?;
         let mut reader = LogReader::new(file, &path, number, TailMode::PointInTime);
@@ -117,6 +127,7 @@ impl Replay<'_> {
             let at = |e: Error| e.at(&path, record.offset);
             if std::mem::take(&mut first) {
                 let predecessor = Predecessor::decode(record.payload);
+                self.check_present(predecessor, needed, wals)?;
                 if !self.follows(predecessor, record.payload, needed) {
                     return Ok(false);
                 }
@@ -132,13 +143,57 @@ impl Replay<'_> {
                 self.factory.counters.publish_sequence(last_sequence);
             }
         }
-        let torn = !matches!(reader.end(), Some(LogEnd::Clean));
         self.previous = Some(Replayed {
             number,
             last_sequence,
-            torn,
+            torn: !matches!(reader.end(), Some(LogEnd::Clean)),
+            stale: matches!(reader.end(), Some(LogEnd::Stale { .. })),
         });
         Ok(true)
+    }
+
+    /// A file that had operations is there for as long as it is needed: its name was durable
+    /// before its successor was created, and it is deleted only after the MANIFEST said so. If it
+    /// is gone, that part of the MANIFEST, or the file, was lost.
+    fn check_present(
+        &self,
+        predecessor: Option<Predecessor>,
+        needed: FileNumber,
+        wals: &[FileNumber],
+    ) -> Result<()> {
+        match predecessor {
+            Some(Predecessor {
+                number,
+                last_sequence,
+            }) if number >= needed
+                && last_sequence > SequenceNumber::ZERO
+                && !wals.contains(&number) =>
+            {
+                let path = FileKind::Wal(number).path(&self.factory.dir);
+                Err(Error::corruption("a WAL file the database needs is missing").in_file(&path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A flush syncs the WAL files that other families still need before its tables count
+    /// (WAL-1). So where replay ended in a file that a family has tables beyond, synced operations
+    /// of others were lost, and going on would show batches in half.
+    fn check_tables_not_ahead(&self, stopped: bool) -> Result<()> {
+        let Some(end) = self.previous.filter(|p| stopped || (p.torn && !p.stale)) else {
+            return Ok(());
+        };
+        let ahead = self.versions.families().values().find(|family| {
+            family.log_number > end.number && family.current.tables().next().is_some()
+        });
+        match ahead {
+            None => Ok(()),
+            Some(family) => Err(Error::corruption(format!(
+                "the WAL is damaged where the tables of column family {} continue it",
+                family.name
+            ))
+            .in_file(&FileKind::Wal(end.number).path(&self.factory.dir))),
+        }
     }
 
     /// Whether a file that starts like this continues what was replayed so far, without a gap.
@@ -170,7 +225,13 @@ impl Replay<'_> {
             let Some((value_type, key, value)) = entry_of(&op)? else {
                 continue;
             };
-            let target = op.column_family().and_then(|id| self.targets.get(&id));
+            let id = op.column_family();
+            if id.is_some_and(|id| self.versions.never_had(id)) {
+                return Err(Error::corruption(
+                    "an operation on a column family that the MANIFEST does not know",
+                ));
+            }
+            let target = id.and_then(|id| self.targets.get(&id));
             // A family dropped since, or whose tables have the operation already, is skipped.
             if let Some(target) = target
                 && wal >= target.log_number

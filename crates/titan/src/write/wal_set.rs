@@ -62,8 +62,11 @@ impl WalSet {
     /// the next operation.
     pub(crate) fn start(&self, number: FileNumber, next: SequenceNumber) -> Result<()> {
         let path = FileKind::Wal(number).path(&self.dir);
-        let mut log = LogWriter::new(self.vfs.create(&path)?, &path);
         let mut syncing = self.syncing.lock();
+        // ORDER: a WAL's name is durable before its successor exists, so that recovery can tell a
+        // file that is missing from one that never was.
+        self.sync_names(&mut syncing)?;
+        let mut log = LogWriter::new(self.vfs.create(&path)?, &path);
         let mut current = self.current.lock();
         if let Some(last) = &current.wal {
             let predecessor = Predecessor {
