@@ -130,12 +130,13 @@ impl Shared {
         let output = write_memtables(&memtables, &self.factory, family.output(), snapshots)?;
         stats::add(&self.statistics.flush_sst_bytes, output.table_bytes());
         stats::add(&self.statistics.flush_blob_bytes, output.blob_bytes());
+        let synced_to = self.state.lock().current_wal();
         if self.families.load().len() > 1 {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
             self.wal.sync_closed()?;
         }
-        self.install_flush(family, immutables, &output)?;
+        self.install_flush(family, immutables, &output, synced_to)?;
         stats::add(&self.statistics.flushes, 1);
         Ok(FlushEvent {
             column_family: family.id,
@@ -146,11 +147,13 @@ impl Shared {
         })
     }
 
+    /// `synced_to` is the first WAL file that may hold unsynced operations of other families.
     fn install_flush(
         &self,
         family: &Family,
         immutables: &[Immutable],
         output: &JobOutput,
+        synced_to: FileNumber,
     ) -> Result<()> {
         let mut versions = self.versions.lock();
         if versions.family(family.id).is_none() {
@@ -171,7 +174,9 @@ impl Shared {
             // As it will be once these memtables are gone.
             let kept = flushed.immutables.split_off(immutables.len());
             let gone = std::mem::replace(&mut flushed.immutables, kept);
-            edit.log_number = Some(flushed.oldest_log_needed(current));
+            // Not beyond a file closed meanwhile: recovery takes log numbers beyond a damaged WAL
+            // for proof that it had been synced.
+            edit.log_number = Some(flushed.oldest_log_needed(current).min(synced_to));
             let needed = state.oldest_log_needed();
             if let Some(flushed) = state.families.get_mut(&family.id) {
                 let kept = std::mem::replace(&mut flushed.immutables, gone);

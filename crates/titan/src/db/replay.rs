@@ -177,7 +177,7 @@ impl Replay<'_> {
     }
 
     /// A flush syncs the WAL files that other families still need before its tables count
-    /// (WAL-1). So where replay ended in a file that a family has tables beyond, synced operations
+    /// (WAL-1), and its log number goes no further. So where replay ended in a file that a family has tables beyond, synced operations
     /// of others were lost, and going on would show batches in half.
     fn check_tables_not_ahead(&self, stopped: bool) -> Result<()> {
         let Some(end) = self.previous.filter(|p| stopped || (p.torn && !p.stale)) else {
