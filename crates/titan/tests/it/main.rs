@@ -1,5 +1,6 @@
 //! Tests of the engine through its public face.
 
+mod bad_input;
 mod basics;
 mod crash;
 mod crash_recovery;
