@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::core::Shared;
+use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::{Immutable, LiveWal};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,11 +41,33 @@ impl Shared {
             .submit(batch, *options, |group| self.commit(group))
     }
 
-    fn commit(&self, mut group: Group) -> Result<()> {
+    /// Commits a group; returns the result of each batch.
+    fn commit(&self, mut group: Group) -> Vec<Result<()>> {
+        let (all, mut families) = (self.families.load(), Vec::new());
+        // A batch that cannot be committed fails alone, not those that came to share its group.
+        let mut results: Vec<Result<()>> = group
+            .batches
+            .iter()
+            .map(|batch| resolve(batch, &all, &mut families))
+            .collect();
+        let mut sound = results.iter().map(Result::is_ok);
+        group.batches.retain(|_| sound.next().unwrap_or(false));
+        if let Err(e) = self.commit_resolved(group, &families) {
+            for result in results.iter_mut().filter(|result| result.is_ok()) {
+                *result = Err(e.clone());
+            }
+        }
+        results
+    }
+
+    /// Commits batches that write to `families` only.
+    fn commit_resolved(&self, mut group: Group, families: &[Arc<Family>]) -> Result<()> {
         self.check_open()?;
         self.failure.check()?;
+        if group.batches.is_empty() {
+            return Ok(());
+        }
         self.make_room(&group)?;
-        let families = self.resolve(&group)?;
         let first = self.counters.last_sequence().plus(1);
         let mut next = first;
         for batch in &mut group.batches {
@@ -63,7 +85,7 @@ impl Shared {
             let logged = self.log(&group, first, last);
             logged.map_err(|e| self.failure.set(self, e.context("writing the WAL")))?;
         }
-        let user_bytes = self.insert(&group, &families).map_err(|e| {
+        let user_bytes = self.insert(&group, families).map_err(|e| {
             self.failure
                 .set(self, e.context("inserting into a memtable"))
         })?;
@@ -75,32 +97,6 @@ impl Shared {
         stats::add(&self.statistics.keys_written, next.0 - first.0);
         stats::add(&self.statistics.user_bytes_written, user_bytes);
         Ok(())
-    }
-
-    /// The families that the group writes to. Nothing has been changed when this fails.
-    fn resolve(&self, group: &Group) -> Result<Vec<Arc<Family>>> {
-        let all = self.families.load();
-        let mut used: Vec<Arc<Family>> = Vec::new();
-        for batch in &group.batches {
-            for op in batch.iter() {
-                let Some(id) = op?.column_family() else {
-                    continue;
-                };
-                if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
-                    continue;
-                }
-                match all.get(&id) {
-                    Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
-                    Some(family) => used.push(Arc::clone(family)),
-                    None => {
-                        return Err(Error::invalid_argument(format!(
-                            "column family {id} does not exist"
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(used)
     }
 
     /// Appends the group to the WAL as one record, and syncs it if asked to.
@@ -336,6 +332,28 @@ impl Shared {
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
+}
+
+/// Adds to `used` the families that a batch writes to.
+fn resolve(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>>) -> Result<()> {
+    for op in batch.iter() {
+        let Some(id) = op?.column_family() else {
+            continue;
+        };
+        if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
+            continue;
+        }
+        match all.get(&id) {
+            Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
+            Some(family) => used.push(Arc::clone(family)),
+            None => {
+                return Err(Error::invalid_argument(format!(
+                    "column family {id} does not exist"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The entry an operation makes; `None` for those that make none.

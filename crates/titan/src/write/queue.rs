@@ -65,12 +65,13 @@ pub(crate) struct CommitQueue {
 
 impl CommitQueue {
     /// Commits `batch`, alone or in a group: whichever thread leads calls its own `commit`, which
-    /// must do the same for every writer of a queue. Returns when the batch's group is done.
+    /// must do the same for every writer of a queue and give the result of each batch, in their
+    /// order. Returns when the batch's group is done.
     pub(crate) fn submit(
         &self,
         batch: WriteBatch,
         options: WriteOptions,
-        commit: impl FnOnce(Group) -> Result<()>,
+        commit: impl FnOnce(Group) -> Vec<Result<()>>,
     ) -> Result<()> {
         let bytes = batch.size_bytes();
         let writer = Arc::new(Writer {
@@ -85,11 +86,13 @@ impl CommitQueue {
         }
         let _lead = Lead(self);
         let (group, followers) = self.gather(&writer, options);
-        let result = commit(group);
+        let mut results = commit(group).into_iter();
+        let mut result = || results.next().unwrap_or_else(|| Err(lost()));
+        let own = result();
         for follower in followers {
-            follower.set(Progress::Done(result.clone()));
+            follower.set(Progress::Done(result()));
         }
-        result
+        own
     }
 
     /// Runs `f` while no batch is being committed, in its turn.
@@ -108,7 +111,7 @@ impl CommitQueue {
             }
             // Nobody takes along a writer without options.
             Some(Err(e)) => Err(e),
-            Some(Ok(())) => Err(Error::new(ErrorKind::Closed, "lost the turn in the queue")),
+            Some(Ok(())) => Err(lost()),
         }
     }
 
@@ -162,6 +165,10 @@ impl CommitQueue {
     }
 }
 
+fn lost() -> Error {
+    Error::new(ErrorKind::Closed, "lost the turn in the queue")
+}
+
 /// Passes the lead on when dropped, even by a panic.
 struct Lead<'a>(&'a CommitQueue);
 
@@ -204,7 +211,7 @@ mod tests {
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                             committed.fetch_add(group.batches.len(), Ordering::SeqCst);
                             inside.fetch_sub(1, Ordering::SeqCst);
-                            Ok(())
+                            group.batches.iter().map(|_| Ok(())).collect()
                         };
                         queue
                             .submit(batch, WriteOptions::default(), commit)
@@ -220,11 +227,11 @@ mod tests {
     fn a_failure_reaches_the_whole_group_and_the_queue_goes_on() {
         let queue = CommitQueue::default();
         let failed = queue.submit(WriteBatch::new(), WriteOptions::default(), |_| {
-            Err(Error::corruption("no"))
+            vec![Err(Error::corruption("no"))]
         });
         assert!(failed.unwrap_err().is_corruption());
         queue
-            .submit(WriteBatch::new(), WriteOptions::default(), |_| Ok(()))
+            .submit(WriteBatch::new(), WriteOptions::default(), |_| vec![Ok(())])
             .unwrap();
     }
 }
