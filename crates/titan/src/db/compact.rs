@@ -180,6 +180,8 @@ impl Shared {
         self.failure.check()?;
         let picked = {
             let mut state = self.state.lock();
+            // Under the lock: from here on closing waits for it.
+            self.check_open()?;
             let Some(f) = state.families.get_mut(&family.id) else {
                 return Err(dropped(&family.name));
             };

@@ -71,7 +71,7 @@ impl Shared {
     /// an error nothing has changed for the user: writes stay refused, and it can be tried again.
     pub(super) fn resume(&self) -> Result<()> {
         self.check_open()?;
-        self.commits.exclusive(|| {
+        self.exclusive(|| {
             if self.failure.get().is_none() {
                 return Ok(());
             }

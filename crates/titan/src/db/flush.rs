@@ -58,7 +58,7 @@ impl Shared {
         self.check_open()?;
         self.failure.check()?;
         // What is in the memtables now must be flushed; what is written meanwhile need not.
-        let waiting_for = self.commits.exclusive(|| {
+        let waiting_for = self.exclusive(|| {
             self.switch_memtables(ids)?;
             let state = self.state.lock();
             let newest = |id: &ColumnFamilyId| {

@@ -163,7 +163,7 @@ impl Db {
         options.validate()?;
         let shared = self.shared();
         shared.check_open()?;
-        let family = shared.commits.exclusive(|| {
+        let family = shared.exclusive(|| {
             shared.failure.check()?;
             let mut versions = shared.versions.lock();
             if versions.families().values().any(|f| f.name == name) {
@@ -212,7 +212,7 @@ impl Db {
                 "the default column family cannot be dropped",
             ));
         }
-        shared.commits.exclusive(|| {
+        shared.exclusive(|| {
             shared.failure.check()?;
             let mut versions = shared.versions.lock();
             if versions.family(id).is_none() {
@@ -284,7 +284,7 @@ impl Db {
         let shared = self.shared();
         shared.check_open()?;
         shared.failure.check()?;
-        shared.commits.exclusive(|| {
+        shared.exclusive(|| {
             let synced = shared.wal.sync();
             synced.map_err(|e| shared.failure.set(shared, e.context("syncing the WAL")))
         })
