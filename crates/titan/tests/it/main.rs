@@ -1,6 +1,7 @@
 //! Tests of the engine through its public face.
 
 mod basics;
+mod concurrency;
 mod iterators;
 mod model;
 mod support;
