@@ -4,4 +4,5 @@ mod basics;
 mod concurrency;
 mod iterators;
 mod model;
+mod separation;
 mod support;
