@@ -3,6 +3,7 @@
 mod basics;
 mod concurrency;
 mod iterators;
+mod limits;
 mod model;
 mod separation;
 mod support;
