@@ -67,6 +67,9 @@ impl Shared {
         Ok(())
     }
 
+    /// Runs `f` in a turn of its own of the commit queue, unless the database was closed before
+    /// the turn came.
+
     pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
         self.families.load().get(&id).cloned()
     }
@@ -107,6 +110,8 @@ impl Core {
             self.shared.work.notify_all();
             self.shared.progress.notify_all();
         }
+        // Compactions that users run are on threads of their own.
+        self.shared.wait_for_running_jobs();
         for thread in threads.drain(..) {
             // A thread that panicked has nothing more to say.
             let _ = thread.join();

@@ -207,6 +207,9 @@ impl ColumnFamily {
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
     pub fn flush(&self) -> Result<()> {
+        if self.family.is_dropped() {
+            return Err(dropped(&self.family.name));
+        }
         self.core.shared.flush(&[self.family.id])
     }
 
