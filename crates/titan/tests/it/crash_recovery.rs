@@ -1,1 +1,187 @@
+//! Single ways to lose something that random crashes meet rarely.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, mpsc};
+
+use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
+use titan_testkit::ops::Ops;
+use titan_testkit::sim::{Call, Loss, OpKind, SimVfs};
+
+use crate::sim::{DIR, Store, contents, exists, options, power_cut};
+
+fn is(call: &Call<'_>, kind: OpKind, extension: &str) -> bool {
+    call.kind == kind && call.path.extension().is_some_and(|e| e == extension)
+}
+
+#[test]
+fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
+    let vfs = SimVfs::new();
+    let mut store = Store::open(&vfs, 4).unwrap();
+    let apply = |store: &mut Store, text: &str| {
+        for op in Ops::parse(text).unwrap().0 {
+            store.apply(&op).unwrap();
+        }
+    };
+    apply(&mut store, "create-cf cf1\n");
+    apply(
+        &mut store,
+        "batch [put default a 1*10; put cf1 a 1*10]\nput cf1 b 2*10\n",
+    );
+    // No WAL becomes durable from now on: the flushes wait in front of their first sync of one.
+    let (started, wals) = mpsc::channel();
+    let (release, held) = mpsc::channel::<()>();
+    let (started, held) = (Mutex::new(started), Mutex::new(held));
+    vfs.set_hook(move |call| {
+        if is(call, OpKind::Create, "log") {
+            let _ = started.lock().unwrap().send(());
+        } else if is(call, OpKind::Sync, "log") {
+            let _ = held.lock().unwrap().recv();
+        }
+    });
+    let journal = std::thread::scope(|scope| {
+        for name in ["default", "cf1"] {
+            let family = crate::sim::family(&store.db, name);
+            scope.spawn(move || family.flush().unwrap());
+            wals.recv().unwrap();
+        }
+        // In line behind the second switch, so in the third WAL; the second has no operation.
+        apply(&mut store, "put default c 3*10\n");
+        let journal = vfs.journal();
+        drop(release);
+        journal
+    });
+    let mut outcomes = HashSet::new();
+    for seed in 0..400 {
+        let image = journal.crash_at(journal.len(), &Loss::Random(seed));
+        let db = Db::open(DIR, &options(&image, 2)).unwrap();
+        let found = contents(&db).unwrap();
+        let prefix = store.history.matches_some_prefix(&found, 1);
+        outcomes.insert(prefix.unwrap_or_else(|diff| panic!("seed {seed}: {diff}")));
+    }
+    assert!(outcomes.len() >= 3, "only {outcomes:?}");
+}
+
+#[test]
+fn a_directory_that_a_killed_process_made_is_made_durable_by_the_next() {
+    let first = SimVfs::new();
+    Db::open(DIR, &options(&first, 1)).unwrap();
+    let journal = first.journal();
+    for point in journal.crash_points() {
+        let vfs = point.crash(&Loss::None);
+        let db = Db::open(DIR, &options(&vfs, 1)).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(&*db, b"k", b"v").unwrap();
+        db.write(batch, &WriteOptions::synced()).unwrap();
+        let cut = power_cut(&vfs);
+        let db = Db::open(DIR, &options(&cut, 1)).unwrap();
+        let found = db.get(b"k").unwrap();
+        assert_eq!(
+            found.as_deref(),
+            Some(&b"v"[..]),
+            "killed at {}\n{journal}",
+            point.index()
+        );
+    }
+}
+
+#[test]
+fn writes_without_a_wal_are_kept_by_flushes_and_by_closing() {
+    let vfs = SimVfs::new();
+    let db = Db::open(DIR, &options(&vfs, 2)).unwrap();
+    let unlogged = WriteOptions {
+        disable_wal: true,
+        ..WriteOptions::default()
+    };
+    let put = |db: &Db, i: u8, options: &WriteOptions| {
+        let mut batch = WriteBatch::new();
+        batch.put(&**db, [i], [i; 300]).unwrap();
+        db.write(batch, options).unwrap();
+    };
+    let keys_after = |image: &SimVfs| -> Vec<u8> {
+        let db = Db::open(DIR, &options(image, 2)).unwrap();
+        let found = contents(&db).unwrap();
+        let pairs = found.family("default").unwrap();
+        assert!(pairs.iter().all(|(key, value)| *value == [key[0]; 300]));
+        pairs.keys().map(|key| key[0]).collect()
+    };
+    (0..10).for_each(|i| put(&db, i, &unlogged));
+    db.flush().unwrap();
+    let flushed: Vec<u8> = (0..10).collect();
+    assert_eq!(keys_after(&power_cut(&vfs)), flushed);
+    // Without a flush they may be gone; what was logged beside them may not.
+    (10..20).for_each(|i| put(&db, i, &unlogged));
+    put(&db, 20, &WriteOptions::synced());
+    let kept = keys_after(&power_cut(&vfs));
+    assert!(
+        kept.starts_with(&flushed) && kept.ends_with(&[20]),
+        "{kept:?}"
+    );
+    db.close().unwrap();
+    assert_eq!(keys_after(&power_cut(&vfs)), (0..=20).collect::<Vec<u8>>());
+
+    // A WAL that only ever stood beside such writes is followed by others.
+    let db = Db::open(DIR, &options(&vfs, 2)).unwrap();
+    put(&db, 21, &unlogged);
+    db.flush().unwrap();
+    put(&db, 22, &WriteOptions::synced());
+    assert_eq!(keys_after(&power_cut(&vfs)), (0..=22).collect::<Vec<u8>>());
+}
+
+#[test]
+fn closing_waits_for_a_compaction_of_another_thread() {
+    let vfs = SimVfs::new();
+    let mut options = options(&vfs, 2);
+    options.default.auto_compactions = false;
+    let db = Db::open(DIR, &options).unwrap();
+    for round in 0..3u8 {
+        for i in 0..50u8 {
+            db.put(&[i], &[round; 90]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let (tell, reached) = mpsc::channel();
+    let (release, held) = mpsc::channel::<()>();
+    let (tell, held, once) = (Mutex::new(tell), Mutex::new(held), AtomicBool::new(true));
+    vfs.set_hook(move |call| {
+        if is(call, OpKind::Create, "sst") && once.swap(false, Ordering::SeqCst) {
+            tell.lock().unwrap().send(()).unwrap();
+            let _ = held.lock().unwrap().recv();
+        }
+    });
+    std::thread::scope(|scope| {
+        let compaction =
+            scope.spawn(|| db.compact_range(None, None, &CompactRangeOptions::default()));
+        reached.recv().unwrap();
+        let closing = scope.spawn(|| {
+            db.close().unwrap();
+            // The directory is free: what the compaction does from now on, it does to others.
+            vfs.journal().len()
+        });
+        while db.get(b"k").is_ok() {
+            std::thread::yield_now();
+        }
+        drop(release);
+        let closed_at = closing.join().unwrap();
+        let outcome = compaction.join().unwrap();
+        assert_eq!(vfs.journal().len(), closed_at, "{outcome:?}");
+    });
+    let refused = db.create_column_family("late", options.default.clone());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+    assert!(exists(&vfs, "CURRENT"));
+}
+
+#[test]
+fn the_lock_outlives_no_process_and_no_failed_opening() {
+    let vfs = SimVfs::new();
+    let db = Db::open(DIR, &options(&vfs, 1)).unwrap();
+    let second = Db::open(DIR, &options(&vfs, 1)).unwrap_err();
+    assert_eq!(second.kind(), ErrorKind::Locked);
+    db.put(b"k", b"v").unwrap();
+    drop(db);
+    let handle = vfs.inject(titan_testkit::sim::Fault::on([OpKind::Create]).path("*.sst"));
+    Db::open(DIR, &options(&vfs, 1)).unwrap_err();
+    assert_eq!(handle.hits(), 1);
+    let db = Db::open(DIR, &options(&vfs, 1)).unwrap();
+    assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}

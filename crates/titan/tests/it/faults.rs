@@ -15,8 +15,8 @@ use crate::sim::{DIR, Store, causes, contents, misplaced_files, options, power_c
 
 /// Two families, 100 keys in each, inline and in blob files; part of it in tables, part of it
 /// only in memtables and in an unsynced WAL.
-fn filled(vfs: &SimVfs) -> Store {
-    let mut store = Store::open(vfs, 2).unwrap();
+fn filled(vfs: &SimVfs, jobs: usize) -> Store {
+    let mut store = Store::open(vfs, jobs).unwrap();
     let mut text = "create-cf cf1\n".to_owned();
     for i in 0..100 {
         let size = if i % 3 == 0 { 30 } else { 300 };
@@ -70,8 +70,6 @@ impl Trigger {
                 let force = CompactRangeOptions {
                     force_bottommost: true,
                 };
-                store.db.flush_all().unwrap();
-                store.db.wait_idle().unwrap();
                 let outcome = store.db.compact_range(None, None, &force);
                 outcome.err().map(|e| (e, None))
             }
@@ -120,7 +118,11 @@ fn expect_stopped(store: &Store, what: &str) {
 fn survives(what: &str, fault: Fault, trigger: Trigger) {
     let what = &format!("{what}, {trigger:?}");
     let vfs = SimVfs::new();
-    let mut store = filled(&vfs);
+    let mut store = filled(&vfs, 2);
+    if trigger == Trigger::Compact {
+        store.db.flush_all().unwrap();
+        store.db.wait_idle().unwrap();
+    }
     let handle = vfs.inject(fault);
     let (error, doubt) = trigger
         .pull(&mut store)
@@ -365,7 +367,7 @@ fn a_compaction_that_separates_inline_values_may_fail() {
 #[test]
 fn a_full_disk_loses_nothing() {
     let vfs = SimVfs::new();
-    let mut store = filled(&vfs);
+    let mut store = filled(&vfs, 2);
     for room in [300, 3000, 30_000] {
         let used: u64 = vfs
             .list(DIR)
@@ -414,7 +416,7 @@ fn resuming_may_fail_and_be_repeated() {
         (OpKind::Rename, "CURRENT"),
     ] {
         let vfs = SimVfs::new();
-        let mut store = filled(&vfs);
+        let mut store = filled(&vfs, 1);
         let first = vfs.inject(on(OpKind::Sync, "MANIFEST-*"));
         store.db.flush_all().unwrap_err();
         assert_eq!(first.hits(), 1);
@@ -442,7 +444,7 @@ fn resuming_may_fail_and_be_repeated() {
 #[test]
 fn closing_after_a_failure_tells_it_and_opening_heals() {
     let vfs = SimVfs::new();
-    let mut store = filled(&vfs);
+    let mut store = filled(&vfs, 2);
     vfs.inject(on(OpKind::Create, "*.blob"));
     store.db.flush_all().unwrap_err();
     let closed = store.db.close().unwrap_err();
@@ -475,7 +477,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
 #[test]
 fn the_default_family_cannot_be_dropped_and_everything_goes_on() {
     let vfs = SimVfs::new();
-    let mut store = filled(&vfs);
+    let mut store = filled(&vfs, 2);
     let default = crate::sim::family(&store.db, "default");
     let refused = store.db.drop_column_family(&default).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
