@@ -37,6 +37,9 @@ impl Shared {
                 "a write without WAL cannot be synced",
             ));
         }
+        // A batch that cannot be applied fails alone: not with others in its group, and not once it
+        // is in the WAL, where replay would meet it at every opening.
+        self.resolve(std::slice::from_ref(&batch))?;
         self.commits
             .submit(batch, *options, |group| self.commit(group))
     }
@@ -45,7 +48,7 @@ impl Shared {
         self.check_open()?;
         self.failure.check()?;
         self.make_room(&group)?;
-        let families = self.resolve(&group)?;
+        let families = self.resolve(&group.batches)?;
         let first = self.counters.last_sequence().plus(1);
         let mut next = first;
         for batch in &mut group.batches {
@@ -77,13 +80,16 @@ impl Shared {
         Ok(())
     }
 
-    /// The families that the group writes to. Nothing has been changed when this fails.
-    fn resolve(&self, group: &Group) -> Result<Vec<Arc<Family>>> {
+    /// The families that the batches write to, if every operation can be applied. Nothing has been
+    /// changed when this fails.
+    fn resolve(&self, batches: &[WriteBatch]) -> Result<Vec<Arc<Family>>> {
         let all = self.families.load();
         let mut used: Vec<Arc<Family>> = Vec::new();
-        for batch in &group.batches {
+        for batch in batches {
             for op in batch.iter() {
-                let Some(id) = op?.column_family() else {
+                let op = op?;
+                entry_of(&op)?;
+                let Some(id) = op.column_family() else {
                     continue;
                 };
                 if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {

@@ -1,3 +1,4 @@
 //! Tests of the engine through its public face.
 
+mod bad_batches;
 mod basics;
