@@ -35,7 +35,8 @@ pub(crate) struct FileFactory {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) bytes_per_sync: u64,
+    /// Whether files are written around the kernel's cache.
+    pub(crate) direct_io: bool,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
 }
@@ -232,7 +233,7 @@ impl OutputWriter {
             min_blob_size: family.options.min_blob_size,
             blob_file_size: family.options.blob_file_size,
             compression: family.options.blob_compression,
-            bytes_per_sync: factory.bytes_per_sync,
+            direct_io: factory.direct_io,
         };
         let counters = Arc::clone(&factory.counters);
         let allocate = Arc::new(move || BlobFileNumber(counters.new_file_number().0));
@@ -343,7 +344,10 @@ impl OutputWriter {
         if self.current.is_none() {
             let number = self.factory.counters.new_file_number();
             let path = FileKind::Table(number).path(&self.factory.dir);
-            let file = self.factory.vfs.create(&path)?;
+            let file = self
+                .factory
+                .vfs
+                .create_bulk(&path, self.factory.direct_io)?;
             self.created.push(number);
             let options = &self.family.options;
             let writer = TableWriter::new(
@@ -361,7 +365,6 @@ impl OutputWriter {
                     db_session_id: self.factory.session_id.clone(),
                     file_number: number,
                     creation_time: unix_seconds(),
-                    bytes_per_sync: self.factory.bytes_per_sync,
                 },
             );
             self.current = Some((number, writer));
