@@ -163,7 +163,13 @@ impl Grandparents {
         }
     }
 
-    /// Bytes overlapped since the last cut, once `user_key` is reached.
+    /// A table starts at `user_key`: what ends before does not count.
+    fn start_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) {
+        self.overlapped_at(user_key, comparator);
+        self.overlapped = 0;
+    }
+
+    /// Bytes overlapped since the table was started, once `user_key` is reached.
     fn overlapped_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) -> u64 {
         while let Some(file) = self.files.get(self.position)
             && comparator
@@ -265,6 +271,10 @@ impl OutputWriter {
                 self.finish_table(Some(&upper))?;
                 self.lower = Some(upper);
             }
+        }
+        if self.current.is_none() {
+            self.grandparents
+                .start_at(parsed.user_key, &self.family.comparator);
         }
         if parsed.user_key != self.last_user_key {
             self.last_user_key.clear();
@@ -383,7 +393,6 @@ impl OutputWriter {
             writer.add_range_tombstone(tombstone)?;
         }
         let summary = writer.finish()?;
-        self.grandparents.overlapped = 0;
         self.finished.push(OutputTable { number, summary });
         Ok(())
     }
@@ -441,4 +450,39 @@ pub(crate) fn key_range(
         .map(|f| user_key(&f.meta.largest))
         .max_by(|a, b| comparator.compare_user(a, b))?;
     Some((smallest.to_vec(), largest.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::internal_key::internal_key;
+    use crate::format::{BytewiseComparator, SequenceNumber};
+    use crate::version::ObsoleteFiles;
+
+    #[test]
+    fn a_table_overlaps_only_what_lies_behind_its_start() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let queue = Arc::new(ObsoleteFiles::default());
+        let boundary =
+            |key: &str| internal_key(key.as_bytes(), SequenceNumber(1), ValueType::Value as u8);
+        let file = |number, smallest, largest| {
+            let meta = NewFile {
+                number: FileNumber(number),
+                size: 100,
+                smallest: boundary(smallest),
+                largest: boundary(largest),
+                ..NewFile::default()
+            };
+            Arc::new(TableFile::new(meta, None, &queue))
+        };
+        let mut grandparents = Grandparents {
+            files: vec![file(1, "a", "b"), file(2, "c", "f"), file(3, "g", "h")],
+            ..Grandparents::none()
+        };
+        grandparents.start_at(b"d", &comparator);
+        assert_eq!(grandparents.overlapped_at(b"e", &comparator), 0);
+        assert_eq!(grandparents.overlapped_at(b"g", &comparator), 100);
+        grandparents.start_at(b"g", &comparator);
+        assert_eq!(grandparents.overlapped_at(b"z", &comparator), 100);
+    }
 }

@@ -67,9 +67,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs `f` in a turn of its own of the commit queue, unless the database was closed before
-    /// the turn came.
-
     pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
         self.families.load().get(&id).cloned()
     }

@@ -1,5 +1,6 @@
 //! Tests of the engine through its public face.
 
+mod bad_batches;
 mod bad_input;
 mod basics;
 mod concurrency;
