@@ -1,7 +1,7 @@
 //! Damaged files: an error or the same content, never a panic.
 
 use super::*;
-use crate::table::LivenessBlock;
+use crate::table::liveness::LivenessBlock;
 
 /// A file in memory, to damage.
 struct Memory(Bytes);
