@@ -53,7 +53,6 @@ fn writer_options() -> TableWriterOptions {
         db_session_id: "TW647Q8MF846I9KJZYFI".to_owned(),
         file_number: FileNumber(7),
         creation_time: 1_700_000_000,
-        bytes_per_sync: 64 << 10,
     }
 }
 
