@@ -104,13 +104,6 @@ impl LocationTable {
             .ok()?;
         self.entries.get(at).map(|(_, location)| location)
     }
-
-    /// All logical files in the order of their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (BlobFileNumber, &BlobLocation)> {
-        self.entries
-            .iter()
-            .map(|(logical, location)| (*logical, location))
-    }
 }
 
 #[cfg(test)]
@@ -149,7 +142,7 @@ mod tests {
             [entry(7, 7), entry(3, 12), entry(9, 12)],
             &[BlobFileNumber(5)],
         );
-        let logical = |t: &LocationTable| t.iter().map(|(n, _)| n.0).collect::<Vec<_>>();
+        let logical = |t: &LocationTable| t.entries.iter().map(|(n, _)| n.0).collect::<Vec<_>>();
         assert_eq!(logical(&old), [3, 5, 9]);
         assert_eq!(logical(&new), [3, 7, 9]);
         assert_eq!(physical(&old, 3).unwrap(), 3);

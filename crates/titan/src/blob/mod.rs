@@ -50,7 +50,9 @@ pub(crate) use location::{BlobFile, BlobLocation, LocationTable};
 pub(crate) use reader::BlobFileReader;
 pub(crate) use records::BlobRecord;
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
-pub(crate) use writer::{BlobFileSummary, BlobFileWriter};
+pub(crate) use writer::BlobFileSummary;
+#[cfg(test)]
+pub(crate) use writer::BlobFileWriter;
 
 #[cfg(test)]
 mod tests;

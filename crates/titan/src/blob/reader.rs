@@ -96,6 +96,13 @@ impl BlobFileReader {
 
     /// Asks the kernel to read the record ahead. No promise: what is wrong with the pointer, a
     /// later [`BlobFileReader::get`] says.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "fetchers prefetch whole plans; single readers will"
+        )
+    )]
     pub(crate) fn prefetch(&self, user_key_len: usize, index: &BlobIndex) {
         if let Ok(extent) = self.extent(user_key_len, index) {
             self.prefetch_extent(extent);

@@ -113,12 +113,6 @@ impl BlobSeparator {
         Ok(())
     }
 
-    /// Bytes of all files so far, the footer of the open one not included.
-    pub(crate) fn bytes_written(&self) -> u64 {
-        let finished: u64 = self.finished.iter().map(|f| f.file_size).sum();
-        finished + self.current.as_ref().map_or(0, BlobFileWriter::file_size)
-    }
-
     /// Seals the last file and returns all, in the order of their creation. They are durable
     /// once the caller has synced the directory. Fails if anything failed before; the files of a
     /// failed job are those of [`BlobSeparator::created`], to be asked for beforehand: finishing

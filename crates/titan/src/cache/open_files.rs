@@ -55,6 +55,15 @@ impl OpenFiles {
         self.files.len()
     }
 
+    /// Bytes of memory that open tables hold, cached blocks not included.
+    pub(crate) fn table_memory(&self) -> usize {
+        let memory = |(_, file): (u64, OpenFile)| match file {
+            OpenFile::Table(table) => table.memory_usage(),
+            OpenFile::Blob(_) => 0,
+        };
+        self.files.iter().map(memory).sum()
+    }
+
     /// The reader of an SST. Cost when not open: one open and a few reads.
     ///
     /// # Errors

@@ -265,12 +265,13 @@ impl OutputWriter {
     /// Adds a survivor.
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
-        if self.current.is_some() && parsed.user_key != self.last_user_key {
-            if self.should_cut(parsed.user_key) {
-                let upper = parsed.user_key.to_vec();
-                self.finish_table(Some(&upper))?;
-                self.lower = Some(upper);
-            }
+        if self.current.is_some()
+            && parsed.user_key != self.last_user_key
+            && self.should_cut(parsed.user_key)
+        {
+            let upper = parsed.user_key.to_vec();
+            self.finish_table(Some(&upper))?;
+            self.lower = Some(upper);
         }
         if self.current.is_none() {
             self.grandparents

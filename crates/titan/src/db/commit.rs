@@ -372,8 +372,11 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
     Ok(())
 }
 
+/// What an operation puts into a memtable: type, user key, value.
+type Entry<'a> = (ValueType, &'a [u8], &'a [u8]);
+
 /// The entry an operation makes; `None` for those that make none.
-pub(super) fn entry_of<'a>(op: &BatchOp<'a>) -> Result<Option<(ValueType, &'a [u8], &'a [u8])>> {
+pub(super) fn entry_of<'a>(op: &BatchOp<'a>) -> Result<Option<Entry<'a>>> {
     Ok(Some(match *op {
         BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
         BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::core::Shared;
 use super::family::Family;
 use crate::compaction::levels::LevelTargets;
-use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::format::SequenceNumber;
 use crate::stats::StallEvent;
 
 /// One level of a family.
@@ -77,6 +77,10 @@ pub struct Metrics {
     pub open_files: usize,
     /// Bytes of blocks in the cache.
     pub block_cache_bytes: u64,
+    /// Lookups of blocks that the cache answered, since the database was opened.
+    pub block_cache_hits: u64,
+    /// Those that it did not.
+    pub block_cache_misses: u64,
     /// Snapshots alive.
     pub snapshots: usize,
     /// The newest sequence number.
@@ -92,6 +96,8 @@ impl Shared {
             wal_bytes: closed + self.wal.current_size(),
             open_files: self.open_files.len(),
             block_cache_bytes: self.open_files.block_cache().usage(),
+            block_cache_hits: self.open_files.block_cache().hits(),
+            block_cache_misses: self.open_files.block_cache().misses(),
             snapshots: self.snapshots.len(),
             last_sequence,
         }
@@ -135,7 +141,7 @@ impl Shared {
         let stall = running.map_or(StallEvent::Normal, |f| f.stall);
         FamilyMetrics {
             name: family.name.clone(),
-            id: ColumnFamilyId::from(family.id).0,
+            id: family.id.0,
             levels: levels.collect(),
             base_level: targets.base_level,
             blob_files: version.blob_files.len(),
@@ -176,6 +182,9 @@ impl Shared {
             "total-blob-file-size" | "live-blob-file-size" => m.blob_bytes.to_string(),
             "live-blob-file-garbage-size" => m.garbage_blob_bytes.to_string(),
             "estimate-pending-compaction-bytes" => m.pending_compaction_bytes.to_string(),
+            "block-cache-capacity" => self.open_files.block_cache().capacity().to_string(),
+            "block-cache-usage" => self.open_files.block_cache().usage().to_string(),
+            "estimate-table-readers-mem" => self.open_files.table_memory().to_string(),
             "base-level" => m.base_level.to_string(),
             "num-snapshots" => self.snapshots.len().to_string(),
             "is-write-stopped" => {

@@ -5,7 +5,7 @@
 //! its records are now.
 
 use crate::error::{Error, Result};
-use crate::format::coding::{Decoder, put_varint, varint_len};
+use crate::format::coding::{Decoder, put_varint};
 use crate::format::compression::CompressionType;
 use crate::format::numbers::BlobFileNumber;
 
@@ -55,11 +55,6 @@ impl BlobIndex {
         out.push(self.compression as u8);
     }
 
-    /// The bytes [`BlobIndex::encode`] appends.
-    pub(crate) fn encoded_len(&self) -> usize {
-        2 + varint_len(self.file.0) + varint_len(self.offset) + varint_len(self.size)
-    }
-
     /// Reads a pointer; trailing bytes are corruption.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut d = Decoder::new(bytes);
@@ -100,7 +95,6 @@ mod tests {
         };
         let mut out = Vec::new();
         index.encode(&mut out);
-        assert_eq!(out.len(), index.encoded_len());
         assert_eq!(BlobIndex::decode(&out).unwrap(), index);
         for cut in 0..out.len() {
             assert!(BlobIndex::decode(&out[..cut]).is_err());

@@ -101,12 +101,6 @@ pub(crate) fn trailer(ikey: &[u8]) -> u64 {
     }
 }
 
-/// The sequence number in an internal key.
-#[inline]
-pub(crate) fn sequence(ikey: &[u8]) -> SequenceNumber {
-    SequenceNumber(trailer(ikey) >> 8)
-}
-
 /// An internal key taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedInternalKey<'a> {

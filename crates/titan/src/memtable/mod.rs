@@ -199,6 +199,7 @@ impl Memtable {
     }
 
     /// Bytes of all internal keys and values added; for a range deletion, of both its ends.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for statistics of memtables"))]
     pub(crate) fn data_size(&self) -> u64 {
         self.counters.data_size.load(Ordering::Relaxed)
     }
@@ -215,6 +216,7 @@ impl Memtable {
     }
 
     /// The largest sequence number added.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for statistics of memtables"))]
     pub(crate) fn largest_sequence(&self) -> Option<SequenceNumber> {
         self.smallest_sequence()
             .map(|_| SequenceNumber(self.counters.largest_sequence.load(Ordering::Relaxed)))

@@ -90,11 +90,6 @@ impl Default for ColumnFamilyOptions {
 }
 
 impl ColumnFamilyOptions {
-    /// Whether a value of `len` bytes belongs in a blob file.
-    pub(crate) fn separates(&self, len: usize) -> bool {
-        self.enable_blob_files && len as u64 >= self.min_blob_size
-    }
-
     /// Checks every range and that options agree with each other.
     ///
     /// # Errors

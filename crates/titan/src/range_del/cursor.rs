@@ -49,13 +49,15 @@ impl TombstoneCursor {
         }
     }
 
-    /// Whether there are no tombstones at all.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tombstones.is_empty()
-    }
-
     /// The newest tombstone not newer than the snapshot that covers `user_key`.
     #[inline]
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "iterators will skip to the end of a covered range"
+        )
+    )]
     pub(crate) fn covering(&mut self, user_key: &[u8]) -> Option<Covering<'_>> {
         let snapshot = self.snapshot;
         let fragment = self.locate(user_key)?;

@@ -125,10 +125,6 @@ impl FragmentedTombstones {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.fragments.is_empty()
-    }
-
     /// The fragments, sorted by start.
     pub(crate) fn fragments(&self) -> &[Fragment] {
         &self.fragments

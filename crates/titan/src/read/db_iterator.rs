@@ -107,6 +107,10 @@ impl DbIterator {
     }
 
     /// Moves one key forward. Does nothing if the iterator is not valid.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a cursor's step, which may fail, beside `prev`"
+    )]
     pub fn next(&mut self) -> Result<()> {
         let took = std::mem::take(&mut self.value_taken);
         if self.in_window {

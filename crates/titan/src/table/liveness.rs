@@ -94,11 +94,6 @@ impl LivenessBlock {
             .map(|(file, references)| (*file, &references[..]))
     }
 
-    /// The references into one file, by ascending offset.
-    pub(crate) fn references(&self, file: BlobFileNumber) -> &[BlobRef] {
-        self.files.get(&file).map_or(&[], |references| references)
-    }
-
     /// Totals by ascending file.
     pub(crate) fn totals(&self) -> Vec<BlobRefs> {
         let total = |(file, references): (BlobFileNumber, &[BlobRef])| BlobRefs {

@@ -48,7 +48,7 @@ pub(super) fn open(
     let size = file.size().map_err(|e| e.in_file(path))?;
     if size != options.file_size {
         let text = format!("table of {size} bytes, {} expected", options.file_size);
-        return Err(Error::corruption(text).in_file(path));
+        return Err(Error::corruption(text).at(path, size.min(options.file_size)));
     }
     let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
         return Err(Error::corruption("file too short for a table").in_file(path));

@@ -80,11 +80,6 @@ impl TableReader {
         open::open(file, path, options).map(Arc::new)
     }
 
-    /// The number the table was opened under.
-    pub(crate) fn file_number(&self) -> FileNumber {
-        self.options.file_number
-    }
-
     /// The first entry not before `seek_key`, an internal key, if it has the same user key.
     /// `fill_cache` says whether a block that had to be read stays in the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
@@ -174,6 +169,13 @@ impl TableReader {
     }
 
     /// What the liveness block should be, from a scan of all entries.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "garbage collection scans tables without a liveness block"
+        )
+    )]
     pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         let mut refs = LivenessBlock::default();
         let mut iter = self.iter(TableIterOptions {
@@ -188,15 +190,6 @@ impl TableReader {
         }
         refs.sort();
         Ok(refs)
-    }
-
-    /// About where in the file an internal key is, or would be, in bytes.
-    pub(crate) fn approximate_offset_of(&self, ikey: &[u8]) -> Result<u64> {
-        let at = self.index.find(&self.options.comparator, ikey);
-        Ok(self
-            .index
-            .handle(at)
-            .map_or_else(|| self.index.data_end(), |handle| handle.offset))
     }
 
     /// Bytes of memory the open table holds, cached blocks not included.

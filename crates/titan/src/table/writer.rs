@@ -264,11 +264,6 @@ impl TableWriter {
         self.referenced_blob_bytes
     }
 
-    /// Point entries so far.
-    pub(crate) fn num_entries(&self) -> u64 {
-        self.num_entries
-    }
-
     /// Whether there is nothing to write, neither points nor range tombstones.
     pub(crate) fn is_empty(&self) -> bool {
         self.num_entries == 0 && self.tombstones.is_empty()
@@ -418,6 +413,8 @@ impl TableWriter {
             self.options
                 .comparator
                 .shorten_separator(&mut separator, next);
+        } else {
+            self.options.comparator.shorten_successor(&mut separator);
         }
         self.index.add(&separator, handle);
         self.data.reset();

@@ -29,10 +29,6 @@ impl ObsoleteFiles {
     pub(crate) fn take(&self) -> Vec<FileKind> {
         std::mem::take(&mut self.waiting.lock())
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.lock().is_empty()
-    }
 }
 
 /// Hands a file over for deletion when the last holder lets go, once it is marked.
@@ -201,10 +197,6 @@ pub(crate) struct BlobFileMeta {
 }
 
 impl BlobFileMeta {
-    pub(crate) fn live_count(&self) -> u64 {
-        self.shared.total_count.saturating_sub(self.garbage_count)
-    }
-
     pub(crate) fn live_bytes(&self) -> u64 {
         self.shared.total_bytes.saturating_sub(self.garbage_bytes)
     }

@@ -16,11 +16,11 @@ pub(crate) mod level_iterator;
 mod manifest;
 mod recovery;
 mod set;
+pub(crate) mod tombstones;
 #[expect(
     clippy::module_inception,
     reason = "a version is what the room is about"
 )]
-pub(crate) mod tombstones;
 pub(crate) mod version;
 
 pub(crate) use files::{ObsoleteFiles, TableFile};

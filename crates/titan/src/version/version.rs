@@ -49,14 +49,6 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The deepest level that holds a file; 0 for an empty version.
-    pub(crate) fn deepest_level(&self) -> usize {
-        self.levels
-            .iter()
-            .rposition(|files| !files.is_empty())
-            .unwrap_or(0)
-    }
-
     /// The files of a sorted level that may hold `user_key`. More than one only where another
     /// engine split the versions of one key over two files.
     pub(crate) fn sorted_level_files(&self, level: usize, user_key: &[u8]) -> &[Arc<TableFile>] {
@@ -95,11 +87,6 @@ impl Version {
         let compare = |a: &[u8], b: &[u8]| self.comparator.compare_user(a, b);
         end.is_none_or(|end| compare(file.smallest_user_key(), end) != Ordering::Greater)
             && begin.is_none_or(|begin| compare(file.largest_user_key(), begin) != Ordering::Less)
-    }
-
-    /// Bytes of all tables.
-    pub(crate) fn table_bytes(&self) -> u64 {
-        self.tables().map(|(_, f)| f.size()).sum()
     }
 
     /// Sum of [`TableFile::logical_size`] over a level.

@@ -45,10 +45,10 @@ fn everything_written_is_read_back_also_after_reopening() {
     }
     db.delete_range(&key(100), &key(120)).unwrap();
     let expected = |i: u32| {
-        if i % 7 == 0 || (100..120).contains(&i) {
+        if i.is_multiple_of(7) || (100..120).contains(&i) {
             return None;
         }
-        Some(value(i, if i % 3 == 0 { 0 } else { i % 3 }))
+        Some(value(i, if i.is_multiple_of(3) { 0 } else { i % 3 }))
     };
     let check = |db: &Db| {
         for i in 0..2000 {

@@ -1,5 +1,13 @@
 //! Tests of the engine through its public face.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    unreachable_pub,
+    reason = "tests fail by panicking; their helpers are for this binary alone"
+)]
+
 mod bad_batches;
 mod bad_input;
 mod basics;
@@ -17,3 +25,4 @@ mod rocksdb_tools;
 mod separation;
 mod sim;
 mod support;
+mod tools;

@@ -97,14 +97,6 @@ impl OptionsFile {
         &self.sections
     }
 
-    /// The names of the column families in the order of the file.
-    pub(crate) fn column_families(&self) -> impl Iterator<Item = &str> {
-        self.sections
-            .iter()
-            .filter(|s| s.kind == CF_OPTIONS)
-            .map(|s| s.name.as_str())
-    }
-
     /// Reads a file.
     ///
     /// # Errors
@@ -173,6 +165,13 @@ impl OptionsFile {
     }
 }
 
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "values are read back where options are taken over from RocksDB"
+    )
+)]
 impl Section {
     /// Reads what follows the opening bracket.
     fn parse_header(header: &str) -> Result<Self> {

@@ -29,7 +29,7 @@ fn key(i: usize) -> Vec<u8> {
 
 /// The table holds keys `0..count`, forwards, backwards and by lookup.
 fn holds_keys(table: &Arc<TableReader>, count: usize) {
-    let check = verify(&table).unwrap();
+    let check = verify(table).unwrap();
     assert_eq!(check.entries, count as u64);
     let mut want: Vec<_> = (0..count)
         .map(|i| (key(i), format!("value {i}").into_bytes()))

@@ -150,6 +150,10 @@ impl WriteBatch {
     }
 
     /// Sets `key` to the value in a blob file that the encoded `index` points to.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for values placed in blob files at commit")
+    )]
     pub(crate) fn put_blob_index(
         &mut self,
         cf: ColumnFamilyId,
