@@ -628,3 +628,55 @@ fn bench_tells_people_too_and_obeys_the_clock() {
     );
     assert!(text.contains("100.0000 %"), "{text}");
 }
+
+#[test]
+fn a_killed_bench_leaves_only_what_it_wrote() {
+    let place = Place::new();
+    place.write(
+        "c.toml",
+        "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n",
+    );
+    let sizes = [
+        "--num",
+        "3000",
+        "--value-size",
+        "3000",
+        "--config",
+        "c.toml",
+    ];
+    let steps = [
+        "bench",
+        "db",
+        "--benchmarks",
+        "fillrandom",
+        "--duration",
+        "300",
+    ];
+    let mut bench = place
+        .command(&[&steps[..], &sizes[..]].concat())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // In full swing: something has been flushed.
+    let flushed = || {
+        let files = fs::read_dir(place.path("db"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        files
+            .filter(|file| file.path().extension() == Some(OsStr::new("sst")))
+            .count()
+            > 1
+    };
+    while !flushed() {
+        assert!(
+            bench.try_wait().unwrap().is_none(),
+            "the bench ended by itself"
+        );
+        std::thread::yield_now();
+    }
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    let report = place.json(&[&["bench", "db", "--verify", "--json"], &sizes[..]].concat());
+    assert!(report["verified"].as_u64().unwrap() > 300, "{report}");
+}
