@@ -66,7 +66,7 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<()> {
         out.line(format_args!("note: {note}"))?;
     }
     out.line(format_args!(
-        "{} tables, {} blob files, {} log files, {} entries, {} pointers, {} log records, {}",
+        "tables {}, blob files {}, log files {}, entries {}, pointers {}, log records {}, read {}",
         output::count(report.tables as u64),
         output::count(report.blob_files as u64),
         output::count(report.wal_files as u64),
