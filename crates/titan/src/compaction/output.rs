@@ -185,8 +185,8 @@ pub(crate) struct OutputWriter {
     separator: Option<BlobSeparator>,
     tombstones: FragmentedTombstones,
     grandparents: Grandparents,
-    /// Logical bytes (see [`TableFile::logical_size`]) after which a table is cut; `u64::MAX` in a
-    /// flush, which writes one table.
+    /// Bytes of file after which a table is cut, and [`LOGICAL_SIZE_FACTOR`] times that with the
+    /// values it refers to; `u64::MAX` in a flush, which writes one table.
     max_table_bytes: u64,
     current: Option<(FileNumber, TableWriter)>,
     /// User key that the current table starts at, if it is not the first.
@@ -391,7 +391,7 @@ impl OutputWriter {
     /// Finishes the last table and blob file, and makes all names durable.
     pub(crate) fn finish(&mut self) -> Result<JobOutput> {
         self.finish_table(None)?;
-        // ORDER: blob records, tables (synced as they were finished), then the names of both are
+        // ORDER: tables (synced as they were finished), blob files, then the names of both are
         // durable before any edit names them.
         let blob_files = match self.separator.take() {
             Some(separator) => {

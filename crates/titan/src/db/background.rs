@@ -109,7 +109,7 @@ impl Shared {
 }
 
 /// The immutable memtables of a family that nobody flushes yet, marked as being flushed.
-pub(super) fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
+fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
     let id = state
         .in_turn()
         .find(|f| !f.flushing && !f.immutables.is_empty())

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use super::core::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::version::edit::VersionEdit;
 
 /// The failure that stopped writes, if one did. The first one is kept.
 #[derive(Default)]
@@ -70,8 +69,7 @@ impl Shared {
     /// Makes durable, in new files, whatever the failure left undone, and lets writes go on. On
     /// an error nothing has changed for the user: writes stay refused, and it can be tried again.
     pub(super) fn resume(&self) -> Result<()> {
-        self.check_open()?;
-        self.commits.exclusive(|| {
+        self.alone(|| {
             if self.failure.get().is_none() {
                 return Ok(());
             }
@@ -88,36 +86,15 @@ impl Shared {
             let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
             self.wal.abandon();
             self.start_wal(&ids).map_err(trying)?;
-            self.flush_all_here().map_err(trying)?;
-            self.advance_log_numbers(&ids).map_err(trying)?;
+            self.flush_all_as_one().map_err(trying)?;
             self.failure.clear();
             let mut state = self.state.lock();
             self.update_stalls(&mut state);
             drop(state);
             self.work.notify_all();
             Ok(())
-        })
-    }
-
-    /// Records that no family needs a WAL older than the current one.
-    fn advance_log_numbers(&self, ids: &[ColumnFamilyId]) -> Result<()> {
-        let current = self.state.lock().current_wal();
-        let mut versions = self.versions.lock();
-        for id in ids {
-            if versions.family(*id).is_some() {
-                versions.apply(VersionEdit {
-                    column_family: *id,
-                    log_number: Some(current),
-                    ..VersionEdit::default()
-                })?;
-            }
-        }
-        versions.apply(VersionEdit {
-            min_log_number_to_keep: Some(current),
-            ..VersionEdit::default()
         })?;
-        drop(versions);
-        self.retire_wals(current);
+        self.purge();
         Ok(())
     }
 }

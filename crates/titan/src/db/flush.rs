@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::background::claim_flush;
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::state::Immutable;
+use super::state::{FamilyState, Immutable};
 use crate::compaction::merge::{SurvivorIterator, Unknown, surviving_tombstones};
 use crate::compaction::output::{FileFactory, JobOutput, OutputFamily, OutputWriter};
 use crate::error::Result;
@@ -55,10 +54,9 @@ pub(crate) fn write_memtables(
 impl Shared {
     /// Flushes the memtables of `ids` and waits until that is done.
     pub(super) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
-        self.check_open()?;
-        self.failure.check()?;
         // What is in the memtables now must be flushed; what is written meanwhile need not.
-        let waiting_for = self.commits.exclusive(|| {
+        let waiting_for = self.alone(|| {
+            self.failure.check()?;
             self.switch_memtables(ids)?;
             let state = self.state.lock();
             let newest = |id: &ColumnFamilyId| {
@@ -90,20 +88,18 @@ impl Shared {
         }
     }
 
-    /// Flushes, on this thread, until no family has an immutable memtable.
-    pub(super) fn flush_all_here(&self) -> Result<()> {
-        loop {
-            let claim = claim_flush(&mut self.state.lock());
-            match claim {
-                Some((family, immutables)) => self.run_flush(family, immutables)?,
-                None => return Ok(()),
-            }
-        }
-    }
-
     /// Runs a flush that the caller has marked as running.
     pub(super) fn run_flush(&self, family: Arc<Family>, immutables: Vec<Immutable>) -> Result<()> {
-        let outcome = self.flush_and_install(&family, &immutables);
+        let outcome =
+            self.flush_and_install(&family, &immutables)
+                .map_err(|e| match family.is_dropped() {
+                    true => e,
+                    // Before the job counts as done, so that none starts on what failed.
+                    false => {
+                        let doing = format!("flushing column family {}", family.name);
+                        self.failure.set(self, e.context(doing))
+                    }
+                });
         let mut state = self.state.lock();
         state.running_flushes -= 1;
         if let Some(family) = state.families.get_mut(&family.id) {
@@ -115,84 +111,137 @@ impl Shared {
         let event = match outcome {
             Ok(event) => event,
             Err(_) if family.is_dropped() => return Ok(()),
-            Err(e) => {
-                let e = e.context(format!("flushing column family {}", family.name));
-                return Err(self.failure.set(self, e));
-            }
+            Err(e) => return Err(e),
         };
         self.listeners.tell(|l| l.flush_finished(&event));
         Ok(())
     }
 
     fn flush_and_install(&self, family: &Family, immutables: &[Immutable]) -> Result<FlushEvent> {
+        let flushed = self.write_out(family, immutables)?;
+        if self.families.load().len() > 1 {
+            // ORDER: a batch may span families, and this one is about to outlive its WAL. The
+            // others must be able to replay their part of it (WAL-1).
+            let synced = self.wal.sync_closed();
+            synced.inspect_err(|_| self.factory.discard(&output_files(&flushed.output)))?;
+        }
+        let event = flushed.event();
+        self.install_flushes(&[flushed])?;
+        Ok(event)
+    }
+
+    /// Flushes all immutable memtables on this thread and installs the outcome in one step, with
+    /// which no WAL but the current one is needed any more. To be called with the lead of the
+    /// commit queue and while no job runs.
+    pub(super) fn flush_all_as_one(&self) -> Result<()> {
+        let waiting: Vec<(Arc<Family>, Vec<Immutable>)> = {
+            let state = self.state.lock();
+            let families = state.families.values().filter(|f| !f.immutables.is_empty());
+            families
+                .map(|f| {
+                    (
+                        Arc::clone(&f.family),
+                        f.immutables.iter().cloned().collect(),
+                    )
+                })
+                .collect()
+        };
+        let mut flushed = Vec::new();
+        for (family, immutables) in &waiting {
+            match self.write_out(family, immutables) {
+                Ok(done) => flushed.push(done),
+                Err(e) => {
+                    for Flushed { output, .. } in flushed {
+                        self.factory.discard(&output_files(&output));
+                    }
+                    return Err(e.context(format!("flushing column family {}", family.name)));
+                }
+            }
+        }
+        // ORDER: together, since the WAL behind these memtables is not relied on: a batch that
+        // spans families is in the tables of all of them or of none (WAL-1).
+        self.install_flushes(&flushed)?;
+        for done in &flushed {
+            self.listeners.tell(|l| l.flush_finished(&done.event()));
+        }
+        Ok(())
+    }
+
+    /// Writes immutable memtables of a family to files.
+    fn write_out<'a>(
+        &self,
+        family: &'a Family,
+        immutables: &'a [Immutable],
+    ) -> Result<Flushed<'a>> {
         let memtables: Vec<_> = immutables.iter().map(|i| Arc::clone(&i.memtable)).collect();
         let snapshots = self.snapshots.sequences();
         let output = write_memtables(&memtables, &self.factory, family.output(), snapshots)?;
         stats::add(&self.statistics.flush_sst_bytes, output.table_bytes());
         stats::add(&self.statistics.flush_blob_bytes, output.blob_bytes());
-        if self.families.load().len() > 1 {
-            // ORDER: a batch may span families, and this one is about to outlive its WAL. The
-            // others must be able to replay their part of it (WAL-1).
-            self.wal.sync_closed()?;
-        }
-        self.install_flush(family, immutables, &output)?;
-        stats::add(&self.statistics.flushes, 1);
-        Ok(FlushEvent {
-            column_family: family.id,
-            table: output.tables.first().map(|t| t.number),
-            table_bytes: output.table_bytes(),
-            blob_files: output.blob_numbers(),
-            blob_bytes: output.blob_bytes(),
+        Ok(Flushed {
+            family,
+            immutables: immutables.len(),
+            output,
         })
     }
 
-    fn install_flush(
-        &self,
-        family: &Family,
-        immutables: &[Immutable],
-        output: &JobOutput,
-    ) -> Result<()> {
+    /// Puts the files in the place of the memtables, all at once, and retires WAL files.
+    fn install_flushes(&self, flushed: &[Flushed<'_>]) -> Result<()> {
         let mut versions = self.versions.lock();
-        if versions.family(family.id).is_none() {
-            self.factory.discard(&output_files(output));
-            return Err(dropped(&family.name));
-        }
-        let mut edit = VersionEdit {
-            column_family: family.id,
-            ..VersionEdit::default()
-        };
-        output.add_to(&mut edit, 0);
-        let needed = {
-            let mut state = self.state.lock();
-            let current = state.current_wal();
-            let Some(flushed) = state.families.get_mut(&family.id) else {
+        for Flushed { family, output, .. } in flushed {
+            if versions.family(family.id).is_none() {
+                self.factory.discard(&output_files(output));
                 return Err(dropped(&family.name));
-            };
-            // As it will be once these memtables are gone.
-            let kept = flushed.immutables.split_off(immutables.len());
-            let gone = std::mem::replace(&mut flushed.immutables, kept);
-            edit.log_number = Some(flushed.oldest_log_needed(current));
-            let needed = state.oldest_log_needed();
-            if let Some(flushed) = state.families.get_mut(&family.id) {
-                let kept = std::mem::replace(&mut flushed.immutables, gone);
-                flushed.immutables.extend(kept);
             }
-            needed
+        }
+        let (mut edits, needed) = {
+            let state = self.state.lock();
+            let current = state.current_wal();
+            // As it will be once these memtables are gone.
+            let after = |f: &FamilyState| {
+                let flush = flushed.iter().find(|flush| flush.family.id == f.family.id);
+                f.oldest_log_needed_after(flush.map_or(0, |flush| flush.immutables), current)
+            };
+            let edit_of = |flush: &Flushed<'_>| VersionEdit {
+                column_family: flush.family.id,
+                log_number: state.families.get(&flush.family.id).map(after),
+                ..VersionEdit::default()
+            };
+            let edits: Vec<VersionEdit> = flushed.iter().map(edit_of).collect();
+            (
+                edits,
+                state.families.values().map(after).min().unwrap_or(current),
+            )
         };
-        edit.min_log_number_to_keep = Some(needed);
-        self.add_locations(output);
-        versions.apply(edit)?;
-        let current = versions.family(family.id).map(|f| Arc::clone(&f.current));
+        for (edit, Flushed { output, .. }) in edits.iter_mut().zip(flushed) {
+            output.add_to(edit, 0);
+            self.add_locations(output);
+        }
+        match edits.last_mut() {
+            Some(last) => last.min_log_number_to_keep = Some(needed),
+            None => edits.push(VersionEdit {
+                min_log_number_to_keep: Some(needed),
+                ..VersionEdit::default()
+            }),
+        }
+        versions.apply_all(edits)?;
+        stats::add(&self.statistics.flushes, flushed.len() as u64);
         {
             let mut state = self.state.lock();
-            if let (Some(flushed), Some(version)) = (state.families.get_mut(&family.id), current) {
-                flushed.immutables.drain(..immutables.len());
-                flushed.version = version;
-                flushed.unlogged &= !(flushed.immutables.is_empty() && flushed.memtable.is_empty());
-                flushed.publish();
+            for flush in flushed {
+                let id = flush.family.id;
+                let current = versions.family(id).map(|f| Arc::clone(&f.current));
+                if let (Some(family), Some(version)) = (state.families.get_mut(&id), current) {
+                    family.immutables.drain(..flush.immutables);
+                    family.version = version;
+                    family.unlogged &=
+                        !(family.immutables.is_empty() && family.memtable.is_empty());
+                    family.publish();
+                }
             }
         }
         drop(versions);
+        // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
         self.retire_wals(needed);
         Ok(())
     }
@@ -208,6 +257,26 @@ impl Shared {
         {
             self.obsolete.push(FileKind::Wal(oldest.number));
             state.wals.pop_front();
+        }
+    }
+}
+
+/// Memtables of a family that are in files by now.
+struct Flushed<'a> {
+    family: &'a Family,
+    /// How many, of the oldest.
+    immutables: usize,
+    output: JobOutput,
+}
+
+impl Flushed<'_> {
+    fn event(&self) -> FlushEvent {
+        FlushEvent {
+            column_family: self.family.id,
+            table: self.output.tables.first().map(|t| t.number),
+            table_bytes: self.output.table_bytes(),
+            blob_files: self.output.blob_numbers(),
+            blob_bytes: self.output.blob_bytes(),
         }
     }
 }

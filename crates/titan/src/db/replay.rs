@@ -36,7 +36,8 @@ struct Target {
 #[derive(Clone, Copy)]
 struct Replayed {
     number: FileNumber,
-    last_sequence: SequenceNumber,
+    /// The last operation in it: zero if it has none, `None` if it has not even a first record.
+    last_sequence: Option<SequenceNumber>,
     /// It did not end cleanly.
     torn: bool,
 }
@@ -111,15 +112,15 @@ impl Replay<'_> {
         let path = FileKind::Wal(number).path(&self.factory.dir);
         let file = self.factory.vfs.open(&path, Access::Sequential)?;
         let mut reader = LogReader::new(file, &path, number, TailMode::PointInTime);
-        let mut last_sequence = SequenceNumber::ZERO;
-        let mut first = true;
+        let mut last_sequence = None;
         while let Some(record) = reader.next()? {
             let at = |e: Error| e.at(&path, record.offset);
-            if std::mem::take(&mut first) {
+            if last_sequence.is_none() {
                 let predecessor = Predecessor::decode(record.payload);
                 if !self.follows(predecessor, record.payload, needed) {
                     return Ok(false);
                 }
+                last_sequence = Some(SequenceNumber::ZERO);
                 if predecessor.is_some() {
                     continue;
                 }
@@ -128,8 +129,9 @@ impl Replay<'_> {
             batch.validate().map_err(at)?;
             self.apply(&batch, number).map_err(at)?;
             if batch.count() > 0 {
-                last_sequence = batch.sequence().plus(u64::from(batch.count()) - 1);
-                self.factory.counters.publish_sequence(last_sequence);
+                let last = batch.sequence().plus(u64::from(batch.count()) - 1);
+                last_sequence = Some(last);
+                self.factory.counters.publish_sequence(last);
             }
         }
         let torn = !matches!(reader.end(), Some(LogEnd::Clean));
@@ -146,11 +148,10 @@ impl Replay<'_> {
         match (predecessor, self.previous) {
             // It says what must have come before, unless that is in tables already.
             (Some(predecessor), previous) if predecessor.number >= needed => {
-                predecessor.last_sequence == SequenceNumber::ZERO
-                    || previous.is_some_and(|previous| {
-                        previous.number == predecessor.number
-                            && previous.last_sequence >= predecessor.last_sequence
-                    })
+                previous.is_some_and(|previous| {
+                    previous.number == predecessor.number
+                        && previous.last_sequence >= Some(predecessor.last_sequence)
+                })
             }
             (Some(_), _) => true,
             // Written by RocksDB. Behind a torn end only the very next operation may follow.

@@ -40,7 +40,16 @@ pub(crate) struct FamilyState {
 impl FamilyState {
     /// The oldest WAL file that replay would still need for this family; `current` if none.
     pub(crate) fn oldest_log_needed(&self, current: FileNumber) -> FileNumber {
-        match self.immutables.front() {
+        self.oldest_log_needed_after(0, current)
+    }
+
+    /// The same, once the `flushed` oldest immutable memtables are gone.
+    pub(crate) fn oldest_log_needed_after(
+        &self,
+        flushed: usize,
+        current: FileNumber,
+    ) -> FileNumber {
+        match self.immutables.get(flushed) {
             Some(oldest) => oldest.log_number,
             None if self.memtable.is_empty() => current,
             None => self.memtable_log,

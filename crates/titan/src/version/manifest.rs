@@ -39,11 +39,14 @@ impl Manifest {
         Ok(Manifest { log, number })
     }
 
-    /// Appends one edit and makes it durable.
-    pub(crate) fn append(&mut self, edit: &VersionEdit) -> Result<()> {
+    /// Appends edits and makes them durable.
+    pub(crate) fn append(&mut self, edits: &[VersionEdit]) -> Result<()> {
         let mut record = Vec::new();
-        edit.encode(&mut record);
-        self.log.add_record(&record)?;
+        for edit in edits {
+            record.clear();
+            edit.encode(&mut record);
+            self.log.add_record(&record)?;
+        }
         self.log.sync()
     }
 

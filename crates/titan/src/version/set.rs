@@ -121,26 +121,40 @@ impl VersionSet {
     /// has succeeded.
     ///
     /// Cost: one write and one sync of the MANIFEST.
-    pub(crate) fn apply(&mut self, mut edit: VersionEdit) -> Result<()> {
-        let built = match self.families.get(&edit.column_family) {
-            Some(family) => {
+    pub(crate) fn apply(&mut self, edit: VersionEdit) -> Result<()> {
+        self.apply_all(vec![edit])
+    }
+
+    /// Applies edits, of different families, as one: after a crash all of them are there or none.
+    /// Otherwise as [`VersionSet::apply`].
+    pub(crate) fn apply_all(&mut self, mut edits: Vec<VersionEdit>) -> Result<()> {
+        let mut built = Vec::new();
+        for edit in &edits {
+            if let Some(family) = self.families.get(&edit.column_family) {
                 let mut builder =
                     VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
-                builder.apply(&edit)?;
-                Some(builder.build()?)
+                builder.apply(edit)?;
+                built.push((edit.column_family, edit.log_number, builder.build()?));
             }
-            None => None,
-        };
-        edit.next_file_number = Some(self.counters.next_file_number());
-        edit.last_sequence = Some(self.counters.last_sequence());
-        self.log(&edit)?;
+        }
+        let grouped = edits.len() > 1;
+        let count = edits.len() as u32;
+        for (edit, i) in edits.iter_mut().zip(1..) {
+            edit.next_file_number = Some(self.counters.next_file_number());
+            edit.last_sequence = Some(self.counters.last_sequence());
+            edit.atomic_group_remaining = grouped.then_some(count - i);
+        }
+        self.log(&edits)?;
 
-        if let Some(min) = edit.min_log_number_to_keep {
+        for min in edits.iter().filter_map(|edit| edit.min_log_number_to_keep) {
             self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
         }
-        if let (Some(family), Some(built)) = (self.families.get_mut(&edit.column_family), built) {
+        for (id, log_number, built) in built {
+            let Some(family) = self.families.get_mut(&id) else {
+                continue;
+            };
             family.current = built.version;
-            if let Some(log_number) = edit.log_number {
+            if let Some(log_number) = log_number {
                 family.log_number = log_number;
             }
             // ORDER: the edit is durable; only now may what it replaced be deleted.
@@ -195,7 +209,7 @@ impl VersionSet {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        self.log(&edit)?;
+        self.log(&[edit])?;
         self.max_column_family = self.max_column_family.max(id);
         self.families.insert(id, family);
         Ok(())
@@ -208,7 +222,7 @@ impl VersionSet {
             dropped_column_family: true,
             ..VersionEdit::default()
         };
-        self.log(&edit)?;
+        self.log(&[edit])?;
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
@@ -221,7 +235,7 @@ impl VersionSet {
         Ok(())
     }
 
-    fn log(&mut self, edit: &VersionEdit) -> Result<()> {
+    fn log(&mut self, edits: &[VersionEdit]) -> Result<()> {
         if self
             .manifest
             .as_ref()
@@ -236,7 +250,7 @@ impl VersionSet {
             ));
         };
         let before = manifest.size();
-        match manifest.append(edit) {
+        match manifest.append(edits) {
             Ok(()) => {
                 stats::add(&self.statistics.manifest_bytes, manifest.size() - before);
                 Ok(())

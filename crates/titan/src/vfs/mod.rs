@@ -133,7 +133,7 @@ pub trait ReadableFile: Send + Sync {
 /// Holds an exclusive lock until dropped.
 pub trait FileLock: Send + Sync {}
 
-/// Reads a whole file. For small ones: CURRENT, OPTIONS.
+/// Reads a whole file. For small ones: CURRENT, IDENTITY.
 pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
     let file = vfs.open(path, Access::Sequential)?;
     let len = file.size()?;
