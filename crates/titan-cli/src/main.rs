@@ -19,7 +19,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use commands::{bench, compact, delete, dump, get, load, options, put, scan, stats};
+use commands::{
+    bench, check, compact, delete, dump, get, inspect, load, options, put, scan, stats,
+};
 
 /// Load, read, inspect, check and benchmark Titan databases.
 #[derive(Parser)]
@@ -52,6 +54,8 @@ enum Command {
     Delete(delete::Args),
     Scan(scan::Args),
     Stats(stats::Args),
+    Check(check::Args),
+    Inspect(inspect::Args),
     Compact(compact::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
@@ -80,6 +84,8 @@ fn main() -> ExitCode {
         Command::Delete(args) => delete::run(args, &global),
         Command::Scan(args) => scan::run(args, &global),
         Command::Stats(args) => stats::run(args, &global),
+        Command::Check(args) => check::run(args, &global),
+        Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),
         Command::Options(args) => options::run(args, &global),

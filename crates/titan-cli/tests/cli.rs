@@ -434,6 +434,7 @@ fn a_database_that_is_not_there_is_not_made() {
         &["scan", "db"],
         &["dump", "db", "out"],
         &["stats", "db"],
+        &["check", "db"],
         &["compact", "db"],
         &["bench", "db", "--verify"],
         &["bench", "db", "--existing", "--benchmarks", "readrandom"],
@@ -449,7 +450,8 @@ fn help_version_and_usage() {
     let place = Place::new();
     assert!(place.text(&["--version"]).starts_with("titan "));
     for command in [
-        "load", "dump", "get", "put", "delete", "scan", "stats", "compact", "bench", "options",
+        "load", "dump", "get", "put", "delete", "scan", "stats", "check", "inspect", "compact",
+        "bench", "options",
     ] {
         let help = place.text(&[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");
@@ -481,6 +483,77 @@ fn stats_are_told() {
     assert_eq!(json["families"][0]["estimated_keys"], 1, "{json}");
     assert!(json["disk"]["sst_bytes"].as_u64().unwrap() > 0, "{json}");
     assert!(json["counters"]["gets"].is_u64(), "{json}");
+}
+
+/// The one file of a database with this ending.
+fn file_of(database: &Path, ending: &str) -> PathBuf {
+    let mut found = tree(database).into_keys().filter(|name| {
+        let name = name.to_string_lossy();
+        name.ends_with(ending) || (ending == "MANIFEST" && name.starts_with(ending))
+    });
+    let file = found.next().unwrap();
+    assert!(found.next().is_none(), "several {ending}");
+    database.join(file)
+}
+
+#[test]
+fn check_names_what_is_damaged() {
+    let place = Place::new();
+    place.write("tree/small", "s");
+    place.write("tree/large", vec![7; 100_000]);
+    place.ok(&["load", "db", "tree"]);
+    assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
+    let report = place.json(&["check", "db", "--json"]);
+    assert_eq!(
+        (&report["ok"], &report["pointers"]),
+        (&true.into(), &1.into()),
+        "{report}"
+    );
+
+    let blob = file_of(&place.path("db"), ".blob");
+    let mut bytes = fs::read(&blob).unwrap();
+    bytes[50_000] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    let output = place.run(&["check", "db"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said.contains("corruption: ") && said.contains(blob.file_name().unwrap().to_str().unwrap()),
+        "{said}"
+    );
+    let output = place.run(&["check", "db", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(report["ok"], false);
+    let path = report["problems"][0]["file"].as_str().unwrap();
+    assert!(path.ends_with(".blob"), "{report}");
+}
+
+#[test]
+fn inspect_shows_every_kind_of_file() {
+    let place = Place::new();
+    place.write("tree/small", "s");
+    place.write("tree/large", vec![7; 100_000]);
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["put", "db", "logged", "v"]);
+    for ending in [".sst", ".blob", ".log", "MANIFEST"] {
+        let file = file_of(&place.path("db"), ending);
+        let file = file.to_str().unwrap();
+        assert!(!place.text(&["inspect", file]).is_empty(), "{ending}");
+        for line in place.text(&["inspect", file, "--json"]).lines() {
+            let item: Value = serde_json::from_str(line).unwrap();
+            assert!(
+                item["kind"].is_string() && item["fields"].is_object(),
+                "{ending}: {item}"
+            );
+        }
+    }
+    place.write("foreign", "no file of a database");
+    assert!(
+        place
+            .fails(1, &["inspect", "foreign"])
+            .starts_with("titan: ")
+    );
 }
 
 const STEPS: &str = "fillseq,fillrandom,overwrite,readrandom,multireadrandom,seekrandom,readseq,\
@@ -627,4 +700,56 @@ fn bench_tells_people_too_and_obeys_the_clock() {
         "{text}"
     );
     assert!(text.contains("100.0000 %"), "{text}");
+}
+
+#[test]
+fn a_killed_bench_leaves_only_what_it_wrote() {
+    let place = Place::new();
+    place.write(
+        "c.toml",
+        "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n",
+    );
+    let sizes = [
+        "--num",
+        "3000",
+        "--value-size",
+        "3000",
+        "--config",
+        "c.toml",
+    ];
+    let steps = [
+        "bench",
+        "db",
+        "--benchmarks",
+        "fillrandom",
+        "--duration",
+        "300",
+    ];
+    let mut bench = place
+        .command(&[&steps[..], &sizes[..]].concat())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // In full swing: something has been flushed.
+    let flushed = || {
+        let files = fs::read_dir(place.path("db"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        files
+            .filter(|file| file.path().extension() == Some(OsStr::new("sst")))
+            .count()
+            > 1
+    };
+    while !flushed() {
+        assert!(
+            bench.try_wait().unwrap().is_none(),
+            "the bench ended by itself"
+        );
+        std::thread::yield_now();
+    }
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    let report = place.json(&[&["bench", "db", "--verify", "--json"], &sizes[..]].concat());
+    assert!(report["verified"].as_u64().unwrap() > 300, "{report}");
 }

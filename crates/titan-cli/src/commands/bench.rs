@@ -101,7 +101,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  titan bench /tmp/bench --benchmarks fillrandom,overwrite,readrandom --num 1000000 --value-size 1024
+  titan bench /tmp/bench --benchmarks fillrandom,overwrite,readrandom --value-size 1024
   titan bench /tmp/bench --benchmarks seekrandom --existing --num 1000000 --value-size 1024 \\
       --seek-nexts 100 --threads 2 --reads 10000
   titan bench /tmp/bench --verify --num 1000000 --value-size 1024";
@@ -256,8 +256,11 @@ impl Bench<'_> {
                 if let Some(open) = open {
                     open.db.close()?;
                 }
-                if fresh && path.exists() {
-                    Db::destroy(path, &self.options)?;
+                if fresh {
+                    match Db::destroy(path, &self.options) {
+                        Err(error) if !error.is_not_found() => return Err(error),
+                        _ => {}
+                    }
                 }
                 let db = Db::open(path, &self.options)?;
                 Open {

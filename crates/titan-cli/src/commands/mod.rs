@@ -1,10 +1,12 @@
 //! The commands, one a file: each has its arguments (`Args`) and `run`.
 
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod delete;
 pub(crate) mod dump;
 pub(crate) mod get;
+pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod options;
 pub(crate) mod put;

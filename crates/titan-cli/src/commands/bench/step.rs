@@ -83,6 +83,8 @@ pub(super) fn run(
             .collect();
         let background = accompanied.then(|| scope.spawn(move || work(foreground, Limit::Never)));
         watch(benchmark, limit, &threads, &shared, &mut space);
+        // However they ended, by a panic too, what accompanied them has nothing left to do.
+        shared.stop.store(true, Ordering::Relaxed);
         let tallies: Result<Vec<Tally>> = threads.into_iter().map(join).collect();
         (tallies, background.map(join).transpose())
     });

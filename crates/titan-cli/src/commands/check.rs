@@ -1,0 +1,86 @@
+//! `titan check`: reads everything and says what is damaged.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use titan::Result;
+use titan::tools::{self, CheckProgress, CheckReport};
+
+use crate::output::{self, Out};
+use crate::{Global, config, progress};
+
+/// Verify every file of a database
+///
+/// Reads all tables, blob files and logs, verifies their checksums, and that every pointer leads
+/// to the value it means. Prints each place where something is wrong; the exit status is then 1.
+/// Nothing is changed.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan check photos.db
+  titan check photos.db --json | jq -r '.problems[].file'";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let options = config::options(global)?;
+    let bar = progress::bytes("check", Some(0));
+    let report = tools::check(&args.db, &options, &mut |at: CheckProgress| {
+        bar.set_length(at.total_bytes);
+        bar.set_position(at.done_bytes);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    let ok = report.problems.is_empty();
+    let mut out = Out::new();
+    if global.json {
+        out.json(&Document { ok, report })?;
+    } else {
+        print(&report, &mut out)?;
+    }
+    out.flush()?;
+    Ok(if ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// What the engine found, and whether that is all well.
+#[derive(Serialize)]
+struct Document {
+    ok: bool,
+    #[serde(flatten)]
+    report: CheckReport,
+}
+
+fn print(report: &CheckReport, out: &mut Out) -> Result<()> {
+    for problem in &report.problems {
+        out.line(problem)?;
+    }
+    for note in &report.notes {
+        out.line(format_args!("note: {note}"))?;
+    }
+    out.line(format_args!(
+        "tables {}, blob files {}, log files {}, entries {}, pointers {}, log records {}, read {}",
+        output::count(report.tables as u64),
+        output::count(report.blob_files as u64),
+        output::count(report.wal_files as u64),
+        output::count(report.entries),
+        output::count(report.pointers),
+        output::count(report.wal_records),
+        output::size(report.bytes)
+    ))?;
+    match report.problems.len() {
+        0 => out.line("no damage found"),
+        1 => out.line("1 place is damaged"),
+        n => out.line(format_args!(
+            "{} places are damaged",
+            output::count(n as u64)
+        )),
+    }
+}

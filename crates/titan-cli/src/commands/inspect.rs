@@ -1,0 +1,105 @@
+//! `titan inspect`: the contents of one file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::{Serialize, Serializer};
+use titan::Result;
+use titan::tools::{self, FileSummary, InspectItem};
+
+use crate::Global;
+use crate::output::{self, Out};
+
+/// Show what a file of a database contains
+///
+/// Understands SST, blob, WAL, MANIFEST, OPTIONS, CURRENT and IDENTITY files, told apart by name
+/// and contents. A line for each block, record, edit, entry and property: where it begins, what it
+/// is, its fields. Damage has a line of its own; the exit status is then 1.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The file.
+    file: PathBuf,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan inspect photos.db/000012.sst
+  titan inspect photos.db/MANIFEST-000005 --json";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let mut out = Out::new();
+    let mut printed = Ok(());
+    let summary = tools::inspect(&args.file, &mut |item: InspectItem| {
+        printed = if global.json {
+            out.json_line(&Line::of(&item))
+        } else {
+            line(&item, &mut out)
+        };
+        printed.is_ok()
+    });
+    printed?;
+    let summary = summary?;
+    if !global.json {
+        conclude(&summary, &mut out)?;
+    }
+    out.flush()?;
+    Ok(if summary.damaged == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// An item as JSON, its fields an object.
+#[derive(Serialize)]
+struct Line<'a> {
+    offset: u64,
+    kind: &'a str,
+    #[serde(serialize_with = "as_object")]
+    fields: &'a [(String, String)],
+}
+
+impl<'a> Line<'a> {
+    fn of(item: &'a InspectItem) -> Self {
+        Line {
+            offset: item.offset,
+            kind: &item.kind,
+            fields: &item.fields,
+        }
+    }
+}
+
+fn as_object<S: Serializer>(fields: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|(name, value)| (name, value)))
+}
+
+fn line(item: &InspectItem, out: &mut Out) -> Result<()> {
+    let fields: Vec<String> = item
+        .fields
+        .iter()
+        .map(|(name, v)| format!("{name}={v}"))
+        .collect();
+    out.line(format_args!(
+        "{:>10}  {:<18} {}",
+        item.offset,
+        item.kind,
+        fields.join(" ")
+    ))
+}
+
+fn conclude(summary: &FileSummary, out: &mut Out) -> Result<()> {
+    let FileSummary {
+        kind,
+        size,
+        items,
+        damaged,
+    } = summary;
+    let (size, items) = (output::size(*size), output::count(*items));
+    match damaged {
+        0 => out.line(format_args!("{kind}, {size}, {items} items")),
+        n => out.line(format_args!(
+            "{kind}, {size}, {items} items, {} damaged",
+            output::count(*n)
+        )),
+    }
+}
