@@ -35,7 +35,8 @@ pub(crate) struct FileFactory {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) bytes_per_sync: u64,
+    /// Whether files are written around the kernel's cache.
+    pub(crate) direct_io: bool,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
 }
@@ -184,8 +185,8 @@ pub(crate) struct OutputWriter {
     separator: Option<BlobSeparator>,
     tombstones: FragmentedTombstones,
     grandparents: Grandparents,
-    /// Logical bytes (see [`TableFile::logical_size`]) after which a table is cut; `u64::MAX` in a
-    /// flush, which writes one table.
+    /// Bytes of file after which a table is cut, and [`LOGICAL_SIZE_FACTOR`] times that with the
+    /// values it refers to; `u64::MAX` in a flush, which writes one table.
     max_table_bytes: u64,
     current: Option<(FileNumber, TableWriter)>,
     /// User key that the current table starts at, if it is not the first.
@@ -226,7 +227,7 @@ impl OutputWriter {
             min_blob_size: family.options.min_blob_size,
             blob_file_size: family.options.blob_file_size,
             compression: family.options.blob_compression,
-            bytes_per_sync: factory.bytes_per_sync,
+            direct_io: factory.direct_io,
         };
         let counters = Arc::clone(&factory.counters);
         let allocate = Arc::new(move || BlobFileNumber(counters.new_file_number().0));
@@ -333,7 +334,10 @@ impl OutputWriter {
         if self.current.is_none() {
             let number = self.factory.counters.new_file_number();
             let path = FileKind::Table(number).path(&self.factory.dir);
-            let file = self.factory.vfs.create(&path)?;
+            let file = self
+                .factory
+                .vfs
+                .create_bulk(&path, self.factory.direct_io)?;
             self.created.push(number);
             let options = &self.family.options;
             let writer = TableWriter::new(
@@ -351,7 +355,6 @@ impl OutputWriter {
                     db_session_id: self.factory.session_id.clone(),
                     file_number: number,
                     creation_time: unix_seconds(),
-                    bytes_per_sync: self.factory.bytes_per_sync,
                 },
             );
             self.current = Some((number, writer));
@@ -388,7 +391,7 @@ impl OutputWriter {
     /// Finishes the last table and blob file, and makes all names durable.
     pub(crate) fn finish(&mut self) -> Result<JobOutput> {
         self.finish_table(None)?;
-        // ORDER: blob records, tables (synced as they were finished), then the names of both are
+        // ORDER: tables (synced as they were finished), blob files, then the names of both are
         // durable before any edit names them.
         let blob_files = match self.separator.take() {
             Some(separator) => {

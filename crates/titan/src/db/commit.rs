@@ -80,6 +80,23 @@ impl Shared {
         Ok(())
     }
 
+    /// Runs `f` while no batch is being committed, unless the database has been closed by then.
+    pub(super) fn alone<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check_open()?;
+        self.commits.exclusive(|| {
+            self.check_open()?;
+            f()
+        })
+    }
+
+    /// Makes every logged write durable. To be called with the lead of the commit queue, also
+    /// before families change: so that a crash leaves the effect of what was done up to some
+    /// moment, never a later change without an earlier write.
+    pub(super) fn sync_wal(&self) -> Result<()> {
+        let synced = self.wal.sync();
+        synced.map_err(|e| self.failure.set(self, e.context("syncing the WAL")))
+    }
+
     /// The families that the group writes to. Batches that cannot be applied are refused here,
     /// before anything is changed: what is in the WAL must be replayable.
     fn resolve(&self, group: &mut Group) -> Vec<Arc<Family>> {

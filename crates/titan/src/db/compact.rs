@@ -19,7 +19,17 @@ impl Shared {
         family: &Arc<Family>,
         compaction: Compaction,
     ) -> Result<()> {
-        let outcome = self.compact_and_install(family, &compaction);
+        let outcome = self
+            .compact_and_install(family, &compaction)
+            .map_err(|e| match e.kind() {
+                ErrorKind::Closed => e,
+                _ if family.is_dropped() => e,
+                // Before the job counts as done, so that none starts on what failed.
+                _ => {
+                    let doing = format!("compacting column family {}", family.name);
+                    self.failure.set(self, e.context(doing))
+                }
+            });
         let mut state = self.state.lock();
         // The inputs are released under the state lock, which the picker holds.
         let event_inputs = compaction.input_numbers();
@@ -32,14 +42,7 @@ impl Shared {
         self.update_stalls(&mut state);
         drop(state);
         self.work.notify_all();
-        let result = match outcome {
-            Ok(result) => result,
-            Err(e) if e.kind() == ErrorKind::Closed || family.is_dropped() => return Err(e),
-            Err(e) => {
-                let e = e.context(format!("compacting column family {}", family.name));
-                return Err(self.failure.set(self, e));
-            }
-        };
+        let result = outcome?;
         let moved = result.edit.new_files.iter().map(|(_, f)| f.number);
         let event = CompactionEvent {
             column_family: family.id,
@@ -180,6 +183,8 @@ impl Shared {
         self.failure.check()?;
         let picked = {
             let mut state = self.state.lock();
+            // Under the lock: a database that closes waits for the jobs it finds counted.
+            self.check_open()?;
             let Some(f) = state.families.get_mut(&family.id) else {
                 return Err(dropped(&family.name));
             };

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(super) fetcher: ValueFetcher,
     pub(super) locations: Arc<ArcSwap<LocationTable>>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
+    /// Held while obsolete files are deleted, so that whoever waits for it finds them gone.
+    pub(super) purging: Mutex<()>,
     pub(super) factory: FileFactory,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) families: ArcSwap<FamilyMap>,
@@ -86,17 +88,16 @@ impl Core {
             return Ok(());
         }
         let unlogged = self.shared.families_with_unlogged_writes();
-        let flushed = if unlogged.is_empty() || self.shared.failure.get().is_some() {
+        let flushed = if unlogged.is_empty() {
             Ok(())
         } else {
             self.shared.flush(&unlogged)
         };
         // The queue empties first, so that no commit meets a closed database half way.
         let synced = self.shared.commits.exclusive(|| {
-            let synced = match self.shared.failure.get() {
-                Some(_) => Ok(()),
-                None => self.shared.wal.sync(),
-            };
+            // After a failure nothing more can be promised, and the caller must know.
+            let synced = self.shared.failure.check();
+            let synced = synced.and_then(|()| self.shared.sync_wal());
             self.shared.closing.store(true, Ordering::Release);
             synced
         });
@@ -110,6 +111,8 @@ impl Core {
             // A thread that panicked has nothing more to say.
             let _ = thread.join();
         }
+        // Those that users run on threads of their own must not outlive the lock either.
+        self.shared.wait_for_running_jobs();
         self.shared.purge();
         *self.lock.lock() = None;
         flushed.and(synced)

@@ -55,10 +55,9 @@ pub(crate) fn write_memtables(
 impl Shared {
     /// Flushes the memtables of `ids` and waits until that is done.
     pub(super) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
-        self.check_open()?;
-        self.failure.check()?;
         // What is in the memtables now must be flushed; what is written meanwhile need not.
-        let waiting_for = self.commits.exclusive(|| {
+        let waiting_for = self.alone(|| {
+            self.failure.check()?;
             self.switch_memtables(ids)?;
             let state = self.state.lock();
             let newest = |id: &ColumnFamilyId| {
@@ -103,7 +102,16 @@ impl Shared {
 
     /// Runs a flush that the caller has marked as running.
     pub(super) fn run_flush(&self, family: Arc<Family>, immutables: Vec<Immutable>) -> Result<()> {
-        let outcome = self.flush_and_install(&family, &immutables);
+        let outcome =
+            self.flush_and_install(&family, &immutables)
+                .map_err(|e| match family.is_dropped() {
+                    true => e,
+                    // Before the job counts as done, so that none starts on what failed.
+                    false => {
+                        let doing = format!("flushing column family {}", family.name);
+                        self.failure.set(self, e.context(doing))
+                    }
+                });
         let mut state = self.state.lock();
         state.running_flushes -= 1;
         if let Some(family) = state.families.get_mut(&family.id) {
@@ -115,10 +123,7 @@ impl Shared {
         let event = match outcome {
             Ok(event) => event,
             Err(_) if family.is_dropped() => return Ok(()),
-            Err(e) => {
-                let e = e.context(format!("flushing column family {}", family.name));
-                return Err(self.failure.set(self, e));
-            }
+            Err(e) => return Err(e),
         };
         self.listeners.tell(|l| l.flush_finished(&event));
         Ok(())
@@ -134,7 +139,8 @@ impl Shared {
         if self.families.load().len() > 1 {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
-            self.wal.sync_closed()?;
+            let synced = self.wal.sync_closed();
+            synced.inspect_err(|_| self.factory.discard(&output_files(&output)))?;
         }
         self.install_flush(family, immutables, &output, synced_to)?;
         stats::add(&self.statistics.flushes, 1);
@@ -198,6 +204,7 @@ impl Shared {
             }
         }
         drop(versions);
+        // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
         self.retire_wals(needed);
         Ok(())
     }

@@ -151,7 +151,7 @@ impl Db {
         all
     }
 
-    /// Creates a family. It is durable on return.
+    /// Creates a family. It is durable on return, like every logged write before.
     ///
     /// # Errors
     /// `AlreadyExists` if one has the name; `InvalidOption`.
@@ -162,9 +162,9 @@ impl Db {
     ) -> Result<ColumnFamily> {
         options.validate()?;
         let shared = self.shared();
-        shared.check_open()?;
-        let family = shared.commits.exclusive(|| {
+        let family = shared.alone(|| {
             shared.failure.check()?;
+            shared.sync_wal()?;
             let mut versions = shared.versions.lock();
             if versions.families().values().any(|f| f.name == name) {
                 let exists = format!("column family {name} exists already");
@@ -198,22 +198,23 @@ impl Db {
         Ok(self.handle(&family))
     }
 
-    /// Drops a family and everything in it. Handles of it fail from now on; iterators and lazy
-    /// values stay readable until they are dropped.
+    /// Drops a family and everything in it. This is durable on return, like every logged write
+    /// before. Handles of the family fail from now on; iterators and lazy values stay readable
+    /// until they are dropped.
     ///
     /// # Errors
     /// `InvalidArgument` for `default` and for a family dropped before.
     pub fn drop_column_family(&self, family: &ColumnFamily) -> Result<()> {
         let shared = self.shared();
-        shared.check_open()?;
         let id = family.id();
         if id == ColumnFamilyId::DEFAULT {
             return Err(Error::invalid_argument(
                 "the default column family cannot be dropped",
             ));
         }
-        shared.commits.exclusive(|| {
+        shared.alone(|| {
             shared.failure.check()?;
+            shared.sync_wal()?;
             let mut versions = shared.versions.lock();
             if versions.family(id).is_none() {
                 return Err(dropped(family.name()));
@@ -282,11 +283,9 @@ impl Db {
     /// Makes every logged write durable.
     pub fn sync_wal(&self) -> Result<()> {
         let shared = self.shared();
-        shared.check_open()?;
-        shared.failure.check()?;
-        shared.commits.exclusive(|| {
-            let synced = shared.wal.sync();
-            synced.map_err(|e| shared.failure.set(shared, e.context("syncing the WAL")))
+        shared.alone(|| {
+            shared.failure.check()?;
+            shared.sync_wal()
         })
     }
 
@@ -322,7 +321,8 @@ impl Db {
 
     /// Closes the database: waits for running jobs, flushes writes that were not logged, syncs the
     /// WAL, and gives the directory free. Every later call fails with `Closed`; iterators and lazy
-    /// values stay readable. Closing twice is fine.
+    /// values stay readable until the directory is opened again, which may delete what they read.
+    /// Closing twice is fine.
     pub fn close(&self) -> Result<()> {
         self.default.core.close()
     }

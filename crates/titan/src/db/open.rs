@@ -60,7 +60,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         vfs: Arc::clone(&vfs),
         dir: dir.to_owned(),
         counters: Arc::clone(&counters),
-        bytes_per_sync: options.db.bytes_per_sync,
+        direct_io: options.db.use_direct_io_for_flush_and_compaction,
         db_id: identity,
         session_id: session_id(),
     };
@@ -92,14 +92,11 @@ fn prepare_directory(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Box
     let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir);
     let create = options.db.create_if_missing;
     let current = FileKind::Current.path(dir);
-    if !vfs.exists(dir)? {
-        if !create {
-            return Err(not_found());
-        }
-        vfs.create_dir_all(dir)?;
-        if let Some(parent) = dir.parent() {
-            vfs.sync_dir(parent)?;
-        }
+    if !vfs.exists(dir)? && !create {
+        return Err(not_found());
+    }
+    if !vfs.exists(&current)? && create {
+        create_dir_durably(vfs, dir)?;
     }
     // Not even a lock file is left in a directory that is somebody else's.
     if !vfs.exists(&current)? {
@@ -113,6 +110,31 @@ fn prepare_directory(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Box
         return Err(Error::new(ErrorKind::AlreadyExists, "a database exists here").in_file(dir));
     }
     Ok(lock)
+}
+
+/// Creates `dir` and its missing parents so that they survive the machine.
+fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    // The missing ones, and the first that is there: that may come from a process that died
+    // before it made the name durable.
+    let mut chain = Vec::new();
+    for path in dir.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+        chain.push(path);
+        if vfs.exists(path)? {
+            break;
+        }
+    }
+    for path in chain.into_iter().rev() {
+        vfs.create_dir_all(path)?;
+        // ORDER: a directory's name before what is in it. Where its parent is not ours to open,
+        // someone else made it.
+        match path.parent().map(|parent| vfs.sync_dir(parent)) {
+            Some(Err(e)) if e.io_kind() != Some(std::io::ErrorKind::PermissionDenied) => {
+                return Err(e);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Files of a database without CURRENT are a damaged database, not an empty directory. A MANIFEST
@@ -271,6 +293,7 @@ fn assemble(
         fetcher,
         locations,
         obsolete: Arc::clone(versions.obsolete()),
+        purging: Mutex::new(()),
         factory,
         snapshots: Arc::new(SnapshotList::default()),
         families: ArcSwap::from_pointee(families),

@@ -36,7 +36,8 @@ struct Target {
 #[derive(Clone, Copy)]
 struct Replayed {
     number: FileNumber,
-    last_sequence: SequenceNumber,
+    /// The last operation in it: zero if it has none, `None` if it has not even a first record.
+    last_sequence: Option<SequenceNumber>,
     /// It did not end cleanly.
     torn: bool,
     /// It ended where the previous content of a recycled file begins, as such files do.
@@ -121,16 +122,16 @@ impl Replay<'_> {
         let path = FileKind::Wal(number).path(&self.factory.dir);
         let file = self.factory.vfs.open(&path, Access::Sequential)?;
         let mut reader = LogReader::new(file, &path, number, TailMode::PointInTime);
-        let mut last_sequence = SequenceNumber::ZERO;
-        let mut first = true;
+        let mut last_sequence = None;
         while let Some(record) = reader.next()? {
             let at = |e: Error| e.at(&path, record.offset);
-            if std::mem::take(&mut first) {
+            if last_sequence.is_none() {
                 let predecessor = Predecessor::decode(record.payload);
                 self.check_present(predecessor, needed, wals)?;
                 if !self.follows(predecessor, record.payload, needed) {
                     return Ok(false);
                 }
+                last_sequence = Some(SequenceNumber::ZERO);
                 if predecessor.is_some() {
                     continue;
                 }
@@ -139,8 +140,9 @@ impl Replay<'_> {
             batch.validate().map_err(at)?;
             self.apply(&batch, number).map_err(at)?;
             if batch.count() > 0 {
-                last_sequence = batch.sequence().plus(u64::from(batch.count()) - 1);
-                self.factory.counters.publish_sequence(last_sequence);
+                let last = batch.sequence().plus(u64::from(batch.count()) - 1);
+                last_sequence = Some(last);
+                self.factory.counters.publish_sequence(last);
             }
         }
         self.previous = Some(Replayed {
@@ -177,8 +179,9 @@ impl Replay<'_> {
     }
 
     /// A flush syncs the WAL files that other families still need before its tables count
-    /// (WAL-1), and its log number goes no further. So where replay ended in a file that a family has tables beyond, synced operations
-    /// of others were lost, and going on would show batches in half.
+    /// (WAL-1), and its log number goes no further. So where replay ended in a file that a family
+    /// has tables beyond, synced operations of others were lost, and going on would show batches
+    /// in half.
     fn check_tables_not_ahead(&self, stopped: bool) -> Result<()> {
         let Some(end) = self.previous.filter(|p| stopped || (p.torn && !p.stale)) else {
             return Ok(());
@@ -201,11 +204,10 @@ impl Replay<'_> {
         match (predecessor, self.previous) {
             // It says what must have come before, unless that is in tables already.
             (Some(predecessor), previous) if predecessor.number >= needed => {
-                predecessor.last_sequence == SequenceNumber::ZERO
-                    || previous.is_some_and(|previous| {
-                        previous.number == predecessor.number
-                            && previous.last_sequence >= predecessor.last_sequence
-                    })
+                previous.is_some_and(|previous| {
+                    previous.number == predecessor.number
+                        && previous.last_sequence >= Some(predecessor.last_sequence)
+                })
             }
             (Some(_), _) => true,
             // Written by RocksDB. Behind a torn end only the very next operation may follow.

@@ -3,7 +3,9 @@
 //! Bytes of an earlier WAL that were never synced may be lost with the machine while those of a
 //! later one survive. Replaying the later one all the same would bring back operations without
 //! those before them. So each WAL names its predecessor and the last operation in it, and
-//! recovery stops where that operation is missing.
+//! recovery stops where that operation is missing, or the predecessor's own first record: it may
+//! hold no operation and still stand between this file and one that was lost. Hence every WAL has
+//! this record, also the first of a chain, which names file 0.
 //!
 //! The record is an empty write batch with log data, which RocksDB replays as nothing:
 //!
@@ -18,7 +20,7 @@ use crate::write::batch::{BatchOp, BatchView, WriteBatch};
 
 const MAGIC: &[u8] = b"titan.wal\x01";
 
-/// The WAL before this one.
+/// The WAL before this one; number 0 if everything before is in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Predecessor {
     pub(crate) number: FileNumber,

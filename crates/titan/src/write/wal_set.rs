@@ -66,15 +66,14 @@ impl WalSet {
         // ORDER: a WAL's name is durable before its successor exists, so that recovery can tell a
         // file that is missing from one that never was.
         self.sync_names(&mut syncing)?;
-        let mut log = LogWriter::new(self.vfs.create(&path)?, &path);
+        let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
         let mut current = self.current.lock();
-        if let Some(last) = &current.wal {
-            let predecessor = Predecessor {
-                number: last.number,
-                last_sequence: last.last_sequence,
-            };
-            log.add_record(&predecessor.encode(next)?)?;
-        }
+        let last = current.wal.as_ref();
+        let predecessor = Predecessor {
+            number: last.map_or(FileNumber(0), |last| last.number),
+            last_sequence: last.map_or(SequenceNumber::ZERO, |last| last.last_sequence),
+        };
+        log.add_record(&predecessor.encode(next)?)?;
         syncing.0 = false;
         let wal = Wal {
             number,
