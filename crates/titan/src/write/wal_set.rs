@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -39,13 +40,15 @@ pub(crate) struct WalSet {
     dir: PathBuf,
     statistics: Arc<Statistics>,
     current: Mutex<Current>,
+    /// WAL files created.
+    created: AtomicU64,
     /// Held while files are synced, so that whoever waits for it finds them durable. Taken before
     /// `current`.
     syncing: Mutex<NamesDurable>,
 }
 
-/// Whether the names of all WAL files are durable.
-struct NamesDurable(bool);
+/// How many of the WAL files created have durable names.
+struct NamesDurable(u64);
 
 impl WalSet {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, statistics: Arc<Statistics>) -> Self {
@@ -54,7 +57,8 @@ impl WalSet {
             dir,
             statistics,
             current: Mutex::default(),
-            syncing: Mutex::new(NamesDurable(true)),
+            created: AtomicU64::new(0),
+            syncing: Mutex::new(NamesDurable(0)),
         }
     }
 
@@ -63,7 +67,7 @@ impl WalSet {
     pub(crate) fn start(&self, number: FileNumber, next: SequenceNumber) -> Result<()> {
         let path = FileKind::Wal(number).path(&self.dir);
         let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
-        let mut syncing = self.syncing.lock();
+        self.created.fetch_add(1, Ordering::Release);
         let mut current = self.current.lock();
         let last = current.wal.as_ref();
         let predecessor = Predecessor {
@@ -71,7 +75,6 @@ impl WalSet {
             last_sequence: last.map_or(SequenceNumber::ZERO, |last| last.last_sequence),
         };
         log.add_record(&predecessor.encode(next)?)?;
-        syncing.0 = false;
         let wal = Wal {
             number,
             log,
@@ -142,9 +145,10 @@ impl WalSet {
     }
 
     fn sync_names(&self, names: &mut NamesDurable) -> Result<()> {
-        if !names.0 {
+        let created = self.created.load(Ordering::Acquire);
+        if names.0 < created {
             self.vfs.sync_dir(&self.dir)?;
-            names.0 = true;
+            names.0 = created;
         }
         Ok(())
     }

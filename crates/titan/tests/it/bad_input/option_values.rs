@@ -146,7 +146,6 @@ fn extremes_within_the_range_work() {
         options.db.max_background_jobs = 1;
         options.db.max_manifest_file_size = 4096;
         options.db.block_cache_size = [0, 1 << 20][number];
-        options.db.bytes_per_sync = [1, u64::MAX][number];
         options.db.max_total_wal_size = [1, u64::MAX][number];
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), &options).unwrap();
