@@ -1,2 +1,124 @@
-//! The `titan` command.
-fn main() {}
+//! The `titan` command: loads, reads, inspects, checks and benchmarks Titan databases.
+//!
+//! One file a command in `commands/`. Every command returns `titan::Result<ExitCode>`; this file
+//! turns an error into the one line on standard error that the user sees. Exit status: 0 done,
+//! 1 failed (or the thing asked for is not there, or the check found damage), 2 wrong usage.
+
+mod commands;
+mod config;
+mod keys;
+mod open;
+mod option_table;
+mod output;
+mod progress;
+mod space;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use commands::{bench, compact, delete, dump, get, load, options, put, scan, stats};
+
+/// Load, read, inspect, check and benchmark Titan databases.
+#[derive(Parser)]
+#[command(name = "titan", version, after_help = EXAMPLES)]
+struct Cli {
+    /// Options of the database, as `titan options` prints them.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print data as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan load photos.db ~/Pictures      store every file under a directory
+  titan scan photos.db --keys-only     list the keys
+  titan dump photos.db restored        write the files back
+  titan COMMAND --help                 what a command does, with an example
+
+Keys are text, or bytes in hexadecimal after 0x. Sizes are shown in units of 1024.";
+
+#[derive(Subcommand)]
+enum Command {
+    Load(load::Args),
+    Dump(dump::Args),
+    Get(get::Args),
+    Put(put::Args),
+    Delete(delete::Args),
+    Scan(scan::Args),
+    Stats(stats::Args),
+    Compact(compact::Args),
+    Bench(Box<bench::Args>),
+    Options(options::Args),
+}
+
+/// What holds for every command.
+struct Global {
+    config: Option<PathBuf>,
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let global = Global {
+        config: cli.config,
+        json: cli.json,
+    };
+    let result = match &cli.command {
+        Command::Load(args) => load::run(args, &global),
+        Command::Dump(args) => dump::run(args, &global),
+        Command::Get(args) => get::run(args, &global),
+        Command::Put(args) => put::run(args, &global),
+        Command::Delete(args) => delete::run(args, &global),
+        Command::Scan(args) => scan::run(args, &global),
+        Command::Stats(args) => stats::run(args, &global),
+        Command::Compact(args) => compact::run(args, &global),
+        Command::Bench(args) => bench::run(args, &global),
+        Command::Options(args) => options::run(args, &global),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever read our output has seen enough.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints help and version as clap has them, and wrong usage as one line like other errors.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nothing is left to do if the terminal is gone.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => {
+            let text = error.to_string();
+            let said: Vec<&str> = text
+                .lines()
+                .map(str::trim)
+                .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+                .filter(|line| !line.is_empty())
+                .collect();
+            let said = said.join(" ");
+            let said = said.strip_prefix("error: ").unwrap_or(&said);
+            eprintln!("titan: usage: {said} (see titan --help)");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -9,6 +9,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -221,6 +223,23 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+/// For reports: `{kind, message, file, offset}`. The message includes that of the source.
+impl Serialize for Error {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let message = match &self.0.source {
+            Some(source) => format!("{}: {source}", self.message()),
+            None => self.message().to_owned(),
+        };
+        let file = self.path().map(|path| path.to_string_lossy());
+        let mut object = serializer.serialize_struct("Error", 4)?;
+        object.serialize_field("kind", self.kind().name())?;
+        object.serialize_field("message", &message)?;
+        object.serialize_field("file", &file)?;
+        object.serialize_field("offset", &self.offset())?;
+        object.end()
     }
 }
 

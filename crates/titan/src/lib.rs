@@ -22,6 +22,7 @@
 //! | `read` | lookups, iterators, snapshots, lazy values |
 //! | `db` | the database: opening, recovery, background work, closing |
 //! | `options`, `stats` | what can be set; what can be seen |
+//! | [`tools`] | checking a database and looking into its files |
 
 mod blob;
 mod cache;
@@ -36,6 +37,7 @@ mod range_del;
 mod read;
 mod stats;
 mod table;
+pub mod tools;
 mod version;
 pub mod vfs;
 mod wal;

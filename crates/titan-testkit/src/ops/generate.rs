@@ -239,30 +239,34 @@ impl Generator {
     fn write(&mut self, kind: Kind) -> Option<Write> {
         let family = self.family();
         Some(match kind {
-            Kind::Delete => Write::Delete {
-                family,
-                key: self.key(),
-            },
+            Kind::Delete => {
+                let key = self.key();
+                if is_single(&key) {
+                    return None;
+                }
+                Write::Delete { family, key }
+            }
             Kind::SingleDelete => {
                 let once = self.legality.put_once(&family);
+                let once: Vec<&Vec<u8>> = once.filter(|key| is_single(key)).collect();
                 let key = (*self.rng.choice(&once)?).clone();
                 Write::SingleDelete { family, key }
             }
             Kind::DeleteRange => {
-                let (from, to) = self.range();
+                let (from, to) = self.deleted_range();
                 Write::DeleteRange { family, from, to }
             }
             _ => {
+                let key = self.key();
+                if is_single(&key) && self.legality.is_present(&family, &key) {
+                    return None;
+                }
                 let len = self.rng.choice(&self.value_sizes).copied().unwrap_or(0);
                 let value = Value {
                     seed: self.rng.u64(..1_000_000),
                     len,
                 };
-                Write::Put {
-                    family,
-                    key: self.key(),
-                    value,
-                }
+                Write::Put { family, key, value }
             }
         })
     }
@@ -299,6 +303,7 @@ impl Generator {
             29 => [&b"k"[..], &[b'p'; 300], n.to_string().as_bytes()].concat(),
             39 => format!("k{n:04}\0").into_bytes(),
             49 => Vec::new(),
+            7 | 17 | 27 | 37 | 47 => format!("s{n:04}").into_bytes(),
             _ => format!("k{n:04}").into_bytes(),
         }
     }
@@ -307,6 +312,42 @@ impl Generator {
         let (a, b) = (self.key(), self.key());
         if a <= b { (a, b) } else { (b, a) }
     }
+
+    /// Any range without keys that are single-deleted; also empty, reversed, and very large ones.
+    fn deleted_range(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let (from, to) = match self.rng.u8(..20) {
+            0 => return (Vec::new(), SINGLE.to_vec()),
+            1 => return (AFTER_SINGLE.to_vec(), vec![0xff; 20]),
+            2 => {
+                let (from, to) = self.range();
+                return (to, from);
+            }
+            3 => {
+                let key = self.key();
+                (key.clone(), key)
+            }
+            _ => self.range(),
+        };
+        let outside = |key: &[u8]| key <= SINGLE || key >= AFTER_SINGLE;
+        match (outside(&from), outside(&to)) {
+            (true, true) if from.as_slice() <= SINGLE && to.as_slice() >= AFTER_SINGLE => {
+                (from, SINGLE.to_vec())
+            }
+            (true, true) => (from, to),
+            (true, false) => (from, SINGLE.to_vec()),
+            (false, true) => (AFTER_SINGLE.to_vec(), to),
+            (false, false) => (from.clone(), from),
+        }
+    }
+}
+
+/// Where the keys start that are put once and then single-deleted, again and again. They lie
+/// together, so that ranges between the others can be deleted.
+const SINGLE: &[u8] = b"s";
+const AFTER_SINGLE: &[u8] = b"t";
+
+fn is_single(key: &[u8]) -> bool {
+    key.starts_with(SINGLE)
 }
 
 #[cfg(test)]

@@ -1,15 +1,35 @@
 //! Which operations have a defined outcome, given those before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::{Op, Write};
 use crate::model::DEFAULT;
 
+/// How a key has been written so far. A single deletion is defined only for keys that never see
+/// another kind of deletion nor an overwrite: a compaction that does not reach the older entries
+/// of a key may drop what hid them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    /// Put once.
+    Open,
+    /// Overwritten, or deleted the usual way: never to be single-deleted.
+    Plain,
+    /// Single-deleted: never to be overwritten, nor deleted in another way.
+    Single,
+}
+
+#[derive(Clone, Copy)]
+struct Key {
+    present: bool,
+    habit: Habit,
+}
+
 /// What must be known of the operations so far to judge the next one.
 #[derive(Clone)]
 pub(super) struct Legality {
-    /// By family and key: how often it was put since it was last deleted.
-    puts: BTreeMap<String, BTreeMap<Vec<u8>, u32>>,
+    /// By family: the keys written so far.
+    keys: BTreeMap<String, BTreeMap<Vec<u8>, Key>>,
     /// Open snapshots, with the families that existed when they were taken.
     snapshots: BTreeMap<u32, BTreeSet<String>>,
 }
@@ -18,13 +38,13 @@ impl Legality {
     /// Before the first operation on a new database.
     pub(super) fn new() -> Self {
         Legality {
-            puts: BTreeMap::from([(DEFAULT.to_owned(), BTreeMap::new())]),
+            keys: BTreeMap::from([(DEFAULT.to_owned(), BTreeMap::new())]),
             snapshots: BTreeMap::new(),
         }
     }
 
     pub(super) fn families(&self) -> impl ExactSizeIterator<Item = &String> {
-        self.puts.keys()
+        self.keys.keys()
     }
 
     pub(super) fn snapshots(&self) -> impl ExactSizeIterator<Item = u32> {
@@ -32,28 +52,63 @@ impl Legality {
     }
 
     /// The keys that may be single-deleted.
-    pub(super) fn put_once(&self, family: &str) -> Vec<&Vec<u8>> {
-        let keys = self.puts.get(family).into_iter().flatten();
-        keys.filter(|(_, puts)| **puts == 1)
+    pub(super) fn put_once(&self, family: &str) -> impl Iterator<Item = &Vec<u8>> {
+        let keys = self.keys.get(family).into_iter().flatten();
+        keys.filter(|(_, key)| key.present && key.habit != Habit::Plain)
             .map(|(key, _)| key)
-            .collect()
+    }
+
+    /// Whether a key has a value.
+    pub(super) fn is_present(&self, family: &str, key: &[u8]) -> bool {
+        let key = self.keys.get(family).and_then(|keys| keys.get(key));
+        key.is_some_and(|key| key.present)
     }
 
     /// Takes note of a write if it is legal, and says whether it is.
     pub(super) fn write(&mut self, write: &Write) -> bool {
-        let Some(puts) = self.puts.get_mut(write.family()) else {
+        let Some(keys) = self.keys.get_mut(write.family()) else {
             return false;
         };
         match write {
-            Write::Put { key, .. } => *puts.entry(key.clone()).or_default() += 1,
-            Write::Delete { key, .. } => drop(puts.remove(key)),
-            Write::SingleDelete { key, .. } => match puts.get(key) {
-                Some(1) => drop(puts.remove(key)),
+            Write::Put { key, .. } => match keys.get_mut(key) {
+                None => {
+                    let (present, habit) = (true, Habit::Open);
+                    keys.insert(key.clone(), Key { present, habit });
+                }
+                Some(key) if key.habit == Habit::Single => {
+                    return !std::mem::replace(&mut key.present, true);
+                }
+                Some(key) => {
+                    let (present, habit) = (true, Habit::Plain);
+                    *key = Key { present, habit };
+                }
+            },
+            Write::Delete { key, .. } => {
+                if keys.get(key).is_some_and(|key| key.habit == Habit::Single) {
+                    return false;
+                }
+                let (present, habit) = (false, Habit::Plain);
+                keys.insert(key.clone(), Key { present, habit });
+            }
+            Write::SingleDelete { key, .. } => match keys.get_mut(key) {
+                Some(key) if key.present && key.habit != Habit::Plain => {
+                    let (present, habit) = (false, Habit::Single);
+                    *key = Key { present, habit };
+                }
                 _ => return false,
             },
             Write::DeleteRange { from, to, .. } => {
-                puts.retain(|key, _| key < from || key >= to);
-                return from <= to;
+                if from >= to {
+                    return true;
+                }
+                let range = || (Bound::Included(from), Bound::Excluded(to));
+                let mut covered = keys.range::<Vec<u8>, _>(range());
+                if covered.any(|(_, key)| key.habit == Habit::Single) {
+                    return false;
+                }
+                let (present, habit) = (false, Habit::Plain);
+                let covered = keys.range_mut::<Vec<u8>, _>(range());
+                covered.for_each(|(_, key)| *key = Key { present, habit });
             }
         }
         true
@@ -64,13 +119,13 @@ impl Legality {
         let exists = |family: &String, at: &Option<u32>| match at {
             // A family dropped since is no longer asked for, whatever the snapshot still sees.
             Some(id) => {
-                self.puts.contains_key(family)
+                self.keys.contains_key(family)
                     && self
                         .snapshots
                         .get(id)
                         .is_some_and(|families| families.contains(family))
             }
-            None => self.puts.contains_key(family),
+            None => self.keys.contains_key(family),
         };
         let legal = match op {
             Op::Write { writes, sync } => {
@@ -87,7 +142,7 @@ impl Legality {
             Op::Get { family, at, .. } | Op::Scan { family, at, .. } => exists(family, at),
             Op::Flush { family } | Op::Compact { family } => exists(family, &None),
             Op::Snapshot { id } => {
-                let families = self.puts.keys().cloned().collect();
+                let families = self.keys.keys().cloned().collect();
                 !self.snapshots.contains_key(id) && self.snapshots.insert(*id, families).is_none()
             }
             Op::DropSnapshot { id } => self.snapshots.remove(id).is_some(),
@@ -96,8 +151,8 @@ impl Legality {
                 true
             }
             Op::CreateCf { family } => {
-                let new = !self.puts.contains_key(family);
-                self.puts.entry(family.clone()).or_default();
+                let new = !self.keys.contains_key(family);
+                self.keys.entry(family.clone()).or_default();
                 new
             }
             Op::DropCf { family } => {
@@ -105,7 +160,7 @@ impl Legality {
                 for families in self.snapshots.values_mut() {
                     families.remove(family);
                 }
-                family != DEFAULT && self.puts.remove(family).is_some()
+                family != DEFAULT && self.keys.remove(family).is_some()
             }
         };
         legal.then(|| op.clone())
@@ -113,7 +168,7 @@ impl Legality {
 }
 
 /// The operations without those that have no defined outcome where they stand: a single deletion
-/// of a key not put exactly once, a family or snapshot that does not exist. Removing operations
+/// of a key that was ever overwritten or deleted otherwise, or the other way round; a family or snapshot that does not exist. Removing operations
 /// from a legal list can make others illegal.
 pub fn legal(ops: &[Op]) -> Vec<Op> {
     let mut legality = Legality::new();
@@ -134,8 +189,18 @@ put default b 2*1
 batch [single-delete default a; single-delete default b; delete default c]
 single-delete default a
 delete-range default a z
+delete-range default z a
 put default b 3*1
 single-delete default b
+put default d 1*1
+single-delete default d
+put default d 1*1
+put default d 1*1
+delete default d
+delete-range default a z
+delete-range default a d
+single-delete default d
+single-delete default d
 put cf a 1*1
 create-cf cf
 create-cf cf
@@ -156,9 +221,12 @@ put default a 1*1
 put default b 1*1
 put default b 2*1
 batch [single-delete default a; delete default c]
-delete-range default a z
+delete-range default z a
 put default b 3*1
-single-delete default b
+put default d 1*1
+single-delete default d
+put default d 1*1
+single-delete default d
 create-cf cf
 snapshot 1
 get cf a @1

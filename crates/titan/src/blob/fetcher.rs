@@ -36,7 +36,7 @@ pub(crate) struct ValueFetcher {
 }
 
 impl ValueFetcher {
-    /// `locations` is the cell in which the version code replaces the table.
+    /// `locations` is the cell in which the database replaces the table.
     pub(crate) fn new(
         readers: Arc<dyn BlobReaders>,
         locations: Arc<ArcSwap<LocationTable>>,

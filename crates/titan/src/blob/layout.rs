@@ -5,7 +5,8 @@ use crate::format::checksum::{crc32c, crc32c_extend, mask};
 use crate::format::coding::Decoder;
 use crate::format::{ColumnFamilyId, CompressionType};
 
-const MAGIC: u32 = 0x0024_8f37;
+/// The number that a blob file starts with, little-endian.
+pub(crate) const BLOB_FILE_MAGIC: u32 = 0x0024_8f37;
 const VERSION: u32 = 1;
 const FLAG_TTL: u8 = 1;
 
@@ -25,7 +26,7 @@ impl FileHeader {
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
-        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[..4].copy_from_slice(&BLOB_FILE_MAGIC.to_le_bytes());
         out[4..8].copy_from_slice(&VERSION.to_le_bytes());
         out[8..12].copy_from_slice(&self.column_family.0.to_le_bytes());
         out[13] = self.compression as u8;
@@ -35,7 +36,7 @@ impl FileHeader {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut d = Decoder::new(bytes);
         let magic = d.u32()?;
-        if magic != MAGIC {
+        if magic != BLOB_FILE_MAGIC {
             return Err(Error::corruption(format!(
                 "not a blob file: magic number {magic:#010x}"
             )));
@@ -146,13 +147,18 @@ pub(crate) struct FileFooter {
     pub(crate) count: u64,
 }
 
+/// Bytes in front of the records.
+pub(crate) const BLOB_FILE_HEADER_LEN: u64 = FileHeader::LEN as u64;
+/// Bytes of a sealed file that are not records.
+pub(crate) const BLOB_FILE_FRAME_LEN: u64 = (FileHeader::LEN + FileFooter::LEN) as u64;
+
 impl FileFooter {
     /// Encoded size in bytes.
     pub(crate) const LEN: usize = 32;
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
-        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[..4].copy_from_slice(&BLOB_FILE_MAGIC.to_le_bytes());
         out[4..12].copy_from_slice(&self.count.to_le_bytes());
         let checksum = mask(crc32c(&out[..28]));
         out[28..].copy_from_slice(&checksum.to_le_bytes());
@@ -162,7 +168,7 @@ impl FileFooter {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let covered = Decoder::new(bytes).bytes(28)?;
         let mut d = Decoder::new(bytes);
-        if d.u32()? != MAGIC {
+        if d.u32()? != BLOB_FILE_MAGIC {
             return Err(Error::corruption(
                 "blob file has no footer: it was not sealed or is cut",
             ));

@@ -45,9 +45,10 @@ mod separator;
 mod writer;
 
 pub(crate) use fetcher::{BlobReaders, ValueFetcher};
-pub(crate) use location::{BlobFile, BlobLocation, LocationTable, Resolved};
+pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
+pub(crate) use location::{BlobFile, BlobLocation, LocationTable};
 pub(crate) use reader::BlobFileReader;
-pub(crate) use records::{BlobRecord, Records};
+pub(crate) use records::BlobRecord;
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
 pub(crate) use writer::{BlobFileSummary, BlobFileWriter};
 

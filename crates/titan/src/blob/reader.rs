@@ -132,7 +132,7 @@ impl BlobFileReader {
     }
 
     /// Where the footer of a sealed file starts.
-    pub(super) fn footer_start(&self) -> u64 {
+    pub(crate) fn footer_start(&self) -> u64 {
         self.size
             .saturating_sub(FileFooter::LEN as u64)
             .max(FileHeader::LEN as u64)

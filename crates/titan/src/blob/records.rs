@@ -91,6 +91,19 @@ impl<'r> Records<'r> {
         }
     }
 
+    /// Where the next record starts, or the walk ended.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes on at `offset`, where a record is known to start, after damage ended the walk. How
+    /// many records were passed over is unknown, so the footer's count is no longer checked.
+    pub(crate) fn resume_at(&mut self, offset: u64) {
+        self.position = offset;
+        self.footer = Footer::Missing;
+        self.done = false;
+    }
+
     /// The record at the current position, which is moved behind it as soon as its header is
     /// known to be good. Errors before that end the walk.
     fn read_record(&mut self) -> Result<BlobRecord> {

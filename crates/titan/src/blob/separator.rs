@@ -31,8 +31,8 @@ pub(crate) struct SeparatorOptions {
     pub(crate) blob_file_size: u64,
     /// Compression of all files.
     pub(crate) compression: CompressionType,
-    /// See [`BlobFileWriter::create`].
-    pub(crate) bytes_per_sync: u64,
+    /// Whether files are written around the kernel's cache.
+    pub(crate) direct_io: bool,
 }
 
 /// Writes the separated values of one job. Has at most one file open, and creates none before
@@ -95,7 +95,7 @@ impl BlobSeparator {
                     number,
                     o.cf,
                     o.compression,
-                    o.bytes_per_sync,
+                    o.direct_io,
                 )?)
             }
         };

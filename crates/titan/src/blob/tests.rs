@@ -71,7 +71,7 @@ fn write(
     pairs: &[Pair],
 ) -> (BlobFileSummary, Vec<BlobIndex>) {
     let number = BlobFileNumber(number);
-    let mut w = BlobFileWriter::create(&StdVfs, dir, number, CF, kind, 64 << 10).unwrap();
+    let mut w = BlobFileWriter::create(&StdVfs, dir, number, CF, kind, true).unwrap();
     let indexes = pairs.iter().map(|(k, v)| w.add(k, v).unwrap()).collect();
     (w.finish().unwrap(), indexes)
 }

@@ -48,24 +48,21 @@ pub(crate) struct BlobFileSummary {
 }
 
 impl BlobFileWriter {
-    /// Creates the file of this number in `dir`. Write-back is started each time `bytes_per_sync`
-    /// bytes have been appended; 0 leaves it to the kernel.
+    /// Creates the file of this number in `dir`, written around the kernel's cache if asked to.
     pub(crate) fn create(
         vfs: &dyn Vfs,
         dir: &Path,
         number: BlobFileNumber,
         cf: ColumnFamilyId,
         compression: CompressionType,
-        bytes_per_sync: u64,
+        direct_io: bool,
     ) -> Result<Self> {
         let path = FileKind::Blob(number).path(dir);
         let mut output = Output {
-            file: vfs.create(&path)?,
+            file: vfs.create_bulk(&path, direct_io)?,
             path,
             buffer: Vec::with_capacity(BUFFER_SIZE),
             appended: 0,
-            bytes_per_sync,
-            until_writeback: bytes_per_sync,
         };
         output.put(
             &FileHeader {
@@ -161,8 +158,6 @@ struct Output {
     buffer: Vec<u8>,
     /// Bytes handed to the file: a multiple of `BUFFER_SIZE` until the final flush.
     appended: u64,
-    bytes_per_sync: u64,
-    until_writeback: u64,
 }
 
 impl Output {
@@ -198,15 +193,6 @@ impl Output {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.append(bytes).map_err(|e| e.in_file(&self.path))?;
         self.appended += bytes.len() as u64;
-        if self.bytes_per_sync > 0 {
-            self.until_writeback = self.until_writeback.saturating_sub(bytes.len() as u64);
-            if self.until_writeback == 0 {
-                self.until_writeback = self.bytes_per_sync;
-                self.file
-                    .start_writeback()
-                    .map_err(|e| e.in_file(&self.path))?;
-            }
-        }
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ impl LevelTargets {
             if level > base_level {
                 target = target.saturating_mul(multiplier);
             }
-            // A level is not made smaller than level 0 may be.
+            // No level is made smaller than `max_bytes_for_level_base`.
             if let Some(slot) = targets.get_mut(level) {
                 *slot = target.max(base_max);
             }

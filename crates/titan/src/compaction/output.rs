@@ -35,7 +35,8 @@ pub(crate) struct FileFactory {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) bytes_per_sync: u64,
+    /// Whether files are written around the kernel's cache.
+    pub(crate) direct_io: bool,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
 }
@@ -162,7 +163,13 @@ impl Grandparents {
         }
     }
 
-    /// Bytes overlapped since the last cut, once `user_key` is reached.
+    /// A table starts at `user_key`: what ends before does not count.
+    fn start_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) {
+        self.overlapped_at(user_key, comparator);
+        self.overlapped = 0;
+    }
+
+    /// Bytes overlapped since the table was started, once `user_key` is reached.
     fn overlapped_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) -> u64 {
         while let Some(file) = self.files.get(self.position)
             && comparator
@@ -184,8 +191,8 @@ pub(crate) struct OutputWriter {
     separator: Option<BlobSeparator>,
     tombstones: FragmentedTombstones,
     grandparents: Grandparents,
-    /// Logical bytes (see [`TableFile::logical_size`]) after which a table is cut; `u64::MAX` in a
-    /// flush, which writes one table.
+    /// Bytes of file after which a table is cut, and [`LOGICAL_SIZE_FACTOR`] times that with the
+    /// values it refers to; `u64::MAX` in a flush, which writes one table.
     max_table_bytes: u64,
     current: Option<(FileNumber, TableWriter)>,
     /// User key that the current table starts at, if it is not the first.
@@ -226,7 +233,7 @@ impl OutputWriter {
             min_blob_size: family.options.min_blob_size,
             blob_file_size: family.options.blob_file_size,
             compression: family.options.blob_compression,
-            bytes_per_sync: factory.bytes_per_sync,
+            direct_io: factory.direct_io,
         };
         let counters = Arc::clone(&factory.counters);
         let allocate = Arc::new(move || BlobFileNumber(counters.new_file_number().0));
@@ -264,6 +271,10 @@ impl OutputWriter {
                 self.finish_table(Some(&upper))?;
                 self.lower = Some(upper);
             }
+        }
+        if self.current.is_none() {
+            self.grandparents
+                .start_at(parsed.user_key, &self.family.comparator);
         }
         if parsed.user_key != self.last_user_key {
             self.last_user_key.clear();
@@ -333,7 +344,10 @@ impl OutputWriter {
         if self.current.is_none() {
             let number = self.factory.counters.new_file_number();
             let path = FileKind::Table(number).path(&self.factory.dir);
-            let file = self.factory.vfs.create(&path)?;
+            let file = self
+                .factory
+                .vfs
+                .create_bulk(&path, self.factory.direct_io)?;
             self.created.push(number);
             let options = &self.family.options;
             let writer = TableWriter::new(
@@ -351,7 +365,6 @@ impl OutputWriter {
                     db_session_id: self.factory.session_id.clone(),
                     file_number: number,
                     creation_time: unix_seconds(),
-                    bytes_per_sync: self.factory.bytes_per_sync,
                 },
             );
             self.current = Some((number, writer));
@@ -380,7 +393,6 @@ impl OutputWriter {
             writer.add_range_tombstone(tombstone)?;
         }
         let summary = writer.finish()?;
-        self.grandparents.overlapped = 0;
         self.finished.push(OutputTable { number, summary });
         Ok(())
     }
@@ -388,7 +400,7 @@ impl OutputWriter {
     /// Finishes the last table and blob file, and makes all names durable.
     pub(crate) fn finish(&mut self) -> Result<JobOutput> {
         self.finish_table(None)?;
-        // ORDER: blob records, tables (synced as they were finished), then the names of both are
+        // ORDER: tables (synced as they were finished), blob files, then the names of both are
         // durable before any edit names them.
         let blob_files = match self.separator.take() {
             Some(separator) => {
@@ -438,4 +450,39 @@ pub(crate) fn key_range(
         .map(|f| user_key(&f.meta.largest))
         .max_by(|a, b| comparator.compare_user(a, b))?;
     Some((smallest.to_vec(), largest.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::internal_key::internal_key;
+    use crate::format::{BytewiseComparator, SequenceNumber};
+    use crate::version::ObsoleteFiles;
+
+    #[test]
+    fn a_table_overlaps_only_what_lies_behind_its_start() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let queue = Arc::new(ObsoleteFiles::default());
+        let boundary =
+            |key: &str| internal_key(key.as_bytes(), SequenceNumber(1), ValueType::Value as u8);
+        let file = |number, smallest, largest| {
+            let meta = NewFile {
+                number: FileNumber(number),
+                size: 100,
+                smallest: boundary(smallest),
+                largest: boundary(largest),
+                ..NewFile::default()
+            };
+            Arc::new(TableFile::new(meta, None, &queue))
+        };
+        let mut grandparents = Grandparents {
+            files: vec![file(1, "a", "b"), file(2, "c", "f"), file(3, "g", "h")],
+            ..Grandparents::none()
+        };
+        grandparents.start_at(b"d", &comparator);
+        assert_eq!(grandparents.overlapped_at(b"e", &comparator), 0);
+        assert_eq!(grandparents.overlapped_at(b"g", &comparator), 100);
+        grandparents.start_at(b"g", &comparator);
+        assert_eq!(grandparents.overlapped_at(b"z", &comparator), 100);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::core::Shared;
+use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::{Immutable, LiveWal};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,11 +41,14 @@ impl Shared {
             .submit(batch, *options, |group| self.commit(group))
     }
 
-    fn commit(&self, mut group: Group) -> Result<()> {
+    fn commit(&self, group: &mut Group) -> Result<()> {
         self.check_open()?;
         self.failure.check()?;
-        self.make_room(&group)?;
-        let families = self.resolve(&group)?;
+        self.make_room(group)?;
+        let families = self.resolve(group);
+        if group.batches.iter().all(WriteBatch::is_empty) {
+            return Ok(());
+        }
         let first = self.counters.last_sequence().plus(1);
         let mut next = first;
         for batch in &mut group.batches {
@@ -60,15 +63,15 @@ impl Shared {
         }
         if !group.options.disable_wal {
             // ORDER: the log before the memtables, and durable before the acknowledgement (WAL-1).
-            let logged = self.log(&group, first, last);
+            let logged = self.log(group, first, last);
             logged.map_err(|e| self.failure.set(self, e.context("writing the WAL")))?;
         }
-        let user_bytes = self.insert(&group, &families).map_err(|e| {
+        let user_bytes = self.insert(group, &families).map_err(|e| {
             self.failure
                 .set(self, e.context("inserting into a memtable"))
         })?;
         if group.options.disable_wal {
-            self.note_unlogged(&group);
+            self.note_unlogged(group);
         }
         self.counters.publish_sequence(last);
         stats::add(&self.statistics.write_groups, 1);
@@ -94,30 +97,20 @@ impl Shared {
         synced.map_err(|e| self.failure.set(self, e.context("syncing the WAL")))
     }
 
-    /// The families that the group writes to. Nothing has been changed when this fails.
-    fn resolve(&self, group: &Group) -> Result<Vec<Arc<Family>>> {
+    /// The families that the group writes to. Batches that cannot be applied are refused here,
+    /// before anything is changed: what is in the WAL must be replayable.
+    fn resolve(&self, group: &mut Group) -> Vec<Arc<Family>> {
         let all = self.families.load();
         let mut used: Vec<Arc<Family>> = Vec::new();
-        for batch in &group.batches {
-            for op in batch.iter() {
-                let Some(id) = op?.column_family() else {
-                    continue;
-                };
-                if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
-                    continue;
-                }
-                match all.get(&id) {
-                    Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
-                    Some(family) => used.push(Arc::clone(family)),
-                    None => {
-                        return Err(Error::invalid_argument(format!(
-                            "column family {id} does not exist"
-                        )));
-                    }
-                }
+        for index in 0..group.batches.len() {
+            let Some(batch) = group.batches.get(index) else {
+                break;
+            };
+            if let Err(e) = resolve_batch(batch, &all, &mut used) {
+                group.refuse(index, e);
             }
         }
-        Ok(used)
+        used
     }
 
     /// Appends the group to the WAL as one record, and syncs it if asked to.
@@ -353,6 +346,30 @@ impl Shared {
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
+}
+
+/// Adds the families that a batch writes to to `used`.
+fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>>) -> Result<()> {
+    for op in batch.iter() {
+        let op = op?;
+        entry_of(&op)?;
+        let Some(id) = op.column_family() else {
+            continue;
+        };
+        if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
+            continue;
+        }
+        match all.get(&id) {
+            Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
+            Some(family) => used.push(Arc::clone(family)),
+            None => {
+                return Err(Error::invalid_argument(format!(
+                    "column family {id} does not exist"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The entry an operation makes; `None` for those that make none.

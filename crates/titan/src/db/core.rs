@@ -107,6 +107,8 @@ impl Core {
             self.shared.work.notify_all();
             self.shared.progress.notify_all();
         }
+        // Compactions that users run are on threads of their own.
+        self.shared.wait_for_running_jobs();
         for thread in threads.drain(..) {
             // A thread that panicked has nothing more to say.
             let _ = thread.join();

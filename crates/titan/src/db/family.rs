@@ -162,7 +162,8 @@ impl ColumnFamily {
         results
     }
 
-    /// An iterator over the family. Cost: opens the tables of level 0; nothing is read.
+    /// An iterator over the family. Cost: opens the tables of level 0, and those that have range
+    /// deletions or may have; reads no entries.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let super_version = self.super_version()?;
         let shared = &self.core.shared;
@@ -206,6 +207,9 @@ impl ColumnFamily {
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
     pub fn flush(&self) -> Result<()> {
+        if self.family.is_dropped() {
+            return Err(dropped(&self.family.name));
+        }
         self.core.shared.flush(&[self.family.id])
     }
 
@@ -230,8 +234,9 @@ impl ColumnFamily {
     /// A property by RocksDB's name, as text; `None` for names not known. Known are
     /// `rocksdb.num-files-at-level<N>`, `rocksdb.num-immutable-mem-table`,
     /// `rocksdb.cur-size-all-mem-tables`, `rocksdb.estimate-num-keys`,
-    /// `rocksdb.total-sst-files-size`, `rocksdb.num-blob-files`, `rocksdb.total-blob-file-size`,
-    /// `rocksdb.live-blob-file-size`, `rocksdb.live-blob-file-garbage-size`,
+    /// `rocksdb.total-sst-files-size`, `rocksdb.live-sst-files-size`, `rocksdb.num-blob-files`,
+    /// `rocksdb.total-blob-file-size`, `rocksdb.live-blob-file-size`,
+    /// `rocksdb.live-blob-file-garbage-size`,
     /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.base-level`,
     /// `rocksdb.num-snapshots`, `rocksdb.is-write-stopped`, `rocksdb.num-running-compactions`,
     /// `rocksdb.num-running-flushes`.

@@ -119,6 +119,7 @@ impl Shared {
 
     fn flush_and_install(&self, family: &Family, immutables: &[Immutable]) -> Result<FlushEvent> {
         let flushed = self.write_out(family, immutables)?;
+        let synced_to = self.state.lock().current_wal();
         if self.families.load().len() > 1 {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
@@ -126,7 +127,7 @@ impl Shared {
             synced.inspect_err(|_| self.factory.discard(&output_files(&flushed.output)))?;
         }
         let event = flushed.event();
-        self.install_flushes(&[flushed])?;
+        self.install_flushes(&[flushed], synced_to)?;
         Ok(event)
     }
 
@@ -160,7 +161,8 @@ impl Shared {
         }
         // ORDER: together, since the WAL behind these memtables is not relied on: a batch that
         // spans families is in the tables of all of them or of none (WAL-1).
-        self.install_flushes(&flushed)?;
+        let synced_to = self.state.lock().current_wal();
+        self.install_flushes(&flushed, synced_to)?;
         for done in &flushed {
             self.listeners.tell(|l| l.flush_finished(&done.event()));
         }
@@ -186,7 +188,8 @@ impl Shared {
     }
 
     /// Puts the files in the place of the memtables, all at once, and retires WAL files.
-    fn install_flushes(&self, flushed: &[Flushed<'_>]) -> Result<()> {
+    /// `synced_to` is the first WAL file that may hold unsynced operations of other families.
+    fn install_flushes(&self, flushed: &[Flushed<'_>], synced_to: FileNumber) -> Result<()> {
         let mut versions = self.versions.lock();
         for Flushed { family, output, .. } in flushed {
             if versions.family(family.id).is_none() {
@@ -204,7 +207,12 @@ impl Shared {
             };
             let edit_of = |flush: &Flushed<'_>| VersionEdit {
                 column_family: flush.family.id,
-                log_number: state.families.get(&flush.family.id).map(after),
+                // Not beyond a file closed meanwhile: recovery takes a log number beyond a damaged
+                // WAL for proof that the WAL had been synced.
+                log_number: state
+                    .families
+                    .get(&flush.family.id)
+                    .map(|f| after(f).min(synced_to)),
                 ..VersionEdit::default()
             };
             let edits: Vec<VersionEdit> = flushed.iter().map(edit_of).collect();
@@ -241,6 +249,7 @@ impl Shared {
             }
         }
         drop(versions);
+        // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
         self.retire_wals(needed);
         Ok(())
     }

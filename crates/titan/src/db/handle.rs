@@ -321,7 +321,8 @@ impl Db {
 
     /// Closes the database: waits for running jobs, flushes writes that were not logged, syncs the
     /// WAL, and gives the directory free. Every later call fails with `Closed`; iterators and lazy
-    /// values stay readable. Closing twice is fine.
+    /// values stay readable until the directory is opened again, which may delete what they read.
+    /// Closing twice is fine.
     pub fn close(&self) -> Result<()> {
         self.default.core.close()
     }

@@ -55,17 +55,18 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     }
     check_files_exist(&*vfs, dir, &versions)?;
     let identity = establish_identity(&*vfs, dir, &mut versions)?;
-    create_missing_families(&mut versions, options);
 
     let factory = FileFactory {
         vfs: Arc::clone(&vfs),
         dir: dir.to_owned(),
         counters: Arc::clone(&counters),
-        bytes_per_sync: options.db.bytes_per_sync,
+        direct_io: options.db.use_direct_io_for_flush_and_compaction,
         db_id: identity,
         session_id: session_id(),
     };
     replay::replay_wals(&mut versions, &factory, options)?;
+    // Not before: nothing in those WAL files is for families that are only now created.
+    create_missing_families(&mut versions, options);
     let wal_number = counters.new_file_number();
     versions.advance_logs_in_memory(wal_number);
     // ORDER: every recovered table is durable; this makes them, and that no older WAL is needed,

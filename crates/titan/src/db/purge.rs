@@ -18,7 +18,7 @@ use crate::vfs::Vfs;
 impl Shared {
     /// Deletes what has become obsolete. Files get here only after the edit that gave them up was
     /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
-    /// is deleted at the next opening.
+    /// is deleted at the next opening. On return nothing is left of what was obsolete before.
     pub(super) fn purge(&self) {
         let _one_at_a_time = self.purging.lock();
         for file in self.obsolete.take() {

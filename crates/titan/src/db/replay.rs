@@ -40,6 +40,8 @@ struct Replayed {
     last_sequence: Option<SequenceNumber>,
     /// It did not end cleanly.
     torn: bool,
+    /// It ended where the previous content of a recycled file begins, as such files do.
+    stale: bool,
 }
 
 struct Replay<'a> {
@@ -97,11 +99,14 @@ pub(super) fn replay_wals(
         targets,
         previous: None,
     };
+    let mut stopped = false;
     for number in wals {
         if !replay.replay_file(number, needed)? {
+            stopped = true;
             break;
         }
     }
+    replay.check_tables_not_ahead(stopped)?;
     let ids: Vec<_> = replay.targets.keys().copied().collect();
     ids.into_iter().try_for_each(|id| replay.flush(id))
 }
@@ -134,13 +139,34 @@ impl Replay<'_> {
                 self.factory.counters.publish_sequence(last);
             }
         }
-        let torn = !matches!(reader.end(), Some(LogEnd::Clean));
         self.previous = Some(Replayed {
             number,
             last_sequence,
-            torn,
+            torn: !matches!(reader.end(), Some(LogEnd::Clean)),
+            stale: matches!(reader.end(), Some(LogEnd::Stale { .. })),
         });
         Ok(true)
+    }
+
+    /// A flush syncs the WAL files that other families still need before its tables count
+    /// (WAL-1), and its log number goes no further. So where replay ended in a file that a family
+    /// has tables beyond, synced operations of others were lost, and going on would show batches
+    /// in half.
+    fn check_tables_not_ahead(&self, stopped: bool) -> Result<()> {
+        let Some(end) = self.previous.filter(|p| stopped || (p.torn && !p.stale)) else {
+            return Ok(());
+        };
+        let ahead = self.versions.families().values().find(|family| {
+            family.log_number > end.number && family.current.tables().next().is_some()
+        });
+        match ahead {
+            None => Ok(()),
+            Some(family) => Err(Error::corruption(format!(
+                "the WAL is damaged where the tables of column family {} continue it",
+                family.name
+            ))
+            .in_file(&FileKind::Wal(end.number).path(&self.factory.dir))),
+        }
     }
 
     /// Whether a file that starts like this continues what was replayed so far, without a gap.
@@ -171,7 +197,13 @@ impl Replay<'_> {
             let Some((value_type, key, value)) = entry_of(&op)? else {
                 continue;
             };
-            let target = op.column_family().and_then(|id| self.targets.get(&id));
+            let id = op.column_family();
+            if id.is_some_and(|id| self.versions.never_had(id)) {
+                return Err(Error::corruption(
+                    "an operation on a column family that the MANIFEST does not know",
+                ));
+            }
+            let target = id.and_then(|id| self.targets.get(&id));
             // A family dropped since, or whose tables have the operation already, is skipped.
             if let Some(target) = target
                 && wal >= target.log_number

@@ -14,7 +14,7 @@ use crate::format::{BytewiseComparator, Comparator, CompressionType};
 pub struct ColumnFamilyOptions {
     /// Bytes of memtable after which it is flushed; 64 KiB to 64 GiB. Default: 64 MiB.
     pub write_buffer_size: u64,
-    /// Memtables, full ones included, before writes wait for a flush; at least 2. Default: 2.
+    /// Full memtables waiting for their flush at which writes wait, too; at least 2. Default: 2.
     pub max_write_buffer_number: usize,
     /// Files at level 0 that start a compaction. Default: 4.
     pub level0_file_num_compaction_trigger: usize,

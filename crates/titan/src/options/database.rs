@@ -30,9 +30,10 @@ pub struct DbOptions {
     /// family cannot keep all WAL files alive; 0 means four times the write buffers of all
     /// families. Default: 0.
     pub max_total_wal_size: u64,
-    /// Ask the kernel to write SST and blob files back each time this many bytes were appended,
-    /// so that the sync at their end is short; 0 leaves it to the kernel. Default: 0.
-    pub bytes_per_sync: u64,
+    /// Write SST and blob files around the kernel's cache, where the file system can: less copying,
+    /// and no dirty pages for the next sync to wait for; what was just written must be read from
+    /// the device. Default: true.
+    pub use_direct_io_for_flush_and_compaction: bool,
     /// Bytes per second that writes are slowed down to while compaction is behind.
     /// Default: 16 MiB.
     pub delayed_write_rate: u64,
@@ -59,7 +60,7 @@ impl Default for DbOptions {
             max_background_jobs: 2,
             block_cache_size: 64 << 20,
             max_total_wal_size: 0,
-            bytes_per_sync: 0,
+            use_direct_io_for_flush_and_compaction: true,
             delayed_write_rate: 16 << 20,
             max_manifest_file_size: 64 << 20,
             vfs: std_vfs(),
@@ -108,7 +109,10 @@ impl fmt::Debug for DbOptions {
             .field("max_background_jobs", &self.max_background_jobs)
             .field("block_cache_size", &self.block_cache_size)
             .field("max_total_wal_size", &self.max_total_wal_size)
-            .field("bytes_per_sync", &self.bytes_per_sync)
+            .field(
+                "use_direct_io_for_flush_and_compaction",
+                &self.use_direct_io_for_flush_and_compaction,
+            )
             .field("delayed_write_rate", &self.delayed_write_rate)
             .field("max_manifest_file_size", &self.max_manifest_file_size)
             .finish_non_exhaustive()

@@ -27,8 +27,11 @@ pub(crate) fn write_options_file(
     set("max_open_files", &db.max_open_files);
     set("max_background_jobs", &db.max_background_jobs);
     set("max_total_wal_size", &db.max_total_wal_size);
-    set("bytes_per_sync", &db.bytes_per_sync);
     set("delayed_write_rate", &db.delayed_write_rate);
+    set(
+        "use_direct_io_for_flush_and_compaction",
+        &db.use_direct_io_for_flush_and_compaction,
+    );
     set("max_manifest_file_size", &db.max_manifest_file_size);
     for family in versions.families().values() {
         let comparator = family.comparator.user().name();

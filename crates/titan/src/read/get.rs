@@ -76,7 +76,8 @@ pub(crate) fn lookup(
         covered: SequenceNumber::ZERO,
     };
     Ok(match lookup.search()? {
-        Some((sequence, value)) if sequence > lookup.covered => value,
+        // Compaction at the last level, RocksDB's too, gives entries sequence number 0.
+        Some((sequence, value)) if sequence >= lookup.covered => value,
         _ => None,
     })
 }
@@ -90,7 +91,7 @@ impl Lookup<'_> {
             if let Some(entry) = memtable.get(self.user_key, self.snapshot) {
                 let value = match entry.value_type {
                     // Not copied if a newer tombstone hides it anyway.
-                    ValueType::Value if entry.sequence <= self.covered => None,
+                    ValueType::Value if entry.sequence < self.covered => None,
                     value_type => {
                         FoundValue::of_entry(value_type, Bytes::copy_from_slice(entry.value))?
                     }

@@ -72,8 +72,10 @@ pub struct CompactionEvent {
     pub blob_files: Vec<BlobFileNumber>,
 }
 
-/// Told about background work. Calls come from the thread that did the work, with no lock held;
-/// they should return soon. The default methods do nothing.
+/// Told about background work. Calls come from the thread that did the work, or whose write failed
+/// or switched a memtable; they should return soon and must not call the database:
+/// [`stall_changed`](EventListener::stall_changed) is called under a lock, so that its events arrive
+/// in order, and others may be called by the thread that commits. The default methods do nothing.
 pub trait EventListener: Send + Sync + 'static {
     /// A flush was installed.
     fn flush_finished(&self, event: &FlushEvent) {
@@ -90,7 +92,8 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = (column_family, event);
     }
 
-    /// Writes were refused from now on because of this error.
+    /// Writes are refused from now on because of this error; or closing the database, by dropping
+    /// its last handle, failed with it.
     fn writes_stopped(&self, error: &Error) {
         let _ = error;
     }

@@ -10,6 +10,14 @@ const MAGIC_BLOCK_BASED_V0: u64 = 0xdb47_7524_8b80_fb57;
 const MAGIC_PLAIN: [u64; 2] = [0x8242_2296_63bf_9564, 0x4f34_18eb_7a8f_13b8];
 const MAGIC_CUCKOO: u64 = 0x9267_89d0_c5f1_7873;
 
+/// Whether a file that ends with this number, little-endian, is a table of some kind.
+pub(crate) fn is_magic(number: u64) -> bool {
+    number == MAGIC
+        || number == MAGIC_BLOCK_BASED_V0
+        || number == MAGIC_CUCKOO
+        || MAGIC_PLAIN.contains(&number)
+}
+
 /// The format version this engine writes.
 const WRITTEN_VERSION: u32 = 5;
 /// The footer's bytes, from version 1 on.

@@ -38,6 +38,7 @@ mod block;
 mod block_builder;
 mod block_io;
 mod block_iter;
+mod dissect;
 mod filter;
 mod filter_hash;
 mod footer;
@@ -53,11 +54,12 @@ pub(crate) mod writer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use dissect::{BlockAt, Part, Role, dissect};
+pub(crate) use footer::is_magic;
 pub(crate) use iterator::{TableIterOptions, TableIterator};
-pub(crate) use liveness::{BlobRef, LivenessBlock};
-pub(crate) use properties::TableProperties;
-pub(crate) use reader::{TableEntry, TableReader, TableReaderOptions};
-pub(crate) use verify::TableCheck;
+pub(crate) use properties::value_text;
+pub(crate) use reader::{TableReader, TableReaderOptions};
+pub(crate) use verify::{TableCheck, TableVisitor};
 pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
 
 /// Names in the metaindex.

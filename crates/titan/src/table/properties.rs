@@ -15,7 +15,7 @@ use super::footer::BlockHandle;
 use super::index::IndexType;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
-use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::format::{ColumnFamilyId, SequenceNumber};
 
 /// Names, as they stand in the file.
 pub(super) mod name {
@@ -82,13 +82,7 @@ pub(crate) struct TableProperties {
     /// Internal keys, uncompressed; range tombstones included.
     pub(crate) raw_key_size: u64,
     pub(crate) raw_value_size: u64,
-    /// Data blocks as stored.
-    pub(crate) data_size: u64,
-    pub(crate) index_size: u64,
-    pub(crate) filter_size: u64,
-    pub(crate) creation_time: u64,
     pub(crate) column_family_id: Option<ColumnFamilyId>,
-    pub(crate) original_file_number: FileNumber,
     /// Name of the order of user keys; `None` in very old files.
     pub(crate) comparator: Option<String>,
     /// 2 for files made for ingestion, whose sequence number is global.
@@ -166,12 +160,7 @@ impl TableProperties {
             num_data_blocks: number(name::NUM_DATA_BLOCKS)?,
             raw_key_size: number(name::RAW_KEY_SIZE)?,
             raw_value_size: number(name::RAW_VALUE_SIZE)?,
-            data_size: number(name::DATA_SIZE)?,
-            index_size: number(name::INDEX_SIZE)?,
-            filter_size: number(name::FILTER_SIZE)?,
-            creation_time: number(name::CREATION_TIME)?,
             column_family_id,
-            original_file_number: FileNumber(number(name::ORIGINAL_FILE_NUMBER)?),
             comparator: raw(name::COMPARATOR).map(|n| String::from_utf8_lossy(n).into_owned()),
             external_version: fixed32(name::EXTERNAL_VERSION)?,
             global_sequence,
@@ -204,6 +193,44 @@ fn read<'a, T>(
 ) -> Result<T> {
     field(&mut Decoder::new(value)).map_err(|e| e.context(format!("property {name}")))
 }
+
+/// A property for people to read: numbers as numbers, text as it is, other bytes escaped. The
+/// properties that are text or raw bytes have names known to RocksDB; other values that decode as
+/// one varint are taken for numbers.
+pub(crate) fn value_text(property: &[u8], value: &[u8]) -> String {
+    let fixed = |name: &str| property == name.as_bytes();
+    let mut d = Decoder::new(value);
+    let number = if fixed(name::INDEX_TYPE) || fixed(name::EXTERNAL_VERSION) {
+        d.u32().map(u64::from)
+    } else if fixed(name::GLOBAL_SEQUENCE) {
+        d.u64()
+    } else if TEXT.iter().any(|name| fixed(name)) {
+        return value.escape_ascii().to_string();
+    } else {
+        d.varint()
+    };
+    match number {
+        Ok(number) if d.is_empty() => number.to_string(),
+        _ => value.escape_ascii().to_string(),
+    }
+}
+
+/// The properties whose values are text.
+const TEXT: [&str; 13] = [
+    name::PREFIX_FILTERING,
+    name::WHOLE_KEY_FILTERING,
+    name::COLUMN_FAMILY_NAME,
+    name::COMPARATOR,
+    name::COMPRESSION,
+    name::COMPRESSION_OPTIONS,
+    name::DB_ID,
+    name::HOST_ID,
+    name::DB_SESSION_ID,
+    name::FILTER_POLICY,
+    name::MERGE_OPERATOR,
+    name::PREFIX_EXTRACTOR,
+    name::COLLECTORS,
+];
 
 /// Collects properties to be written.
 #[derive(Default)]

@@ -52,8 +52,6 @@ pub(crate) struct TableWriterOptions {
     pub(crate) file_number: FileNumber,
     /// Seconds since 1970.
     pub(crate) creation_time: u64,
-    /// Bytes after which the kernel is asked to start writing; 0 leaves it to the kernel.
-    pub(crate) bytes_per_sync: u64,
 }
 
 /// What was written: what a version edit needs to know.
@@ -90,8 +88,6 @@ struct Output {
     buffer: Vec<u8>,
     /// Bytes of the file before the buffer.
     appended: u64,
-    bytes_per_sync: u64,
-    since_writeback: u64,
     scratch: Vec<u8>,
 }
 
@@ -123,13 +119,6 @@ impl Output {
             .map_err(|e| e.in_file(&self.path))?;
         self.buffer.clear();
         self.appended += len;
-        self.since_writeback += len;
-        if self.bytes_per_sync > 0 && self.since_writeback >= self.bytes_per_sync {
-            self.file
-                .start_writeback()
-                .map_err(|e| e.in_file(&self.path))?;
-            self.since_writeback = 0;
-        }
         Ok(())
     }
 }
@@ -169,8 +158,6 @@ impl TableWriter {
             path: path.to_owned(),
             buffer: Vec::with_capacity(WRITE_BUFFER + options.block_size),
             appended: 0,
-            bytes_per_sync: options.bytes_per_sync,
-            since_writeback: 0,
             scratch: Vec::new(),
         };
         TableWriter {

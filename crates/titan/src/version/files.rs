@@ -54,8 +54,8 @@ impl Drop for Lifetime {
 pub(crate) struct TableFile {
     /// What the MANIFEST says about it.
     pub(crate) meta: NewFile,
-    /// Counts that RocksDB's MANIFEST has no room for: from our own advice record, or read from
-    /// the table when first needed.
+    /// Counts that RocksDB's MANIFEST has no room for, from our own advice record. A table without
+    /// one, written by RocksDB, counts by its file size until it is rewritten.
     facts: OnceLock<TableFacts>,
     /// Input of a running compaction; guarded by the state lock of the database.
     compacting: AtomicBool,
@@ -106,7 +106,7 @@ impl TableFile {
         self.facts.get()
     }
 
-    /// Records counts read from the table.
+    /// Takes over an advice record that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
         let _ = self.facts.set(facts);
     }

@@ -31,6 +31,7 @@ struct Replayed {
 pub(crate) struct RecoveredState {
     families: BTreeMap<ColumnFamilyId, Replayed>,
     max_column_family: ColumnFamilyId,
+    max_column_family_is_exact: bool,
     min_log_number_to_keep: FileNumber,
     next_file: FileNumber,
     last_sequence: SequenceNumber,
@@ -60,6 +61,7 @@ impl RecoveredState {
         let mut state = RecoveredState {
             families: BTreeMap::new(),
             max_column_family: ColumnFamilyId::DEFAULT,
+            max_column_family_is_exact: false,
             min_log_number_to_keep: FileNumber(0),
             next_file: FileNumber(0),
             last_sequence: SequenceNumber::ZERO,
@@ -142,6 +144,7 @@ impl RecoveredState {
         }
         if let Some(max) = edit.max_column_family {
             self.max_column_family = self.max_column_family.max(max);
+            self.max_column_family_is_exact = true;
         }
         if let Some(min) = edit.min_log_number_to_keep {
             self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
@@ -204,6 +207,7 @@ impl RecoveredState {
             dir: dir.to_owned(),
             families,
             max_column_family: self.max_column_family,
+            max_column_family_is_exact: self.max_column_family_is_exact,
             min_log_number_to_keep: self.min_log_number_to_keep,
             db_id: self.db_id.unwrap_or_default(),
             unknown: self.unknown,
@@ -299,6 +303,7 @@ impl VersionSet {
             dir: dir.to_owned(),
             families: BTreeMap::from([(ColumnFamilyId::DEFAULT, family)]),
             max_column_family: ColumnFamilyId::DEFAULT,
+            max_column_family_is_exact: true,
             min_log_number_to_keep: FileNumber(0),
             db_id: String::new(),
             unknown: Vec::new(),

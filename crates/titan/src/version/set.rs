@@ -65,6 +65,9 @@ pub(crate) struct VersionSet {
     pub(super) dir: PathBuf,
     pub(super) families: BTreeMap<ColumnFamilyId, Family>,
     pub(super) max_column_family: ColumnFamilyId,
+    /// Whether the MANIFEST recorded it. RocksDB forgets it when it starts a MANIFEST, so that
+    /// families dropped before may have had larger ids.
+    pub(super) max_column_family_is_exact: bool,
     /// WAL files with a smaller number are needed by nobody.
     pub(super) min_log_number_to_keep: FileNumber,
     pub(super) db_id: String,
@@ -113,6 +116,11 @@ impl VersionSet {
     /// The id the next created family gets.
     pub(crate) fn next_column_family(&self) -> ColumnFamilyId {
         ColumnFamilyId(self.max_column_family.0 + 1)
+    }
+
+    /// Whether no family ever had this id, for certain.
+    pub(crate) fn never_had(&self, id: ColumnFamilyId) -> bool {
+        self.max_column_family_is_exact && id > self.max_column_family
     }
 
     /// Applies `edit`: builds the next version, makes the edit durable, then releases what it

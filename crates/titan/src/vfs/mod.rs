@@ -14,6 +14,8 @@
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
 
+mod direct;
+mod log_file;
 mod std_vfs;
 
 use std::path::Path;
@@ -29,6 +31,21 @@ pub use std_vfs::StdVfs;
 pub trait Vfs: Send + Sync + 'static {
     /// Creates a file for appending; an existing one is truncated.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+
+    /// Creates a file for many small appends: a WAL. Until it is dropped, zeros may follow what
+    /// was appended. The default is [`Vfs::create`].
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.create(path)
+    }
+
+    /// Creates a file that will be written in large pieces and read only after it was synced:
+    /// SSTs and blob files. Until then the implementation may keep appended bytes to itself;
+    /// `direct` asks it to go around the kernel's cache if it can. The default is
+    /// [`Vfs::create`].
+    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+        let _ = direct;
+        self.create(path)
+    }
 
     /// Opens a file for positioned reads.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
@@ -80,12 +97,6 @@ pub trait WritableFile: Send + Sync {
 
     /// Makes all appended bytes and the file's size durable.
     fn sync(&mut self) -> Result<()>;
-
-    /// Asks the kernel to start writing appended bytes back, so that a later sync has less to
-    /// do. No promise.
-    fn start_writeback(&mut self) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// A file open for positioned reads.
@@ -122,7 +133,7 @@ pub trait ReadableFile: Send + Sync {
 /// Holds an exclusive lock until dropped.
 pub trait FileLock: Send + Sync {}
 
-/// Reads a whole file. For small ones: CURRENT, OPTIONS.
+/// Reads a whole file. For small ones: CURRENT, IDENTITY.
 pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
     let file = vfs.open(path, Access::Sequential)?;
     let len = file.size()?;

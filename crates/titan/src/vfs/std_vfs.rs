@@ -10,10 +10,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{Advice, FlockOperation};
 
+use super::direct::DirectFile;
+use super::log_file::LogFile;
 use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] over the operating system, with ordinary buffered I/O.
+/// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where the
+/// file system can; everything else is ordinary buffered I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdVfs;
 
@@ -23,16 +26,27 @@ fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Erro
 
 impl Vfs for StdVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)
-            .map_err(failed("create file", path))?;
         Ok(Box::new(StdWritable {
-            file,
+            file: File::create(path).map_err(failed("create file", path))?,
             path: path.to_owned(),
         }))
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let file = File::create(path).map_err(failed("create file", path))?;
+        Ok(Box::new(LogFile::new(file, path)))
+    }
+
+    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+        let direct = if direct {
+            DirectFile::create(path)?
+        } else {
+            None
+        };
+        match direct {
+            Some(file) => Ok(Box::new(file)),
+            None => self.create(path),
+        }
     }
 
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {

@@ -69,6 +69,8 @@ pub(crate) struct LogReader {
     /// The fragments of the current logical record, and where its first one started.
     fragments: Vec<u8>,
     fragments_start: Option<u64>,
+    /// Whether fragments of a record whose start was passed over may come.
+    resumed: bool,
     /// Set once there is nothing more to read.
     outcome: Option<Result<LogEnd>>,
 }
@@ -116,6 +118,7 @@ impl LogReader {
             recycled: false,
             fragments: Vec::new(),
             fragments_start: None,
+            resumed: false,
             outcome: None,
         }
     }
@@ -160,6 +163,23 @@ impl LogReader {
         }
     }
 
+    /// After damage ended the log, goes on at the first record that starts in a later block; false
+    /// if there is no later block. For inspection only: what comes back then is no longer a prefix
+    /// of what was written.
+    pub(crate) fn resume(&mut self) -> bool {
+        let next_block = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
+        let damaged = matches!(self.outcome, Some(Ok(LogEnd::Corrupt { .. })));
+        if !damaged || (self.last_buffer && next_block >= self.buffer.len()) {
+            return false;
+        }
+        self.position = next_block.min(self.buffer.len());
+        self.fragments.clear();
+        self.fragments_start = None;
+        self.resumed = true;
+        self.outcome = None;
+        true
+    }
+
     /// Joins fragments to the next logical record, or finds the end.
     fn next_logical(&mut self) -> Result<Logical> {
         loop {
@@ -178,14 +198,17 @@ impl LogReader {
                 }
                 (TYPE_FULL, _) => {
                     self.fragments_start = None;
+                    self.resumed = false;
                     return Ok(Logical::InBuffer(offset, payload));
                 }
                 (TYPE_FIRST, _) => {
+                    self.resumed = false;
                     self.fragments_start = Some(offset);
                     self.fragments.clear();
                     self.fragments
                         .extend_from_slice(self.buffer.get(payload).unwrap_or_default());
                 }
+                (_, None) if self.resumed => {}
                 (_, None) => {
                     let reason = "the continuation of a record without its start";
                     return self.damage(offset, Some(offset), reason).map(Logical::End);

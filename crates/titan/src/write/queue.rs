@@ -25,6 +25,26 @@ pub(crate) struct Group {
     pub(crate) batches: Vec<WriteBatch>,
     /// The options of all of them; `sync` if any of them asks for it.
     pub(crate) options: WriteOptions,
+    refused: Vec<(usize, Error)>,
+}
+
+impl Group {
+    /// Takes out a batch that cannot be committed; the others must not suffer for it. Its writer
+    /// gets `error`, and nothing is left of it but an empty batch in its place.
+    pub(crate) fn refuse(&mut self, index: usize, error: Error) {
+        if let Some(batch) = self.batches.get_mut(index) {
+            batch.clear();
+            self.refused.push((index, error));
+        }
+    }
+
+    /// What a writer gets to know when `result` holds for those that were not refused.
+    fn result_for(&self, index: usize, result: &Result<()>) -> Result<()> {
+        match self.refused.iter().find(|(refused, _)| *refused == index) {
+            Some((_, error)) => Err(error.clone()),
+            None => result.clone(),
+        }
+    }
 }
 
 enum Progress {
@@ -70,7 +90,7 @@ impl CommitQueue {
         &self,
         batch: WriteBatch,
         options: WriteOptions,
-        commit: impl FnOnce(Group) -> Result<()>,
+        commit: impl FnOnce(&mut Group) -> Result<()>,
     ) -> Result<()> {
         let bytes = batch.size_bytes();
         let writer = Arc::new(Writer {
@@ -84,12 +104,12 @@ impl CommitQueue {
             return result;
         }
         let _lead = Lead(self);
-        let (group, followers) = self.gather(&writer, options);
-        let result = commit(group);
-        for follower in followers {
-            follower.set(Progress::Done(result.clone()));
+        let (mut group, followers) = self.gather(&writer, options);
+        let result = commit(&mut group);
+        for (index, follower) in (1..).zip(followers) {
+            follower.set(Progress::Done(group.result_for(index, &result)));
         }
-        result
+        group.result_for(0, &result)
     }
 
     /// Runs `f` while no batch is being committed, in its turn.
@@ -137,6 +157,7 @@ impl CommitQueue {
         let mut group = Group {
             batches: leader.batch.lock().take().into_iter().collect(),
             options,
+            refused: Vec::new(),
         };
         let mut followers = Vec::new();
         let mut bytes = leader.bytes;
@@ -200,7 +221,7 @@ mod tests {
                         }
                         let mut batch = WriteBatch::new();
                         batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
-                        let commit = |group: Group| {
+                        let commit = |group: &mut Group| {
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                             committed.fetch_add(group.batches.len(), Ordering::SeqCst);
                             inside.fetch_sub(1, Ordering::SeqCst);
@@ -214,6 +235,37 @@ mod tests {
             }
         });
         assert_eq!(committed.load(Ordering::SeqCst), 2000);
+    }
+
+    #[test]
+    fn a_refused_batch_fails_alone() {
+        let queue = CommitQueue::default();
+        let refused = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for bad in [false, true, false, true] {
+                let (queue, refused) = (&queue, &refused);
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        let mut batch = WriteBatch::new();
+                        let value: &[u8] = if bad { b"bad" } else { b"good" };
+                        batch.put(ColumnFamilyId::DEFAULT, b"k", value).unwrap();
+                        let commit = |group: &mut Group| {
+                            for index in 0..group.batches.len() {
+                                if group.batches[index].data().ends_with(b"bad") {
+                                    group.refuse(index, Error::invalid_argument("bad"));
+                                    assert!(group.batches[index].is_empty());
+                                    refused.fetch_add(1, Ordering::SeqCst);
+                                }
+                            }
+                            Ok(())
+                        };
+                        let result = queue.submit(batch, WriteOptions::default(), commit);
+                        assert_eq!(result.is_err(), bad);
+                    }
+                });
+            }
+        });
+        assert_eq!(refused.load(Ordering::SeqCst), 1000);
     }
 
     #[test]

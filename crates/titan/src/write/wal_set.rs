@@ -62,7 +62,7 @@ impl WalSet {
     /// the next operation.
     pub(crate) fn start(&self, number: FileNumber, next: SequenceNumber) -> Result<()> {
         let path = FileKind::Wal(number).path(&self.dir);
-        let mut log = LogWriter::new(self.vfs.create(&path)?, &path);
+        let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
         let mut syncing = self.syncing.lock();
         let mut current = self.current.lock();
         let last = current.wal.as_ref();

@@ -12,7 +12,6 @@ enum Operation {
     Create,
     Append,
     Sync,
-    Writeback,
 }
 
 /// Counts the operations of one kind down; the one that reaches zero fails, those after it
@@ -54,11 +53,6 @@ impl WritableFile for FailingFile {
     fn sync(&mut self) -> Result<()> {
         self.countdown.step(Operation::Sync)?;
         self.file.sync()
-    }
-
-    fn start_writeback(&mut self) -> Result<()> {
-        self.countdown.step(Operation::Writeback)?;
-        self.file.start_writeback()
     }
 }
 
@@ -129,7 +123,7 @@ fn separator(vfs: FailingVfs, dir: PathBuf) -> BlobSeparator {
         enabled: true,
         blob_file_size: 600 << 10,
         compression: CompressionType::None,
-        bytes_per_sync: 256 << 10,
+        direct_io: false,
     };
     let allocate = Arc::new(move || BlobFileNumber(next.fetch_add(1, Ordering::Relaxed)));
     BlobSeparator::new(Arc::new(vfs), dir, options, allocate)
@@ -188,7 +182,6 @@ fn an_error_at_any_operation_sticks_and_finish_fails() {
         (Operation::Create, 4),
         (Operation::Append, 8),
         (Operation::Sync, 4),
-        (Operation::Writeback, 6),
     ] {
         let mut nth = 1;
         while run(operation, nth) {
@@ -207,7 +200,8 @@ fn a_writer_does_not_finish_after_a_failed_add() {
     let dir = tempfile::tempdir().unwrap();
     let (_, vfs) = failing(Operation::Append, 1);
     let n = BlobFileNumber(1);
-    let mut w = BlobFileWriter::create(&vfs, dir.path(), n, CF, CompressionType::None, 0).unwrap();
+    let mut w =
+        BlobFileWriter::create(&vfs, dir.path(), n, CF, CompressionType::None, false).unwrap();
     let first = w.add(b"k", &vec![0; 1 << 20]).unwrap_err();
     assert_eq!(first.kind(), ErrorKind::NoSpace);
     assert_eq!(first.path(), Some(&*FileKind::Blob(n).path(dir.path())));

@@ -75,7 +75,7 @@ fn file_size_is_what_will_have_been_written() {
     let dir = tempfile::tempdir().unwrap();
     let n = BlobFileNumber(1);
     let mut w =
-        BlobFileWriter::create(&StdVfs, dir.path(), n, CF, CompressionType::None, 0).unwrap();
+        BlobFileWriter::create(&StdVfs, dir.path(), n, CF, CompressionType::None, false).unwrap();
     assert_eq!(w.file_size(), 30);
     w.add(b"key", &vec![1; 1_000_000]).unwrap();
     assert_eq!(w.file_size(), 30 + 32 + 3 + 1_000_000);

@@ -9,7 +9,7 @@ fn options(blob_file_size: u64) -> SeparatorOptions {
         enabled: true,
         blob_file_size,
         compression: CompressionType::Lz4,
-        bytes_per_sync: 0,
+        direct_io: false,
     }
 }
 

@@ -62,7 +62,7 @@ fn rocksdb_s_blob_files_are_read_and_written_alike() {
             let copies = tempfile::tempdir().unwrap();
             let cf = r.column_family();
             let mut copy =
-                BlobFileWriter::create(&StdVfs, copies.path(), number, cf, kind, 0).unwrap();
+                BlobFileWriter::create(&StdVfs, copies.path(), number, cf, kind, true).unwrap();
             for record in &records {
                 let value = r.get(&record.key, &record.index(&r)).unwrap();
                 assert_eq!((record.key.len(), value.len()), (16, 1000), "{name}");

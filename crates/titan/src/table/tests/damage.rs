@@ -1,7 +1,7 @@
 //! Damaged files: an error or the same content, never a panic.
 
 use super::*;
-use crate::table::LivenessBlock;
+use crate::table::liveness::LivenessBlock;
 
 /// A file in memory, to damage.
 struct Memory(Bytes);
@@ -35,7 +35,7 @@ fn read_all(
 ) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, Vec<RangeTombstone>, LivenessBlock)> {
     let size = bytes.len() as u64;
     let table = open_bytes(bytes, size)?;
-    table.verify()?;
+    verify(&table)?;
     let entries = entries_of(&table, TableIterOptions::default())?;
     for (key, value) in &entries {
         let found = table.get(key, true)?.map(|e| e.value.to_vec());
@@ -122,7 +122,7 @@ fn random_bytes_with_a_valid_footer_never_panic() {
         let Ok(table) = open_bytes(damaged, size) else {
             continue;
         };
-        let _ = table.verify();
+        let _ = verify(&table);
         let _ = table.liveness();
         let mut iter = table.iter(TableIterOptions::default());
         let mut step = iter.seek_to_last();

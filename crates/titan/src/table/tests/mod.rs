@@ -12,15 +12,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    TableIterOptions, TableReader, TableReaderOptions, TableSummary, TableWriter,
-    TableWriterOptions,
+    TableCheck, TableIterOptions, TableReader, TableReaderOptions, TableSummary, TableVisitor,
+    TableWriter, TableWriterOptions,
 };
 use crate::cache::BlockCache;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::comparator::by_name;
 use crate::format::internal_key::{
-    InternalKeyComparator, ValueType, internal_key, seek_key, user_key,
+    InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, seek_key, user_key,
 };
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{
@@ -53,7 +53,6 @@ fn writer_options() -> TableWriterOptions {
         db_session_id: "TW647Q8MF846I9KJZYFI".to_owned(),
         file_number: FileNumber(7),
         creation_time: 1_700_000_000,
-        bytes_per_sync: 64 << 10,
     }
 }
 
@@ -75,6 +74,22 @@ fn open(path: &Path) -> Result<Arc<TableReader>> {
     let file = StdVfs.open(path, Access::Random)?;
     let options = reader_options(file.size()?);
     TableReader::open(file, path, options)
+}
+
+/// Checks a whole table: the first contradiction, or the counts.
+fn verify(table: &TableReader) -> Result<TableCheck> {
+    struct First(Option<Error>);
+    impl TableVisitor for First {
+        fn entry(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], _: &[u8], _: u64) {
+            assert_eq!(key.user_key, user_key(ikey));
+        }
+        fn damage(&mut self, error: Error) {
+            self.0.get_or_insert(error);
+        }
+    }
+    let mut first = First(None);
+    let check = table.verify(&mut first);
+    first.0.map_or(Ok(check), Err)
 }
 
 fn entries_of(

@@ -29,7 +29,7 @@ fn key(i: usize) -> Vec<u8> {
 
 /// The table holds keys `0..count`, forwards, backwards and by lookup.
 fn holds_keys(table: &Arc<TableReader>, count: usize) {
-    let check = table.verify().unwrap();
+    let check = verify(&table).unwrap();
     assert_eq!(check.entries, count as u64);
     let mut want: Vec<_> = (0..count)
         .map(|i| (key(i), format!("value {i}").into_bytes()))
@@ -93,7 +93,7 @@ fn every_version_checksum_index_and_codec() {
 #[test]
 fn an_index_with_first_keys() {
     let table = fixture("fv5_first_key.sst");
-    let check = table.verify().unwrap();
+    let check = verify(&table).unwrap();
     assert_eq!((check.entries, check.data_blocks), (100, 17));
     assert_eq!(table.properties().num_data_blocks, 17);
 }
@@ -161,7 +161,7 @@ fn ingested_files_have_one_sequence_number() {
 
     for largest in [None, Some(6)] {
         let table = open_with("ingested_sequence_in_file.sst", largest).unwrap();
-        assert_eq!(table.verify().unwrap().entries, 3);
+        assert_eq!(verify(&table).unwrap().entries, 3);
         assert_eq!(&get(&table, b"k3", 6).unwrap().value[..], b"new3");
         assert_eq!(get(&table, b"k3", 6).unwrap().sequence.0, 6);
         assert_eq!(get(&table, b"k3", 5), None);
@@ -193,7 +193,7 @@ fn rocksdb_reads_what_is_written() {
         }
         w.add_range_tombstone(&tombstone("b", "d", 8)).unwrap();
         w.finish().unwrap();
-        open(&path).unwrap().verify().unwrap();
+        verify(&open(&path).unwrap()).unwrap();
         sst_dump(&path, "verify");
         let Some(scan) = sst_dump(&path, "scan") else {
             return;

@@ -18,9 +18,7 @@ fn what_is_written_is_read_back() {
         let summary = write_model(&path, &model, options);
         let table = open(&path).unwrap();
 
-        let check = table
-            .verify()
-            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let check = verify(&table).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         assert_eq!(check.entries, model.len() as u64, "seed {seed}");
         assert_eq!(check.deletions, summary.num_deletions, "seed {seed}");
         let expected: Vec<_> = model
@@ -176,7 +174,7 @@ fn range_tombstones_widen_the_bounds() {
         tombstone("m", "z", 9),
     ];
     assert_eq!(table.range_tombstones(), want);
-    assert_eq!(table.verify().unwrap().range_tombstones, 3);
+    assert_eq!(verify(&table).unwrap().range_tombstones, 3);
     assert_eq!(table.properties().num_entries, 4);
 }
 
@@ -191,7 +189,7 @@ fn a_table_of_tombstones_alone_is_a_table_and_an_empty_one_is_not() {
     let summary = w.finish().unwrap();
     assert_eq!(summary.smallest, internal_key(b"b", SequenceNumber(8), 0xf));
     let table = open(&path).unwrap();
-    table.verify().unwrap();
+    verify(&table).unwrap();
     assert_eq!(table.range_tombstones(), [tombstone("b", "d", 8)]);
     let mut iter = table.iter(TableIterOptions::default());
     iter.seek_to_first().unwrap();
@@ -306,7 +304,7 @@ fn other_orders_of_keys() {
     let mut options = reader_options(summary.file_size);
     options.comparator = reverse;
     let table = TableReader::open(file, &path, options).unwrap();
-    assert_eq!(table.verify().unwrap().entries, 5000);
+    assert_eq!(verify(&table).unwrap().entries, 5000);
     for i in (0..5000).step_by(7) {
         let found = table.get(&key(i), true).unwrap().unwrap();
         assert_eq!(found.value[..], i.to_le_bytes());

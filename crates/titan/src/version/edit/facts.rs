@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is advice: RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of
-//! its SST. Where it is absent it is computed from the SST.
+//! its SST. Where it is absent the facts are unknown, and nothing may depend on them.
 
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;

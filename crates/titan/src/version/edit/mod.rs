@@ -28,7 +28,8 @@
 //!
 //! An unknown tag with bit 13 is followed by an `lp` and may be ignored; such fields are kept as
 //! they are, so that rewriting a MANIFEST does not lose them. Any other unknown tag is refused.
-//! The same holds for the fields within a new file, where bit 6 says that a reader must know it.
+//! The same holds for the fields within a new file, where bit 6 says that a reader must know it,
+//! and for those of a blob file, but that a new MANIFEST does not repeat them.
 //!
 //! This module translates and checks what an edit alone can show. Whether an edit fits the
 //! state it is applied to is for whoever applies it.
@@ -73,7 +74,7 @@ pub(crate) struct VersionEdit {
     pub(crate) dropped_column_family: bool,
     /// The edit belongs to a group that takes effect as one, and this many of it follow.
     pub(crate) atomic_group_remaining: Option<u32>,
-    /// Where the next compaction of a level should start (RocksDB's; kept, not used).
+    /// Where the next compaction of a level should start (RocksDB's; read, not used).
     pub(crate) compact_cursors: Vec<(usize, Vec<u8>)>,
     /// SSTs that leave a level. Applied before `new_files`: both together move a file.
     pub(crate) deleted_files: Vec<(usize, FileNumber)>,
@@ -83,13 +84,13 @@ pub(crate) struct VersionEdit {
     pub(crate) blob_additions: Vec<BlobFileAddition>,
     /// Blobs nothing refers to any more, in addition to those told of before.
     pub(crate) blob_garbage: Vec<BlobFileGarbage>,
-    /// WALs created or synced, where RocksDB tracks them (kept, not used).
+    /// WALs created or synced, where RocksDB tracks them (read, not used).
     pub(crate) wal_additions: Vec<WalAddition>,
-    /// WALs with smaller numbers were deleted, where RocksDB tracks them (kept, not used).
+    /// WALs with smaller numbers were deleted, where RocksDB tracks them (read, not used).
     pub(crate) wal_deletion: Option<FileNumber>,
     /// Whether SSTs of the family store the user-defined timestamps of its keys.
     pub(crate) persist_user_defined_timestamps: Option<bool>,
-    /// Advice about SSTs, keyed by their numbers. Where it is absent it is computed anew.
+    /// Advice about SSTs, keyed by their numbers. Where it is absent the facts are unknown.
     pub(crate) table_facts: Vec<TableFacts>,
     /// Ignorable fields this version does not know: tag and content.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,

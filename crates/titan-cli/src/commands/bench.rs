@@ -1,0 +1,280 @@
+//! `titan bench`: db_bench's workloads, with its meanings, and what they cost in space and writes.
+//!
+//! `values` has keys and values, `live` knows which keys are there, `workloads` are the loops that
+//! threads run, `worker` is what a loop has at hand, `step` runs the threads of one step and
+//! measures, `report` prints, `verify` holds a database against what these steps can have written.
+
+mod live;
+mod memory;
+mod report;
+mod step;
+mod values;
+mod verify;
+mod worker;
+mod workloads;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::ValueEnum;
+use titan::{CompressionType, Db, Options, Result};
+
+use crate::output::Out;
+use crate::{Global, config};
+
+use live::LiveKeys;
+use report::{Report, StepReport};
+
+/// Run workloads with the meanings they have in db_bench
+///
+/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given.
+/// Keys have 16 bytes: the number in 8, the most significant first, then eight '0'. Random keys
+/// are drawn uniformly, with replacement, out of --num. Counts are per thread. MB/s counts keys
+/// and values in units of 1024 * 1024 bytes. write_amp is what was written to all files during the
+/// step per byte of user data written; space_amp is bytes of SST and blob files per live byte,
+/// space_amp_max the highest of samples taken every 100 ms.
+///
+/// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of
+/// 10 bits a key, no compression, 2 background jobs.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// The steps, in order.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "STEP,...",
+        required_unless_present = "verify"
+    )]
+    benchmarks: Vec<Benchmark>,
+    /// Keys that random ones are drawn from, and operations per thread where nothing else says.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    num: u64,
+    /// Bytes of a value.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1 << 30))]
+    value_size: u32,
+    /// Threads of each step; readwhilewriting has one more, which writes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Writes, or deletions, per thread. Default: --num.
+    #[arg(long)]
+    writes: Option<u64>,
+    /// Reads, or seeks, per thread. Default: --num.
+    #[arg(long)]
+    reads: Option<u64>,
+    /// Entries that each seek of seekrandom goes on to read.
+    #[arg(long, default_value_t = 0)]
+    seek_nexts: u64,
+    /// Entries written, or keys read, together. Default: 1, for multireadrandom 10.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    batch_size: Option<u64>,
+    /// Sync every write.
+    #[arg(long)]
+    sync: bool,
+    /// Seconds that each step with random keys runs, whatever the counts say; 0: as they say.
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<u64>,
+    /// Keep the database that is there.
+    #[arg(long)]
+    existing: bool,
+    /// With --existing, take all --num keys as present instead of counting them by a scan before
+    /// the first step that writes; space_amp is then too low if some are missing.
+    #[arg(long, requires = "existing")]
+    no_scan: bool,
+    /// After each step that writes, wait for its compactions before its bytes are counted; the
+    /// time waited is told apart.
+    #[arg(long)]
+    wait_compactions: bool,
+    /// Print the distribution of latencies too.
+    #[arg(long)]
+    histogram: bool,
+    /// Where random keys start from. Default: the time.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Instead of running steps, check that every entry is one that steps with this --num and
+    /// --value-size write; the exit status is 1 at the first that is not.
+    #[arg(long, alias = "check", conflicts_with = "benchmarks")]
+    verify: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan bench /tmp/bench --benchmarks fillrandom,overwrite,readrandom --num 1000000 --value-size 1024
+  titan bench /tmp/bench --benchmarks seekrandom --existing --num 1000000 --value-size 1024 \\
+      --seek-nexts 100 --threads 2 --reads 10000
+  titan bench /tmp/bench --verify --num 1000000 --value-size 1024";
+
+/// The steps, by db_bench's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+enum Benchmark {
+    /// Write keys in order, into a new database.
+    FillSeq,
+    /// Write random keys into a new database.
+    FillRandom,
+    /// Write random keys into the database there is.
+    Overwrite,
+    /// Read random keys.
+    ReadRandom,
+    /// Read random keys, --batch-size together.
+    MultiReadRandom,
+    /// Seek to random keys and read --seek-nexts entries from there.
+    SeekRandom,
+    /// Read entries in order from the first on.
+    ReadSeq,
+    /// Delete random keys.
+    DeleteRandom,
+    /// Read random keys while one more thread writes random keys.
+    ReadWhileWriting,
+}
+
+impl Benchmark {
+    fn name(self) -> &'static str {
+        match self {
+            Benchmark::FillSeq => "fillseq",
+            Benchmark::FillRandom => "fillrandom",
+            Benchmark::Overwrite => "overwrite",
+            Benchmark::ReadRandom => "readrandom",
+            Benchmark::MultiReadRandom => "multireadrandom",
+            Benchmark::SeekRandom => "seekrandom",
+            Benchmark::ReadSeq => "readseq",
+            Benchmark::DeleteRandom => "deleterandom",
+            Benchmark::ReadWhileWriting => "readwhilewriting",
+        }
+    }
+
+    /// Whether it starts from an empty database.
+    fn fills(self) -> bool {
+        matches!(self, Benchmark::FillSeq | Benchmark::FillRandom)
+    }
+
+    /// Whether its operations are lookups of keys, which find them or do not.
+    fn looks_up(self) -> bool {
+        matches!(
+            self,
+            Benchmark::ReadRandom
+                | Benchmark::MultiReadRandom
+                | Benchmark::SeekRandom
+                | Benchmark::ReadWhileWriting
+        )
+    }
+
+    /// Whether it changes the database.
+    fn writes(self) -> bool {
+        matches!(
+            self,
+            Benchmark::FillSeq
+                | Benchmark::FillRandom
+                | Benchmark::Overwrite
+                | Benchmark::DeleteRandom
+                | Benchmark::ReadWhileWriting
+        )
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let mut options = config::options_over(global, &base())?;
+    if args.existing || args.verify {
+        options.db.create_if_missing = false;
+    }
+    if args.verify {
+        return verify::run(args, &options, global.json);
+    }
+    let time = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |t| t.as_nanos() as u64)
+    };
+    // JSON readers differ in what integers they keep; 53 bits all of them do.
+    let seed = args.seed.unwrap_or_else(|| time() & ((1 << 53) - 1));
+    let mut bench = Bench {
+        args,
+        options,
+        seed,
+        open: None,
+    };
+    let mut steps = Vec::new();
+    let mut out = Out::new();
+    for (index, &benchmark) in args.benchmarks.iter().enumerate() {
+        let step = bench.step(index, benchmark)?;
+        if !global.json {
+            report::print(&step, &mut out)?;
+            out.flush()?;
+        }
+        steps.push(step);
+    }
+    if let Some(open) = bench.open {
+        open.db.close()?;
+    }
+    if global.json {
+        out.json(&Report::new(args, seed, steps))?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What holds where `--config` says nothing.
+fn base() -> Options {
+    let mut options = Options::default();
+    options.db.block_cache_size = 256 << 20;
+    options.db.max_background_jobs = 2;
+    options.default.write_buffer_size = 64 << 20;
+    options.default.bloom_bits_per_key = 10.0;
+    options.default.compression = CompressionType::None;
+    options.default.blob_compression = CompressionType::None;
+    options
+}
+
+/// The database between steps.
+struct Bench<'a> {
+    args: &'a Args,
+    options: Options,
+    seed: u64,
+    open: Option<Open>,
+}
+
+struct Open {
+    db: Db,
+    /// Unknown for a database that was there, until a step needs it.
+    live: Option<LiveKeys>,
+}
+
+impl Bench<'_> {
+    fn step(&mut self, index: usize, benchmark: Benchmark) -> Result<StepReport> {
+        let Args {
+            db: path,
+            num,
+            value_size,
+            ..
+        } = self.args;
+        let fresh = benchmark.fills() && !self.args.existing;
+        let open = match self.open.take() {
+            Some(open) if !fresh => open,
+            open => {
+                if let Some(open) = open {
+                    open.db.close()?;
+                }
+                if fresh && path.exists() {
+                    Db::destroy(path, &self.options)?;
+                }
+                let db = Db::open(path, &self.options)?;
+                Open {
+                    db,
+                    live: fresh.then(|| LiveKeys::none(*num, *value_size)),
+                }
+            }
+        };
+        let open = self.open.insert(open);
+        if benchmark.writes() && open.live.is_none() {
+            let live = if self.args.no_scan {
+                LiveKeys::all(*num, *value_size)
+            } else {
+                LiveKeys::scan(&open.db, *num, *value_size)?
+            };
+            open.live = Some(live);
+        }
+        step::run(self.args, self.seed, index, benchmark, open)
+    }
+}

@@ -1,0 +1,204 @@
+//! What a thread of a step has at hand: random keys, values, a clock and its counts.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use hdrhistogram::Histogram;
+use titan::{ColumnFamily, Db, Error, ReadOptions, Result, WriteBatch, WriteOptions};
+
+use super::Args;
+use super::live::LiveKeys;
+use super::values::{KEY_BYTES, Values, key};
+
+/// Longer operations count as this long, in nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+/// Operations after which a thread tells the others how far it is.
+const REPORT_EVERY: u64 = 64;
+
+/// What the threads of a step share.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Operations done, for the progress bar.
+    pub(super) done: AtomicU64,
+    /// Everyone is to end: another thread failed, or what a thread accompanied is over.
+    pub(super) stop: AtomicBool,
+}
+
+/// When a thread has done enough.
+#[derive(Clone, Copy)]
+pub(super) enum Limit {
+    /// After so many operations.
+    Operations(u64),
+    /// After this time.
+    Time(Duration),
+    /// When the others are done.
+    Never,
+}
+
+/// What a thread did.
+pub(super) struct Tally {
+    pub(super) operations: u64,
+    /// Bytes of keys and values, written or found.
+    pub(super) bytes: u64,
+    /// Bytes of keys and values written, of keys deleted.
+    pub(super) written: u64,
+    /// Reads that found their key.
+    pub(super) found: u64,
+    /// Latencies in nanoseconds, one a call.
+    pub(super) latencies: Histogram<u64>,
+    pub(super) started: Instant,
+    pub(super) ended: Instant,
+}
+
+/// Room for latencies, to a thousandth.
+pub(super) fn latencies() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, LONGEST, 3).map_err(|e| Error::invalid_argument(e.to_string()))
+}
+
+/// One thread at work.
+pub(super) struct Worker<'a> {
+    pub(super) args: &'a Args,
+    pub(super) db: &'a Db,
+    pub(super) family: &'a ColumnFamily,
+    pub(super) read_options: ReadOptions,
+    write_options: WriteOptions,
+    live: Option<&'a LiveKeys>,
+    shared: &'a Shared,
+    limit: Limit,
+    random: Rng,
+    values: Option<Values>,
+    tally: Tally,
+    unreported: u64,
+}
+
+impl<'a> Worker<'a> {
+    /// A thread whose random numbers start from `seed`; `live` is what writes are noted in, and
+    /// there is one wherever a step writes.
+    pub(super) fn new(
+        args: &'a Args,
+        db: &'a Db,
+        live: Option<&'a LiveKeys>,
+        shared: &'a Shared,
+        limit: Limit,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut random = Rng::with_seed(seed);
+        let now = Instant::now();
+        Ok(Worker {
+            args,
+            db,
+            family: db,
+            read_options: ReadOptions::default(),
+            write_options: WriteOptions {
+                sync: args.sync,
+                ..WriteOptions::default()
+            },
+            live,
+            shared,
+            limit,
+            values: live.map(|_| Values::new(args.value_size, random.u64(..))),
+            random,
+            tally: Tally {
+                operations: 0,
+                bytes: 0,
+                written: 0,
+                found: 0,
+                latencies: latencies()?,
+                started: now,
+                ended: now,
+            },
+            unreported: 0,
+        })
+    }
+
+    /// The clock starts.
+    pub(super) fn start(&mut self) {
+        self.tally.started = Instant::now();
+        self.tally.ended = self.tally.started;
+    }
+
+    /// The number of a key, uniform out of all.
+    pub(super) fn any_key(&mut self) -> u64 {
+        self.random.u64(..self.args.num)
+    }
+
+    /// How many operations may follow; 0 when it is enough.
+    pub(super) fn left(&self) -> u64 {
+        if self.shared.stop.load(Relaxed) {
+            return 0;
+        }
+        match self.limit {
+            Limit::Operations(n) => n.saturating_sub(self.tally.operations),
+            Limit::Time(time) if self.tally.ended - self.tally.started >= time => 0,
+            Limit::Time(_) | Limit::Never => u64::MAX,
+        }
+    }
+
+    /// A call that did `operations` has ended.
+    pub(super) fn ended(&mut self, operations: u64) {
+        let now = Instant::now();
+        let nanoseconds = (now - self.tally.ended).as_nanos();
+        self.tally
+            .latencies
+            .saturating_record(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+        self.tally.ended = now;
+        self.tally.operations += operations;
+        self.unreported += operations;
+        if self.unreported >= REPORT_EVERY {
+            self.shared
+                .done
+                .fetch_add(std::mem::take(&mut self.unreported), Relaxed);
+        }
+    }
+
+    /// Bytes that a read found.
+    pub(super) fn found(&mut self, bytes: usize) {
+        self.tally.found += 1;
+        self.tally.bytes += bytes as u64;
+    }
+
+    /// Bytes that a scan came by.
+    pub(super) fn passed(&mut self, bytes: usize) {
+        self.tally.bytes += bytes as u64;
+    }
+
+    /// Adds a new value for the key of this number to a batch.
+    pub(super) fn put(&mut self, batch: &mut WriteBatch, number: u64) -> Result<()> {
+        let (family, key) = (self.family, key(number));
+        if let Some(values) = &mut self.values {
+            values.with(number, |value| batch.put(family, key, value))?;
+        }
+        if let Some(live) = self.live {
+            live.add(number);
+        }
+        self.wrote(KEY_BYTES + self.args.value_size as usize);
+        Ok(())
+    }
+
+    /// Adds the deletion of the key of this number to a batch.
+    pub(super) fn delete(&mut self, batch: &mut WriteBatch, number: u64) -> Result<()> {
+        batch.delete(self.family, key(number))?;
+        if let Some(live) = self.live {
+            live.remove(number);
+        }
+        self.wrote(KEY_BYTES);
+        Ok(())
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.tally.bytes += bytes as u64;
+        self.tally.written += bytes as u64;
+    }
+
+    /// Commits a batch.
+    pub(super) fn commit(&mut self, batch: WriteBatch) -> Result<()> {
+        self.db.write(batch, &self.write_options)
+    }
+
+    /// What was done.
+    pub(super) fn finish(self) -> Tally {
+        self.shared.done.fetch_add(self.unreported, Relaxed);
+        self.tally
+    }
+}

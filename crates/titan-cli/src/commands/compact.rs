@@ -1,0 +1,76 @@
+//! `titan compact`: merges what is there into as few files as possible.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use serde_json::json;
+use titan::{CompactRangeOptions, Result};
+
+use crate::Global;
+use crate::keys;
+use crate::open::{self, Access};
+use crate::output::{self, Out, Table};
+use crate::space::DiskUsage;
+
+/// Compact a range of keys, or everything
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// The first key: text, or hexadecimal after 0x.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// The last key.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Column family; without it, all of them.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+    /// Rewrite the last level too: applies changed options to everything.
+    #[arg(long)]
+    force: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan compact photos.db
+  titan compact photos.db --from Pictures/2025 --to Pictures/2026";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let parse = |key: &Option<OsString>| key.as_deref().map(keys::parse).transpose();
+    let (from, to) = (parse(&args.from)?, parse(&args.to)?);
+    let options = CompactRangeOptions {
+        force_bottommost: args.force,
+    };
+    let db = open::open(&args.db, global, Access::Write)?;
+    let before = DiskUsage::of(&args.db)?;
+    let started = Instant::now();
+    let families = match &args.cf {
+        Some(name) => vec![open::family(&db, Some(name))?],
+        None => db.column_families(),
+    };
+    for family in families {
+        family.compact_range(from.as_deref(), to.as_deref(), &options)?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    db.close()?;
+    let after = DiskUsage::of(&args.db)?;
+    let mut out = Out::new();
+    if global.json {
+        out.json(&json!({ "seconds": seconds, "before": before, "after": after }))?;
+    } else {
+        let mut table = Table::new(&["on disk", "before", "after"]);
+        for (kind, before, after) in [
+            ("SST", before.sst_bytes, after.sst_bytes),
+            ("blob", before.blob_bytes, after.blob_bytes),
+        ] {
+            table.row([kind.to_owned(), output::size(before), output::size(after)]);
+        }
+        out.line(table)?;
+        out.line(output::seconds(seconds))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

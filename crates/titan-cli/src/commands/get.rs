@@ -1,0 +1,56 @@
+//! `titan get`: one value.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::Map;
+use titan::{Error, ErrorKind, Result};
+
+use crate::Global;
+use crate::keys;
+use crate::open::{self, Access};
+use crate::output::Out;
+
+/// Print the value of a key, byte for byte
+///
+/// The exit status is 1 if the key is not there.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// The key: text, or hexadecimal after 0x.
+    key: OsString,
+    /// Column family.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan get photos.db Pictures/cat.jpg > cat.jpg
+  titan get numbers.db 0x0000000000000007";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let key = keys::parse(&args.key)?;
+    let db = open::open(&args.db, global, Access::Read)?;
+    let value = open::family(&db, args.cf.as_deref())?.get(&key)?;
+    db.close()?;
+    let Some(value) = value else {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("key {}", keys::escaped(&key)),
+        ));
+    };
+    let mut out = Out::new();
+    if global.json {
+        let mut object = Map::new();
+        keys::insert_json(&mut object, "key", &key, false);
+        keys::insert_json(&mut object, "value", &value, false);
+        out.json_line(&object)?;
+    } else {
+        out.bytes(&value)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,170 @@
+//! `titan load`: files, or the records of files, into a database.
+//!
+//! Entries are committed in batches of about 1 MB, each whole or not at all. An interruption
+//! (Ctrl-C, `kill`) therefore needs no handling: what the progress bar counted has been committed
+//! and stays, and the database recovers when it is opened next.
+
+mod files;
+mod loader;
+mod records;
+mod walk;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use titan::{Error, Result};
+
+use crate::Global;
+use crate::open::{self, Access};
+use crate::output::{self, Out, Table};
+use crate::progress;
+use crate::space::{DiskUsage, Live};
+
+use loader::{Loader, Tally};
+use walk::Walk;
+
+/// Store files, or the records of files, in a database
+///
+/// Every regular file under the paths becomes an entry: its path as typed is the key (without a
+/// leading `./`), its contents are the value. Symbolic links are not followed. What cannot be read
+/// is reported and left out, and the exit status is then 1. With --format, each record of each
+/// file becomes an entry instead. The database is created if it does not exist. An interrupted
+/// load keeps what it has loaded.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// Files, and directories to walk.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Store the records of the files: lines of JSON objects, or rows under a line of names.
+    /// The value is the record as a JSON object.
+    #[arg(long, value_enum, requires = "key")]
+    format: Option<Format>,
+    /// The field of a record whose value is the key.
+    #[arg(long, value_name = "FIELD", requires = "format")]
+    key: Option<String>,
+    /// Column family, created if it does not exist.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan load photos.db ~/Pictures
+  titan load people.db people.csv --format csv --key email";
+
+/// What a file of records looks like.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A JSON object a line.
+    Jsonl,
+    /// Comma-separated values; the first row has the names of the fields.
+    Csv,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    tally: Tally,
+    seconds: f64,
+    bytes_per_sec: f64,
+    disk: DiskUsage,
+    live: Live,
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let db = open::open(&args.db, global, Access::Create)?;
+    let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
+    let started = Instant::now();
+    let walk = Walk::new(&args.paths, &args.db)?;
+    // The walk that finds the total is made only for a bar that shows it.
+    let total = progress::visible().then(|| walk.total_bytes());
+    let mut loader = Loader::new(&db, &family, progress::bytes("load", total));
+    for found in walk.files() {
+        match (found, args.format, &args.key) {
+            (Err(error), ..) => loader.failed(&error),
+            (Ok(walk::Found::Skipped), ..) => loader.skipped(),
+            (Ok(walk::Found::File(path)), Some(Format::Jsonl), Some(field)) => {
+                records::load_jsonl(&path, field, &mut loader)?;
+            }
+            (Ok(walk::Found::File(path)), Some(Format::Csv), Some(field)) => {
+                records::load_csv(&path, field, &mut loader)?;
+            }
+            (Ok(walk::Found::File(path)), ..) => files::load_file(&path, &mut loader)?,
+        }
+    }
+    let tally = loader.finish()?;
+    db.flush_all()?;
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = Summary {
+        seconds,
+        bytes_per_sec: tally.bytes as f64 / seconds.max(1e-9),
+        disk: DiskUsage::of(&args.db)?,
+        live: Live::count(&db)?,
+        tally,
+    };
+    db.close()?;
+    let mut out = Out::new();
+    if global.json {
+        out.json(&summary)?;
+    } else {
+        print(&summary, args.format.is_some(), &mut out)?;
+    }
+    out.flush()?;
+    if summary.tally.failed > 0 {
+        let failed = output::count(summary.tally.failed);
+        output::complain(&Error::invalid_argument(format!(
+            "{failed} not loaded, see above"
+        )));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(summary: &Summary, records: bool, out: &mut Out) -> Result<()> {
+    let Summary {
+        tally,
+        seconds,
+        bytes_per_sec,
+        disk,
+        live,
+    } = summary;
+    let files = output::count(tally.files);
+    let bytes = output::size(tally.bytes);
+    let time = output::seconds(*seconds);
+    let rate = output::size(*bytes_per_sec as u64);
+    if records {
+        let entries = output::count(tally.entries);
+        out.line(format_args!(
+            "{entries} records of {files} files, {bytes}, {time}, {rate}/s"
+        ))?;
+    } else {
+        out.line(format_args!("{files} files, {bytes}, {time}, {rate}/s"))?;
+    }
+    if tally.skipped > 0 {
+        let skipped = output::count(tally.skipped);
+        out.line(format_args!(
+            "{skipped} symbolic links and special files left out"
+        ))?;
+    }
+    let keys = output::count(live.keys);
+    let live_bytes = output::size(live.bytes);
+    out.line(format_args!(
+        "now in the database: {keys} keys, {live_bytes} live"
+    ))?;
+    let mut table = Table::new(&["on disk", "bytes", "per live byte"]);
+    for (name, bytes) in [
+        ("SST", disk.sst_bytes),
+        ("blob", disk.blob_bytes),
+        ("WAL", disk.wal_bytes),
+        ("SST + blob", disk.data_bytes()),
+    ] {
+        let share = output::ratio_text(output::ratio(bytes, live.bytes));
+        table.row([name.to_owned(), output::size(bytes), share]);
+    }
+    out.line(table)
+}

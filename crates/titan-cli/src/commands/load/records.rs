@@ -1,0 +1,149 @@
+//! The records of a file become entries: the key is a field of the record, the value the record
+//! as a JSON object.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use csv::StringRecord;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use titan::{Error, Result};
+
+use super::loader::Loader;
+
+/// Adds each line of the file, or reports what is wrong with it. Blank lines are passed over. An
+/// error is one of the database.
+pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
+    let mut reader = match File::open(path) {
+        Ok(file) => BufReader::with_capacity(1 << 20, file),
+        Err(error) => {
+            loader.failed(&Error::io(error, "read", path));
+            return Ok(());
+        }
+    };
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        let read = match reader.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(read) => read as u64,
+            Err(error) => {
+                loader.failed(&Error::io(error, "read", path));
+                return Ok(());
+            }
+        };
+        number += 1;
+        let record = line.trim_ascii();
+        if record.is_empty() {
+            continue;
+        }
+        match json_key(record, field) {
+            Ok(key) => loader.add(key.as_bytes(), record, read)?,
+            Err(why) => loader.failed(&wrong(path, number, &why)),
+        }
+    }
+    loader.file_done();
+    Ok(())
+}
+
+fn json_key(record: &[u8], field: &str) -> Result<String, String> {
+    let record: Map<String, Value> = serde_json::from_slice(record).map_err(|e| e.to_string())?;
+    match record.get(field) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+        Some(_) => Err(format!("field {field} is no text, number or truth value")),
+        None => Err(format!("no field {field}")),
+    }
+}
+
+/// Adds each row of the file, or reports what is wrong with it. An error is one of the database.
+pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
+    let opened =
+        csv::Reader::from_path(path).and_then(|mut reader| Ok((reader.headers()?.clone(), reader)));
+    let (names, mut reader) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            loader.failed(&csv_error(path, error));
+            return Ok(());
+        }
+    };
+    if let Some(name) = repeated(&names) {
+        loader.failed(&wrong(path, 1, &format!("two fields are called {name}")));
+        return Ok(());
+    }
+    let Some(column) = names.iter().position(|name| name == field) else {
+        loader.failed(&wrong(path, 1, &format!("no field {field}")));
+        return Ok(());
+    };
+    let mut row = StringRecord::new();
+    let mut done = reader.position().byte();
+    loop {
+        match reader.read_record(&mut row) {
+            Ok(true) => {
+                let record = serde_json::to_vec(&Row {
+                    names: &names,
+                    row: &row,
+                })
+                .map_err(|e| Error::invalid_argument(e.to_string()).in_file(path))?;
+                let position = reader.position().byte();
+                let key = row.get(column).unwrap_or_default();
+                loader.add(key.as_bytes(), &record, position - done)?;
+                done = position;
+            }
+            Ok(false) => break,
+            Err(error) => {
+                let fatal = matches!(error.kind(), csv::ErrorKind::Io(_));
+                loader.failed(&csv_error(path, error));
+                if fatal {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    loader.file_done();
+    Ok(())
+}
+
+fn repeated(names: &StringRecord) -> Option<&str> {
+    let mut sorted: Vec<&str> = names.iter().collect();
+    sorted.sort_unstable();
+    sorted
+        .windows(2)
+        .find(|pair| pair[0] == pair[1])
+        .map(|pair| pair[0])
+}
+
+/// A row as a JSON object of texts, its fields in the order of the columns.
+struct Row<'a> {
+    names: &'a StringRecord,
+    row: &'a StringRecord,
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.names.iter().zip(self.row))
+    }
+}
+
+fn wrong(path: &Path, line: u64, why: &str) -> Error {
+    Error::invalid_argument(format!("line {line}: {why}")).in_file(path)
+}
+
+fn csv_error(path: &Path, error: csv::Error) -> Error {
+    let line = error.position().map_or(1, csv::Position::line);
+    let text = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => Error::io(error, "read", path),
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => wrong(
+            path,
+            line,
+            &format!("{len} fields where the names are {expected_len}"),
+        ),
+        csv::ErrorKind::Utf8 { .. } => wrong(path, line, "no UTF-8"),
+        _ => wrong(path, line, &text),
+    }
+}

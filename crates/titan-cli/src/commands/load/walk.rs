@@ -1,0 +1,89 @@
+//! Finds the files to load.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use titan::{Error, Result};
+use walkdir::{DirEntry, WalkDir};
+
+/// Something on the way.
+pub(super) enum Found {
+    /// A regular file.
+    File(PathBuf),
+    /// A symbolic link, socket, device or pipe somewhere under the paths.
+    Skipped,
+}
+
+/// A walk over the paths a user named, in the order of names, that follows no symbolic links and
+/// does not enter the database that is being loaded.
+pub(super) struct Walk<'a> {
+    paths: &'a [PathBuf],
+    /// Device and inode of the database's directory.
+    database: (u64, u64),
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+impl<'a> Walk<'a> {
+    /// The database must exist by now.
+    pub(super) fn new(paths: &'a [PathBuf], database: &Path) -> Result<Self> {
+        let metadata =
+            std::fs::metadata(database).map_err(|e| Error::io(e, "look at", database))?;
+        Ok(Walk {
+            paths,
+            database: identity(&metadata),
+        })
+    }
+
+    /// The files, and an error for each path that cannot be looked at, or was named and is no file.
+    pub(super) fn files(&self) -> impl Iterator<Item = Result<Found>> {
+        self.entries().filter_map(|entry| match entry {
+            Ok(entry) if entry.file_type().is_dir() => None,
+            Ok(entry) if entry.file_type().is_file() => Some(Ok(Found::File(entry.into_path()))),
+            Ok(entry) if entry.depth() == 0 => {
+                let why = "neither a file nor a directory, and links are not followed";
+                Some(Err(Error::invalid_argument(why).in_file(entry.path())))
+            }
+            Ok(_) => Some(Ok(Found::Skipped)),
+            Err(error) => Some(Err(walk_error(error))),
+        })
+    }
+
+    /// Bytes of all files that can be looked at.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let files = self.entries().filter_map(std::result::Result::ok);
+        let files = files.filter(|entry| entry.file_type().is_file());
+        files
+            .filter_map(|entry| entry.metadata().ok())
+            .map(|metadata| metadata.len())
+            .sum()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = walkdir::Result<DirEntry>> {
+        let database = self.database;
+        let is_database = move |entry: &DirEntry| {
+            entry.file_type().is_dir()
+                && entry
+                    .metadata()
+                    .is_ok_and(|metadata| identity(&metadata) == database)
+        };
+        self.paths.iter().flat_map(move |path| {
+            WalkDir::new(path)
+                .follow_root_links(false)
+                .sort_by_file_name()
+                .into_iter()
+                .filter_entry(move |entry| !is_database(entry))
+        })
+    }
+}
+
+fn walk_error(error: walkdir::Error) -> Error {
+    let path = error.path().unwrap_or(Path::new("")).to_owned();
+    let error = error
+        .into_io_error()
+        .unwrap_or_else(|| std::io::Error::other("a loop of links"));
+    Error::io(error, "read", &path)
+}

@@ -1,0 +1,12 @@
+//! The commands, one a file: each has its arguments (`Args`) and `run`.
+
+pub(crate) mod bench;
+pub(crate) mod compact;
+pub(crate) mod delete;
+pub(crate) mod dump;
+pub(crate) mod get;
+pub(crate) mod load;
+pub(crate) mod options;
+pub(crate) mod put;
+pub(crate) mod scan;
+pub(crate) mod stats;

@@ -1,0 +1,65 @@
+//! `titan put`: one entry.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use titan::{Error, Result, WriteBatch, WriteOptions};
+
+use crate::Global;
+use crate::keys;
+use crate::open::{self, Access};
+
+/// Store an entry
+///
+/// The write is synced: it has survived when the command ends. The database is created if it does
+/// not exist.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// The key: text, or hexadecimal after 0x.
+    key: OsString,
+    /// The value: text, hexadecimal after 0x, or `-` to read standard input.
+    #[arg(required_unless_present = "file")]
+    value: Option<OsString>,
+    /// Take the value from this file.
+    #[arg(long, conflicts_with = "value")]
+    file: Option<PathBuf>,
+    /// Column family, created if it does not exist.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan put notes.db greeting 'good morning'
+  titan put notes.db Pictures/cat.jpg --file cat.jpg
+  date | titan put notes.db today -";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let key = keys::parse(&args.key)?;
+    let value = value(args)?;
+    let db = open::open(&args.db, global, Access::Create)?;
+    let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
+    let mut batch = WriteBatch::new();
+    batch.put(&family, &key, &value)?;
+    db.write(batch, &WriteOptions::synced())?;
+    db.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn value(args: &Args) -> Result<Vec<u8>> {
+    match (&args.value, &args.file) {
+        (_, Some(path)) => std::fs::read(path).map_err(|e| Error::io(e, "read", path)),
+        (Some(text), None) if text == "-" => {
+            let mut value = Vec::new();
+            let read = std::io::stdin().lock().read_to_end(&mut value);
+            read.map_err(|e| Error::io(e, "read", Path::new("standard input")))?;
+            Ok(value)
+        }
+        (Some(text), None) => keys::parse(text),
+        (None, None) => Err(Error::invalid_argument("no value")),
+    }
+}

@@ -1,0 +1,135 @@
+//! `titan scan`: entries in order.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::Map;
+use titan::{DbIterator, ReadOptions, Result};
+
+use crate::Global;
+use crate::keys;
+use crate::open::{self, Access};
+use crate::output::{self, Out};
+
+/// Print entries in the order of their keys
+///
+/// A line is `key : value`, with bytes that cannot be printed as \xHH. With --json a line is an
+/// object with `key` and `value`, or `key_hex` and `value_hex` for bytes that are no UTF-8.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// The first key printed, or the next after it: text, or hexadecimal after 0x.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// The key before which printing ends.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
+    /// At most so many entries.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print no values, nor read them.
+    #[arg(long)]
+    keys_only: bool,
+    /// Print keys and values in hexadecimal, as `ldb scan --hex` does.
+    #[arg(long)]
+    hex: bool,
+    /// From the last key to the first.
+    #[arg(long)]
+    reverse: bool,
+    /// Column family.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan scan photos.db --prefix Pictures/2026 --keys-only
+  titan scan people.db --json | jq .value
+  titan scan numbers.db --from 0x00 --to 0x80 --hex --limit 10";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let parse = |key: &Option<OsString>| key.as_deref().map(keys::parse).transpose();
+    let mut options = ReadOptions {
+        lower_bound: parse(&args.from)?,
+        upper_bound: parse(&args.to)?,
+        prefix: parse(&args.prefix)?,
+        fill_cache: false,
+        ..ReadOptions::default()
+    };
+    // Values that will not be printed need not be read ahead.
+    let wanted = if args.keys_only {
+        0
+    } else {
+        args.limit.unwrap_or(u64::MAX)
+    };
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    options.prefetch_values = options.prefetch_values.min(wanted);
+
+    let db = open::open(&args.db, global, Access::Read)?;
+    let mut iterator = open::family(&db, args.cf.as_deref())?.iter(&options)?;
+    let printed = print(&mut iterator, args, global.json);
+    drop(iterator);
+    match printed {
+        // Whoever reads the list has seen enough; the database is closed as after a whole one.
+        Err(error) if !output::is_broken_pipe(&error) => return Err(error),
+        _ => db.close()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(iterator: &mut DbIterator, args: &Args, json: bool) -> Result<()> {
+    let mut out = Out::new();
+    let mut line = Vec::new();
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    if left > 0 {
+        if args.reverse {
+            iterator.seek_to_last()?
+        } else {
+            iterator.seek_to_first()?
+        }
+    }
+    while left > 0 && iterator.valid() {
+        let value = if args.keys_only {
+            None
+        } else {
+            Some(iterator.value()?)
+        };
+        let key = iterator.key();
+        if json {
+            let mut object = Map::new();
+            keys::insert_json(&mut object, "key", key, args.hex);
+            if let Some(value) = &value {
+                keys::insert_json(&mut object, "value", value, args.hex);
+            }
+            out.json_line(&object)?;
+        } else {
+            let push = if args.hex {
+                keys::push_hex
+            } else {
+                keys::push_escaped
+            };
+            line.clear();
+            push(&mut line, key);
+            if let Some(value) = &value {
+                line.extend_from_slice(b" : ");
+                push(&mut line, value);
+            }
+            line.push(b'\n');
+            out.bytes(&line)?;
+        }
+        left -= 1;
+        if left > 0 {
+            if args.reverse {
+                iterator.prev()?
+            } else {
+                iterator.next()?
+            }
+        }
+    }
+    out.flush()
+}

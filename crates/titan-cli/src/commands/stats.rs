@@ -1,0 +1,152 @@
+//! `titan stats`: what a database consists of.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use titan::{Db, FamilyMetrics, LevelMetrics, Metrics, Result};
+
+use crate::Global;
+use crate::open::{self, Access};
+use crate::output::{self, Out, Table};
+use crate::space::DiskUsage;
+
+/// Show levels, blob files, memtables and counters
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan stats photos.db
+  titan stats photos.db --json | jq '.families[0].levels'";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let db = open::open(&args.db, global, Access::Read)?;
+    let disk = DiskUsage::of(&args.db)?;
+    let mut out = Out::new();
+    if global.json {
+        let counters = db.statistics().counters().into_iter().collect();
+        out.json(&Document {
+            metrics: db.metrics(),
+            disk,
+            counters,
+        })?;
+    } else {
+        print(&db, &disk, &mut out)?;
+    }
+    out.flush()?;
+    db.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The engine's own metrics, and what is around them.
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    metrics: Metrics,
+    disk: DiskUsage,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {
+    let metrics = db.metrics();
+    for family in &metrics.families {
+        print_family(family, out)?;
+        out.line("")?;
+    }
+    out.line("Database")?;
+    let mut table = Table::new(&["on disk", "bytes"]);
+    for (kind, bytes) in [
+        ("SST", disk.sst_bytes),
+        ("blob", disk.blob_bytes),
+        ("WAL", disk.wal_bytes),
+        ("MANIFEST", disk.manifest_bytes),
+        ("other", disk.other_bytes),
+    ] {
+        table.row([kind.to_owned(), output::size(bytes)]);
+    }
+    out.line(table)?;
+    out.line(format_args!(
+        "  last sequence number {}",
+        metrics.last_sequence
+    ))?;
+    out.line(format_args!(
+        "  open files {}, block cache {}, snapshots {}",
+        metrics.open_files,
+        output::size(metrics.block_cache_bytes),
+        metrics.snapshots
+    ))?;
+    out.line("")?;
+    out.line("Counters since the database was opened")?;
+    let mut table = Table::new(&["counter", "count"]);
+    for (name, n) in db
+        .statistics()
+        .counters()
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+    {
+        table.row([name.replace('_', " "), output::count(n)]);
+    }
+    out.line(table)
+}
+
+fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
+    out.line(format_args!("Column family {}", family.name))?;
+    let mut table = Table::new(&[
+        "level",
+        "files",
+        "bytes",
+        "in blob files",
+        "target",
+        "score",
+    ]);
+    for (level, at) in family
+        .levels
+        .iter()
+        .enumerate()
+        .filter(|(_, at)| at.files > 0)
+    {
+        table.row([
+            level.to_string(),
+            output::count(at.files as u64),
+            output::size(at.bytes),
+            output::size(at.referenced_blob_bytes),
+            output::size(at.target_bytes),
+            format!("{:.2}", at.score),
+        ]);
+    }
+    let sum = |of: fn(&LevelMetrics) -> u64| family.levels.iter().map(of).sum::<u64>();
+    table.row([
+        "all".to_owned(),
+        output::count(sum(|at| at.files as u64)),
+        output::size(family.table_bytes()),
+        output::size(sum(|at| at.referenced_blob_bytes)),
+        String::new(),
+        String::new(),
+    ]);
+    out.line(table)?;
+    let share = output::ratio(family.live_blob_bytes, family.blob_bytes);
+    let share = share.map_or_else(String::new, |s| format!(" ({:.1} %)", 100.0 * s));
+    out.line(format_args!(
+        "  blob files {}, {}, of them live {}{share}, garbage {}",
+        output::count(family.blob_files as u64),
+        output::size(family.blob_bytes),
+        output::size(family.live_blob_bytes),
+        output::size(family.garbage_blob_bytes)
+    ))?;
+    out.line(format_args!(
+        "  memtables {}, waiting for flush {}",
+        output::size(family.memtable_bytes),
+        family.immutable_memtables
+    ))?;
+    out.line(format_args!(
+        "  keys about {}, waiting for compaction {}, writes {}",
+        output::count(family.estimated_keys),
+        output::size(family.pending_compaction_bytes),
+        family.stall.as_deref().unwrap_or("run freely")
+    ))
+}

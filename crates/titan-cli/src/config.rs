@@ -1,0 +1,104 @@
+//! `--config FILE`: the options of a database as TOML.
+
+use std::path::Path;
+
+use titan::{Error, Options, Result};
+
+use crate::Global;
+
+/// The options that `--config` names, the defaults without it.
+pub(crate) fn options(global: &Global) -> Result<Options> {
+    options_over(global, &Options::default())
+}
+
+/// The options that `--config` names, with `base` for what the file does not mention.
+///
+/// # Errors
+/// `InvalidOption` naming the key and the line for a key or value that cannot be accepted.
+pub(crate) fn options_over(global: &Global, base: &Options) -> Result<Options> {
+    let Some(path) = &global.config else {
+        return Ok(base.clone());
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io(e, "read", path))?;
+    parse_over(&text, path, base)
+}
+
+fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
+    // By itself first, so that errors know their line.
+    toml::from_str::<Options>(text).map_err(|e| complaint(text, path, &e))?;
+    let own: toml::Table = text.parse().map_err(|e| complaint(text, path, &e))?;
+    let mut merged = toml::Table::try_from(base)
+        .map_err(|e| Error::invalid_option(e.to_string()).in_file(path))?;
+    merge(&mut merged, own);
+    let options: Options = merged.try_into().map_err(|e| complaint(text, path, &e))?;
+    options.validate().map_err(|e| e.in_file(path))?;
+    Ok(options)
+}
+
+/// Lays `over` upon `under`, table by table.
+fn merge(under: &mut toml::Table, over: toml::Table) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+/// What is wrong with the file, with the line and its text.
+fn complaint(text: &str, path: &Path, error: &toml::de::Error) -> Error {
+    let place = error.span().map(|span| {
+        let before = text.get(..span.start).unwrap_or(text);
+        let number = before.matches('\n').count() + 1;
+        let line = text.lines().nth(number - 1).unwrap_or_default().trim();
+        format!("line {number} (`{line}`): ")
+    });
+    let message = format!("{}{}", place.unwrap_or_default(), error.message());
+    Error::invalid_option(message).in_file(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options> {
+        parse_over(text, Path::new("titan.toml"), &Options::default())
+    }
+
+    #[test]
+    fn what_the_file_does_not_mention_comes_from_the_base() {
+        let mut base = Options::default();
+        base.db.block_cache_size = 5;
+        base.default.num_levels = 4;
+        let text = "[default]\nmin_blob_size = 100\n[families.x]\nblock_size = 8192\n";
+        let options = parse_over(text, Path::new("titan.toml"), &base).unwrap();
+        assert_eq!(options.db.block_cache_size, 5);
+        assert_eq!(options.default.num_levels, 4);
+        assert_eq!(options.default.min_blob_size, 100);
+        assert_eq!(options.family("x").block_size, 8192);
+    }
+
+    #[test]
+    fn errors_name_key_and_line() {
+        let said = |text: &str| parse(text).unwrap_err().to_string();
+        let unknown = said("[default]\nblock_size = 8192\n\nblok_size = 1\n");
+        assert!(
+            unknown.contains("line 4") && unknown.contains("blok_size"),
+            "{unknown}"
+        );
+        let wrong = said("[db]\nmax_open_files = \"many\"\n");
+        assert!(
+            wrong.contains("line 2") && wrong.contains("max_open_files"),
+            "{wrong}"
+        );
+        let out_of_range = said("[db]\nmax_open_files = 1\n");
+        assert!(
+            out_of_range.contains("max_open_files must be"),
+            "{out_of_range}"
+        );
+        let no_toml = said("[db\n");
+        assert!(no_toml.contains("line 1"), "{no_toml}");
+    }
+}

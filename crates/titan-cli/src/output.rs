@@ -1,0 +1,173 @@
+//! How results reach the user: buffered standard output, JSON, tables and human units.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
+
+use humansize::{BINARY, format_size};
+use serde::Serialize;
+use titan::{Error, Result};
+
+/// Standard output, buffered. A closed pipe comes out as an error that [`is_broken_pipe`] knows.
+/// Whoever prints calls [`Out::flush`] at the end, or the last bytes may fail unnoticed.
+pub(crate) struct Out(BufWriter<StdoutLock<'static>>);
+
+fn failed(error: io::Error) -> Error {
+    Error::io(error, "write", Path::new("standard output"))
+}
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        Out(BufWriter::with_capacity(64 << 10, io::stdout().lock()))
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.write_all(bytes).map_err(failed)
+    }
+
+    /// Text and a line feed.
+    pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<()> {
+        writeln!(self.0, "{text}").map_err(failed)
+    }
+
+    /// A value as one line of JSON, for streams of objects.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
+        serde_json::to_writer(&mut self.0, value).map_err(|e| failed(e.into()))?;
+        self.bytes(b"\n")
+    }
+
+    /// A value as one indented JSON document.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
+        serde_json::to_writer_pretty(&mut self.0, value).map_err(|e| failed(e.into()))?;
+        self.bytes(b"\n")
+    }
+
+    /// Hands everything to the operating system.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.0.flush().map_err(failed)
+    }
+}
+
+/// Whether the reader of our output went away, which is no failure of ours.
+pub(crate) fn is_broken_pipe(error: &Error) -> bool {
+    error.io_kind() == Some(io::ErrorKind::BrokenPipe)
+}
+
+/// Tells the user about an error, on one line: `titan: <kind>: ...`.
+pub(crate) fn complain(error: &Error) {
+    let text = error.to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    eprintln!("titan: {}", lines.join(" "));
+}
+
+/// Bytes in units of 1024: `1.50 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    format_size(bytes, BINARY)
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds, as precisely as they are worth telling.
+pub(crate) fn seconds(s: f64) -> String {
+    if s < 10.0 {
+        format!("{s:.2} s")
+    } else {
+        format!("{s:.1} s")
+    }
+}
+
+/// `part` of `whole`, or none if there is no whole to speak of.
+pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A ratio with two digits, or a dash.
+pub(crate) fn ratio_text(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"))
+}
+
+/// A table with a headline; the first column is text, the others are numbers.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(headline: &[&str]) -> Self {
+        Table {
+            rows: vec![headline.iter().map(|&h| h.to_owned()).collect()],
+        }
+    }
+
+    /// Adds a row of as many cells as the headline has.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|r| r.get(column))
+                .map(|c| c.chars().count())
+                .max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        for (i, row) in self.rows.iter().enumerate() {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                match column {
+                    0 => write!(line, "  {cell:<width$}")?,
+                    _ => write!(line, "  {cell:>width$}")?,
+                }
+            }
+            f.write_str(line.trim_end())?;
+            if i + 1 < self.rows.len() {
+                f.write_str("\n")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_their_thousands_apart() {
+        for (n, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(count(n), text);
+        }
+    }
+
+    #[test]
+    fn tables_align_names_left_and_numbers_right() {
+        let mut table = Table::new(&["level", "files"]);
+        table.row(["0".to_owned(), "12".to_owned()]);
+        assert_eq!(table.to_string(), "  level  files\n  0         12");
+    }
+}

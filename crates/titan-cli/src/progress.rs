@@ -1,0 +1,47 @@
+//! Progress on standard error, when that is a terminal; otherwise nothing is drawn.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const BYTES: &str = "{prefix} {wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}";
+const BYTES_OPEN: &str = "{prefix} {spinner} {bytes}  {bytes_per_sec}  {elapsed}";
+const OPERATIONS: &str = "{prefix} {wide_bar} {human_pos}/{human_len}  {per_sec}  ETA {eta}";
+const OPERATIONS_OPEN: &str = "{prefix} {spinner} {human_pos}  {per_sec}  {elapsed}";
+
+/// Whether anything would be drawn; what is only needed for a bar need not be found out otherwise.
+pub(crate) fn visible() -> bool {
+    !ProgressDrawTarget::stderr().is_hidden()
+}
+
+/// A bar over bytes; with no known total it only counts.
+pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> ProgressBar {
+    bar(what, total, BYTES, BYTES_OPEN)
+}
+
+/// A bar over operations; with no known total it only counts.
+pub(crate) fn operations(what: &'static str, total: Option<u64>) -> ProgressBar {
+    bar(what, total, OPERATIONS, OPERATIONS_OPEN)
+}
+
+fn bar(what: &'static str, total: Option<u64>, closed: &str, open: &str) -> ProgressBar {
+    let bar = match total {
+        Some(total) => ProgressBar::new(total),
+        None => ProgressBar::no_length(),
+    };
+    let template = if total.is_some() { closed } else { open };
+    // The templates are constants and tested; a plain bar is a harmless substitute.
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.with_style(style).with_prefix(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_well_formed() {
+        for template in [BYTES, BYTES_OPEN, OPERATIONS, OPERATIONS_OPEN] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Checks the blob files of a column family, and that every pointer leads to its record.
+
+use std::path::PathBuf;
+
+use super::tables::{FileReferences, Pointer, References, hash_of};
+use super::{Check, missing};
+use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord};
+use crate::error::{Error, Result};
+use crate::format::file_name::FileKind;
+use crate::version::Family;
+use crate::version::files::BlobFileMeta;
+use crate::vfs::Access;
+
+/// Where in a blob file the column family stands.
+const COLUMN_FAMILY_OFFSET: u64 = 8;
+
+impl Check<'_> {
+    /// Checks every blob file of a family against itself and against `references`.
+    pub(super) fn blob_files(&mut self, family: &Family, mut references: References) {
+        for (number, meta) in &family.current.blob_files {
+            self.report.blob_files += 1;
+            let path = self.begin(FileKind::Blob(*number));
+            let mut file = references.files.remove(number).unwrap_or_default();
+            file.pointers.sort_unstable_by_key(|pointer| pointer.offset);
+            let (count, bytes) = totals(&file.pointers);
+            let mut walk = Walk {
+                path,
+                meta,
+                references: &references,
+                check: self,
+            };
+            if let Err(e) = walk.file(family, file) {
+                walk.problem(e);
+            }
+            walk.garbage(count, bytes);
+            self.finish(meta.shared.total_bytes + BLOB_FILE_FRAME_LEN);
+        }
+        for (number, file) in &references.files {
+            let Some(pointer) = file.pointers.first() else {
+                continue;
+            };
+            let table = references.table_of(pointer);
+            let path = self.begin(FileKind::Table(table));
+            let text = format!(
+                "{} pointers lead into blob file {number}, which the MANIFEST does not have",
+                file.pointers.len()
+            );
+            self.problem(Error::corruption(text).in_file(&path));
+        }
+    }
+}
+
+fn totals(pointers: &[Pointer]) -> (u64, u64) {
+    let bytes = pointers
+        .iter()
+        .fold(0, |sum: u64, p| sum.saturating_add(p.record_len()));
+    (pointers.len() as u64, bytes)
+}
+
+/// The check of one blob file.
+struct Walk<'w, 'c> {
+    path: PathBuf,
+    meta: &'w BlobFileMeta,
+    references: &'w References,
+    check: &'w mut Check<'c>,
+}
+
+impl Walk<'_, '_> {
+    fn problem(&mut self, error: Error) {
+        self.check.problem(error.in_file(&self.path));
+    }
+
+    fn wrong(&mut self, text: String, offset: u64) {
+        let error = Error::corruption(text).at(&self.path, offset);
+        self.check.problem(error);
+    }
+
+    fn file(&mut self, family: &Family, file: FileReferences) -> Result<()> {
+        let opened = self.check.vfs.open(&self.path, Access::Sequential);
+        let opened = opened.map_err(|e| missing(e, &self.path))?;
+        let reader = BlobFileReader::open(opened, &self.path, self.meta.shared.number)?;
+        let (owner, id) = (reader.column_family(), family.current.column_family);
+        if owner != id {
+            let text = format!("the blob file is of column family {owner}, not of {id}");
+            self.wrong(text, COLUMN_FAMILY_OFFSET);
+        }
+        for compression in file.compressions {
+            if compression != reader.compression() {
+                let text = format!(
+                    "pointers say {compression:?} compression, the blob file says {:?}",
+                    reader.compression()
+                );
+                self.wrong(text, 0);
+            }
+        }
+        let expected = self
+            .meta
+            .shared
+            .total_bytes
+            .saturating_add(BLOB_FILE_FRAME_LEN);
+        if reader.size() != expected {
+            let text = format!(
+                "the blob file has {} bytes, {expected} are expected",
+                reader.size()
+            );
+            self.wrong(text, reader.size().min(expected));
+        }
+        self.records(&reader, file.pointers, reader.size() == expected);
+        Ok(())
+    }
+
+    /// Goes through records and pointers side by side, both by offset.
+    fn records(&mut self, reader: &BlobFileReader, pointers: Vec<Pointer>, sized: bool) {
+        let mut records = reader.records();
+        let footer = reader.verify_footer();
+        let sealed = footer.is_ok();
+        if let Err(e) = footer {
+            // The walk would report it, too. In a file of another size it says nothing new.
+            records.next();
+            if sized {
+                self.problem(e);
+            }
+        }
+        let end = BLOB_FILE_HEADER_LEN.saturating_add(self.meta.shared.total_bytes);
+        let mut pointers = pointers.into_iter().peekable();
+        let (mut count, mut bytes, mut damaged) = (0, 0, false);
+        while sealed || records.position() < end {
+            let start = records.position();
+            match records.next() {
+                Some(Ok(record)) => {
+                    self.check.reached(record.offset);
+                    count += 1;
+                    bytes += records.position() - record.offset;
+                    while let Some(pointer) = pointers.next_if(|p| p.offset <= record.value_offset)
+                    {
+                        self.resolve(&pointer, &record);
+                    }
+                }
+                Some(Err(e)) => {
+                    self.problem(e);
+                    damaged = true;
+                    // Pointers into the damaged record have nothing more to tell.
+                    let behind = records.position().max(start + 1);
+                    while pointers.next_if(|p| p.record_offset() < behind).is_some() {}
+                }
+                // Where damage ended the walk, pointers know where further records start.
+                None => match pointers.peek().filter(|_| damaged) {
+                    Some(pointer) if pointer.record_offset() > records.position() => {
+                        records.resume_at(pointer.record_offset());
+                    }
+                    _ => break,
+                },
+            }
+        }
+        for pointer in pointers {
+            self.astray(&pointer);
+        }
+        let shared = &self.meta.shared;
+        if !damaged && sized && (count, bytes) != (shared.total_count, shared.total_bytes) {
+            let text = format!(
+                "the blob file has {count} records of {bytes} bytes, the MANIFEST says {} of {}",
+                shared.total_count, shared.total_bytes
+            );
+            self.wrong(text, 0);
+        }
+    }
+
+    /// BLOB-1: the record is the one that the pointer means.
+    fn resolve(&mut self, pointer: &Pointer, record: &BlobRecord) {
+        if pointer.offset < record.value_offset {
+            return self.astray(pointer);
+        }
+        let table = self.references.table_of(pointer);
+        if hash_of(&record.key) != pointer.key_hash {
+            let text = format!(
+                "a pointer of table {table} leads to a record of another key, '{}'",
+                record.key.escape_ascii()
+            );
+            self.wrong(text, record.offset);
+        } else if record.stored.len() as u64 != pointer.size {
+            let text = format!(
+                "a pointer of table {table} says {} bytes, the record has {}",
+                pointer.size,
+                record.stored.len()
+            );
+            self.wrong(text, record.offset);
+        }
+    }
+
+    fn astray(&mut self, pointer: &Pointer) {
+        let table = self.references.table_of(pointer);
+        let text = format!("a pointer of table {table} leads to no record");
+        self.wrong(text, pointer.offset);
+    }
+
+    /// BLOB-3: what is not referred to is garbage, and the MANIFEST says so.
+    fn garbage(&mut self, referenced: u64, referenced_bytes: u64) {
+        if !self.references.complete {
+            return;
+        }
+        let shared = &self.meta.shared;
+        let (Some(count), Some(bytes)) = (
+            shared.total_count.checked_sub(referenced),
+            shared.total_bytes.checked_sub(referenced_bytes),
+        ) else {
+            let text = format!(
+                "{referenced} pointers to {referenced_bytes} bytes lead into the file, which has \
+                 {} records of {} bytes",
+                shared.total_count, shared.total_bytes
+            );
+            return self.problem(Error::corruption(text));
+        };
+        let recorded = (self.meta.garbage_count, self.meta.garbage_bytes);
+        let agree = match self.references.exact {
+            true => recorded == (count, bytes),
+            false => recorded.0 <= count && recorded.1 <= bytes,
+        };
+        if !agree {
+            let text = format!(
+                "{count} records of {bytes} bytes are garbage, the MANIFEST says {} of {}",
+                recorded.0, recorded.1
+            );
+            self.problem(Error::corruption(text));
+        }
+    }
+}

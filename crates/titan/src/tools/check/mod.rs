@@ -1,0 +1,331 @@
+//! Checks a database: every file against itself and all of them against each other.
+//!
+//! * each table: size, checksums of all blocks, order of keys, index, filter, counts; its keys and
+//!   sequence numbers within what the MANIFEST says; liveness block, entries and the MANIFEST's
+//!   facts in agreement; the order of levels;
+//! * each blob file: header, every record, footer; its counts those of the MANIFEST; its family;
+//! * every pointer in a live table leads to a record of its key (BLOB-1), and what no pointer leads
+//!   to is what the MANIFEST calls garbage (BLOB-3). RocksDB deletes files in ranges without
+//!   booking garbage, so where a family has tables that Titan did not write, the MANIFEST may know
+//!   of less garbage than there is, but never of more;
+//! * each WAL that recovery would read: its records and the batches in them;
+//! * IDENTITY, OPTIONS, and files that nothing refers to.
+//!
+//! Cost: each file is read once from front to back (the tail of a table and the MANIFEST twice).
+//! Memory: what the largest table needs to be open, and 32 bytes a pointer of one column family at
+//! a time: 32 MB a million values in blob files.
+
+mod blobs;
+mod tables;
+mod wals;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::FileNumber;
+use crate::format::file_name::FileKind;
+use crate::options::Options;
+use crate::options::file::{CF_OPTIONS, OptionsFile};
+use crate::stats::Statistics;
+use crate::version::{RecoveredState, VersionSet, read_current};
+use crate::vfs::{Access, Vfs, read_file};
+use crate::wal::{LogEnd, LogReader, TailMode};
+
+/// Problems listed for one file; beyond that they are counted.
+const MAX_PROBLEMS_PER_FILE: u64 = 100;
+/// How often progress within a file is told, in bytes.
+const PROGRESS_STEP: u64 = 4 << 20;
+
+/// How far a check is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckProgress {
+    /// Bytes of files checked so far.
+    pub done_bytes: u64,
+    /// Bytes of all files to be checked.
+    pub total_bytes: u64,
+    /// The name of the file being checked.
+    pub file: String,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckReport {
+    /// Live tables.
+    pub tables: usize,
+    /// Live blob files.
+    pub blob_files: usize,
+    /// WAL files that recovery would read.
+    pub wal_files: usize,
+    /// Entries of the tables, range deletions not counted.
+    pub entries: u64,
+    /// Entries that point into blob files.
+    pub pointers: u64,
+    /// Records of the WAL files.
+    pub wal_records: u64,
+    /// Bytes of the files checked.
+    pub bytes: u64,
+    /// What is worth knowing but not wrong: a WAL that a crash cut short, files left over.
+    pub notes: Vec<String>,
+    /// What is wrong, each with file and, where one is known, offset. At most 100 for one file;
+    /// the last then says how many more there are.
+    pub problems: Vec<Error>,
+}
+
+/// Checks the database in `path`, telling `progress` on the way. The database is locked meanwhile.
+///
+/// # Errors
+/// `NotFound` if no database is there; `Locked` if it is in use; `Unsupported` or
+/// `InvalidArgument` if it has features or comparators that cannot be read; failures to read the
+/// directory. Everything that is wrong with a file is a problem in the report instead. If the
+/// MANIFEST is damaged, nothing says what the other files should be, and it is the only problem.
+pub fn check(
+    path: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(CheckProgress),
+) -> Result<CheckReport> {
+    options.validate()?;
+    let vfs = Arc::clone(&options.db.vfs);
+    if !vfs.exists(&FileKind::Current.path(path))? {
+        return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(path));
+    }
+    let _lock = vfs.lock(&FileKind::Lock.path(path))?;
+    let mut check = Check {
+        vfs: &*vfs,
+        dir: path,
+        progress,
+        report: CheckReport::default(),
+        total_bytes: 0,
+        told_bytes: 0,
+        file: FileKind::Current,
+        file_problems: 0,
+    };
+    let versions = RecoveredState::read(&*vfs, path, options).and_then(|state| {
+        let statistics = Arc::new(Statistics::default());
+        state.into_set(Arc::clone(&vfs), path, options, statistics)
+    });
+    match versions {
+        Ok(versions) => check.run(&versions)?,
+        Err(e) if e.is_corruption() => {
+            check.problem(e);
+            check.note("the other files were not checked: only the MANIFEST says what they are");
+        }
+        Err(e) => return Err(e),
+    }
+    Ok(check.report)
+}
+
+/// A check in progress.
+struct Check<'a> {
+    vfs: &'a dyn Vfs,
+    dir: &'a Path,
+    progress: &'a mut dyn FnMut(CheckProgress),
+    report: CheckReport,
+    total_bytes: u64,
+    /// What progress was last told.
+    told_bytes: u64,
+    /// The file being checked and how many problems it has.
+    file: FileKind,
+    file_problems: u64,
+}
+
+impl Check<'_> {
+    fn run(&mut self, versions: &VersionSet) -> Result<()> {
+        let files = self.files()?;
+        let wals = wals::needed(versions, files.keys());
+        let mut live = live_files(versions, &wals);
+        let (manifest, manifest_path) = read_current(self.vfs, self.dir)?;
+        live.insert(FileKind::Manifest(manifest));
+        self.total_bytes = live.iter().filter_map(|f| files.get(f)).sum();
+
+        self.manifest_end(manifest, &manifest_path)?;
+        for family in versions.families().values() {
+            let references = self.tables(family, versions);
+            self.blob_files(family, references);
+        }
+        self.wals(&wals);
+        self.identity(versions)?;
+        self.left_over(&files, &live, versions);
+        (self.progress)(CheckProgress {
+            done_bytes: self.total_bytes,
+            total_bytes: self.total_bytes,
+            file: String::new(),
+        });
+        Ok(())
+    }
+
+    /// The engine's files with their sizes; the names of others become notes.
+    fn files(&mut self) -> Result<BTreeMap<FileKind, u64>> {
+        let mut files = BTreeMap::new();
+        let mut names = self.vfs.read_dir(self.dir)?;
+        names.sort();
+        for name in names {
+            match FileKind::parse(&name) {
+                Some(kind) => {
+                    let size = self.vfs.size(&self.dir.join(&name)).unwrap_or(0);
+                    files.insert(kind, size);
+                }
+                None => self.note(format!("{name} is not a file of the database")),
+            }
+        }
+        Ok(files)
+    }
+
+    /// An end of the MANIFEST that a crash cut off is normal: the edit never took effect.
+    fn manifest_end(&mut self, number: FileNumber, path: &Path) -> Result<()> {
+        let file = self.vfs.open(path, Access::Sequential)?;
+        self.report.bytes += file.size()?;
+        let mut log = LogReader::new(file, path, number, TailMode::Strict);
+        while log.next()?.is_some() {}
+        if let Some(LogEnd::Truncated { offset } | LogEnd::Corrupt { offset, .. }) = log.end() {
+            let note = format!("the MANIFEST ends in an edit cut short, at offset {offset}");
+            self.note(note);
+        }
+        Ok(())
+    }
+
+    fn identity(&mut self, versions: &VersionSet) -> Result<()> {
+        let path = FileKind::Identity.path(self.dir);
+        let stored = match read_file(self.vfs, &path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
+            Err(e) if e.is_not_found() => {
+                self.note("IDENTITY is missing; the next opening writes it");
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        let recorded = versions.db_id();
+        if !recorded.is_empty() && stored != recorded {
+            self.begin(FileKind::Identity);
+            let text = format!(
+                "IDENTITY says '{}', the MANIFEST '{recorded}'",
+                stored.escape_default()
+            );
+            self.problem(Error::corruption(text).at(&path, 0));
+        }
+        Ok(())
+    }
+
+    /// Notes what nothing refers to, and OPTIONS files that cannot be read: no data is in them.
+    fn left_over(
+        &mut self,
+        files: &BTreeMap<FileKind, u64>,
+        live: &BTreeSet<FileKind>,
+        versions: &VersionSet,
+    ) {
+        for (kind, size) in files {
+            let what = match kind {
+                FileKind::Table(_) | FileKind::Blob(_) if !live.contains(kind) => {
+                    "is referred to by nothing: a job did not finish"
+                }
+                FileKind::Wal(_) if !live.contains(kind) => "is no longer needed",
+                FileKind::Manifest(_) if !live.contains(kind) => "is not the current MANIFEST",
+                FileKind::Temp(_) => "was never put to use",
+                FileKind::Options(_) => {
+                    let parsed = read_file(self.vfs, &kind.path(self.dir))
+                        .and_then(|content| OptionsFile::parse(&content));
+                    match parsed {
+                        Ok(options) => self.options_families(*kind, &options, versions),
+                        Err(e) => self.note(format!("{} cannot be read: {e}", kind.name())),
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            self.note(format!("{} ({size} bytes) {what}", kind.name()));
+        }
+    }
+
+    /// Comparators in OPTIONS are what RocksDB's tools go by.
+    fn options_families(&mut self, kind: FileKind, options: &OptionsFile, versions: &VersionSet) {
+        for family in versions.families().values() {
+            let recorded = options
+                .section(CF_OPTIONS, &family.name)
+                .and_then(|section| section.object("comparator"));
+            let comparator = family.comparator.user().name();
+            if let Some(recorded) = recorded.filter(|recorded| *recorded != comparator) {
+                self.note(format!(
+                    "{} names comparator '{recorded}' for family {}, the MANIFEST '{comparator}'",
+                    kind.name(),
+                    family.name
+                ));
+            }
+        }
+    }
+
+    /// Turns to another file. What follows is about it.
+    fn begin(&mut self, file: FileKind) -> PathBuf {
+        self.tell_suppressed();
+        self.file = file;
+        self.file_problems = 0;
+        self.tell_progress(self.report.bytes);
+        file.path(self.dir)
+    }
+
+    /// The file is done.
+    fn finish(&mut self, size: u64) {
+        self.tell_suppressed();
+        self.report.bytes += size;
+    }
+
+    /// Work on the current file has come to `offset`.
+    fn reached(&mut self, offset: u64) {
+        let done = self.report.bytes + offset;
+        if done >= self.told_bytes + PROGRESS_STEP {
+            self.tell_progress(done);
+        }
+    }
+
+    fn tell_progress(&mut self, done: u64) {
+        self.told_bytes = done;
+        (self.progress)(CheckProgress {
+            done_bytes: done.min(self.total_bytes),
+            total_bytes: self.total_bytes,
+            file: self.file.name(),
+        });
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        self.report.notes.push(note.into());
+    }
+
+    fn problem(&mut self, error: Error) {
+        self.file_problems += 1;
+        if self.file_problems <= MAX_PROBLEMS_PER_FILE {
+            self.report.problems.push(error);
+        }
+    }
+
+    fn tell_suppressed(&mut self) {
+        if let Some(more @ 1..) = self.file_problems.checked_sub(MAX_PROBLEMS_PER_FILE) {
+            let error = Error::corruption(format!("{more} more problems in this file"));
+            let path = self.file.path(self.dir);
+            self.report.problems.push(error.in_file(&path));
+        }
+        self.file_problems = 0;
+    }
+}
+
+/// Everything the database consists of but for the small files.
+fn live_files(versions: &VersionSet, wals: &[FileKind]) -> BTreeSet<FileKind> {
+    let mut live: BTreeSet<FileKind> = wals.iter().copied().collect();
+    for family in versions.families().values() {
+        let tables = family.current.tables();
+        live.extend(tables.map(|(_, table)| FileKind::Table(table.number())));
+        live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
+    }
+    live
+}
+
+/// A live file that is missing is damage, not a wrong question.
+fn missing(e: Error, path: &Path) -> Error {
+    if !e.is_not_found() {
+        return e.in_file(path);
+    }
+    Error::corruption("a file the database needs is missing")
+        .in_file(path)
+        .with_source(e)
+}

@@ -1,0 +1,262 @@
+//! Checks the tables of a column family and gathers what they point to.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Check, missing};
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
+use crate::format::range_tombstone::RangeTombstone;
+use crate::format::{BlobFileNumber, CompressionType, FileNumber, SequenceNumber};
+use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
+use crate::version::edit::{NewFile, TableFacts};
+use crate::version::{Family, TableFile, VersionSet};
+use crate::vfs::Access;
+
+/// What stands in a table for a value: enough to tell whether a record is the right one.
+pub(super) struct Pointer {
+    /// Where the value's bytes start.
+    pub(super) offset: u64,
+    /// Stored bytes of the value.
+    pub(super) size: u64,
+    pub(super) key_hash: u64,
+    pub(super) key_len: u32,
+    /// Position in [`References::tables`].
+    table: u32,
+}
+
+impl Pointer {
+    /// Where the record starts.
+    pub(super) fn record_offset(&self) -> u64 {
+        let front = BLOB_RECORD_HEADER_LEN + u64::from(self.key_len);
+        self.offset.saturating_sub(front)
+    }
+
+    /// Bytes of the record.
+    pub(super) fn record_len(&self) -> u64 {
+        (BLOB_RECORD_HEADER_LEN + u64::from(self.key_len)).saturating_add(self.size)
+    }
+}
+
+/// Pointers into one blob file.
+#[derive(Default)]
+pub(super) struct FileReferences {
+    pub(super) pointers: Vec<Pointer>,
+    /// The compressions they name: one, if all is well.
+    pub(super) compressions: Vec<CompressionType>,
+}
+
+/// Pointers of all tables of a family.
+pub(super) struct References {
+    tables: Vec<FileNumber>,
+    pub(super) files: BTreeMap<BlobFileNumber, FileReferences>,
+    /// Whether every table was read to its end, so that what is not here does not exist.
+    pub(super) complete: bool,
+    /// Whether Titan wrote all tables, so that no garbage is missing from the MANIFEST.
+    pub(super) exact: bool,
+}
+
+impl References {
+    pub(super) fn table_of(&self, pointer: &Pointer) -> FileNumber {
+        let table = self.tables.get(pointer.table as usize);
+        table.copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, user_key: &[u8], index: &BlobIndex) {
+        let file = self.files.entry(index.file).or_default();
+        if !file.compressions.contains(&index.compression) {
+            file.compressions.push(index.compression);
+        }
+        file.pointers.push(Pointer {
+            offset: index.offset,
+            size: index.size,
+            key_hash: hash_of(user_key),
+            key_len: user_key.len() as u32,
+            table: self.tables.len().saturating_sub(1) as u32,
+        });
+    }
+}
+
+/// What keys are compared by: 64 bits, so that a record of another key passes for the right one
+/// by chance once in 10^19 times.
+pub(super) fn hash_of(user_key: &[u8]) -> u64 {
+    xxh3_64(user_key)
+}
+
+impl Check<'_> {
+    /// Checks every table of a family.
+    pub(super) fn tables(&mut self, family: &Family, versions: &VersionSet) -> References {
+        let mut references = References {
+            tables: Vec::new(),
+            files: BTreeMap::new(),
+            complete: true,
+            exact: family.current.tables().all(|(_, t)| t.facts().is_some()),
+        };
+        // Nothing is read twice, so nothing is worth keeping.
+        let cache = Arc::new(BlockCache::new(0));
+        for (_, table) in family.current.tables() {
+            self.report.tables += 1;
+            let path = self.begin(FileKind::Table(table.number()));
+            references.tables.push(table.number());
+            let mut walk = Walk {
+                path,
+                meta: &table.meta,
+                order: &family.comparator,
+                last_sequence: versions.counters().last_sequence(),
+                outside_keys: false,
+                outside_sequences: false,
+                references: &mut references,
+                check: self,
+            };
+            if let Err(e) = walk.table(table, family, &cache) {
+                walk.damage(e);
+                references.complete = false;
+            }
+            self.finish(table.size());
+        }
+        references
+    }
+}
+
+/// Follows a check through one table and compares it with what the MANIFEST says.
+struct Walk<'w, 'c> {
+    path: PathBuf,
+    meta: &'w NewFile,
+    order: &'w InternalKeyComparator,
+    last_sequence: SequenceNumber,
+    /// Whether a key or a sequence number out of bounds was reported: one is enough.
+    outside_keys: bool,
+    outside_sequences: bool,
+    references: &'w mut References,
+    check: &'w mut Check<'c>,
+}
+
+impl TableVisitor for Walk<'_, '_> {
+    fn entry(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8], block_offset: u64) {
+        self.check.reached(block_offset);
+        let within = self.order.compare(&self.meta.smallest, ikey).is_le()
+            && self.order.compare(ikey, &self.meta.largest).is_le();
+        if !within && !std::mem::replace(&mut self.outside_keys, true) {
+            let text = format!(
+                "key '{}' is outside the range that the MANIFEST gives the table",
+                key.user_key.escape_ascii()
+            );
+            self.damage(Error::corruption(text).at(&self.path, block_offset));
+        }
+        self.sequence(key.sequence, block_offset);
+        if key.value_type == ValueType::BlobIndex
+            && let Ok(index) = BlobIndex::decode(value)
+        {
+            self.check.report.pointers += 1;
+            self.references.add(key.user_key, &index);
+        }
+    }
+
+    fn damage(&mut self, error: Error) {
+        self.check.problem(error.in_file(&self.path));
+    }
+}
+
+impl Walk<'_, '_> {
+    fn table(&mut self, table: &TableFile, family: &Family, cache: &Arc<BlockCache>) -> Result<()> {
+        let vfs = self.check.vfs;
+        let file = vfs.open(&self.path, Access::Sequential);
+        let file = file.map_err(|e| missing(e, &self.path))?;
+        let options = TableReaderOptions {
+            file_number: table.number(),
+            file_size: table.size(),
+            comparator: family.comparator.clone(),
+            block_cache: Arc::clone(cache),
+            largest_seq: Some(self.meta.largest_seq),
+        };
+        let reader = TableReader::open(file, &self.path, options)?;
+        let owner = reader.properties().column_family_id;
+        if let Some(owner) = owner.filter(|id| *id != family.current.column_family) {
+            // Legal where RocksDB imported the file, strange elsewhere.
+            self.check.note(format!(
+                "table {} was written for column family {owner} and belongs to {}",
+                table.number(),
+                family.current.column_family
+            ));
+        }
+        let found = reader.verify(self);
+        self.check.report.entries += found.entries;
+        self.references.complete &= found.complete;
+        if found.complete {
+            self.compare(&found, table.facts(), reader.range_tombstones());
+        }
+        Ok(())
+    }
+
+    fn sequence(&mut self, sequence: SequenceNumber, block_offset: u64) {
+        let within = self.meta.smallest_seq <= sequence
+            && sequence <= self.meta.largest_seq
+            && sequence <= self.last_sequence;
+        if !within && !std::mem::replace(&mut self.outside_sequences, true) {
+            let text = format!(
+                "sequence number {sequence} is outside the MANIFEST's {}..={}, or beyond the \
+                 last, {}",
+                self.meta.smallest_seq, self.meta.largest_seq, self.last_sequence
+            );
+            self.damage(Error::corruption(text).at(&self.path, block_offset));
+        }
+    }
+
+    /// Compares what a whole table has with what the MANIFEST says.
+    fn compare(
+        &mut self,
+        found: &TableCheck,
+        facts: Option<&TableFacts>,
+        tombstones: &[RangeTombstone],
+    ) {
+        for tombstone in tombstones {
+            self.sequence(tombstone.sequence, 0);
+        }
+        let oldest = found.blob_refs.first().map(|refs| refs.file);
+        if oldest != self.meta.oldest_blob_file {
+            let text = format!(
+                "the oldest blob file the table points to is {}, the MANIFEST says {}",
+                or_none(oldest),
+                or_none(self.meta.oldest_blob_file)
+            );
+            self.damage(Error::corruption(text));
+        }
+        let Some(facts) = facts else {
+            return;
+        };
+        // RocksDB may leave tombstones that reach beyond the table's bounds.
+        let outside = tombstones.iter().any(|t| {
+            let (smallest, largest) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));
+            self.order.compare_user(&t.start, smallest).is_lt()
+                || self.order.compare_user(&t.end, largest).is_gt()
+        });
+        if outside && !std::mem::replace(&mut self.outside_keys, true) {
+            self.damage(Error::corruption(
+                "a range deletion is outside the range that the MANIFEST gives the table",
+            ));
+        }
+        let actual = TableFacts {
+            table: facts.table,
+            num_entries: found.entries,
+            num_deletions: found.deletions,
+            num_range_deletions: found.range_tombstones,
+            raw_key_bytes: found.raw_key_size,
+            raw_value_bytes: found.raw_value_size,
+            blob_refs: found.blob_refs.clone(),
+        };
+        if actual != *facts {
+            let text = format!("the table has {actual:?}, the MANIFEST says {facts:?}");
+            self.damage(Error::corruption(text));
+        }
+    }
+}
+
+fn or_none(number: Option<BlobFileNumber>) -> String {
+    number.map_or_else(|| "none".to_owned(), |number| number.to_string())
+}

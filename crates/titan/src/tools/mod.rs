@@ -1,0 +1,16 @@
+//! Looking at a database from outside: the library side of `titan check` and `titan inspect`.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`check`](mod@check) | whether the files of a database are whole and agree with each other |
+//! | [`inspect`](mod@inspect) | what one file contains, in readable form |
+//!
+//! Both only read: no file of the database is created, changed or removed (but for `LOCK`, which
+//! comes into being where it is missing). Whatever the files hold, the answer is a report; damage
+//! is neither a panic nor an allocation beyond what the bytes of a file can stand for.
+
+pub mod check;
+pub mod inspect;
+
+pub use check::{CheckProgress, CheckReport, check};
+pub use inspect::{FileSummary, InspectItem, inspect};

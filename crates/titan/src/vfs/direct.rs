@@ -1,0 +1,165 @@
+//! Writing around the kernel's cache.
+//!
+//! `O_DIRECT` wants positions, lengths and memory in whole blocks, so bytes gather in an aligned
+//! buffer and go to the device a buffer at a time. The last block is padded, and the file cut to
+//! its length, when it is synced.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::WritableFile;
+use crate::error::{Error, Result};
+
+/// What positions, lengths and memory are aligned to: no device in use wants more.
+const BLOCK: usize = 4096;
+
+/// Bytes written at once.
+const BUFFER: usize = 1 << 20;
+
+/// A buffer that starts at a multiple of [`BLOCK`].
+struct AlignedBuffer {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    fn new() -> Self {
+        let memory = vec![0; BUFFER + BLOCK];
+        let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
+        AlignedBuffer {
+            memory,
+            start,
+            len: 0,
+        }
+    }
+
+    /// Takes as much of `data` as there is room for; returns how much that was.
+    fn fill(&mut self, data: &[u8]) -> usize {
+        let at = self.start + self.len;
+        let n = data.len().min(BUFFER - self.len);
+        if let (Some(room), Some(taken)) = (self.memory.get_mut(at..at + n), data.get(..n)) {
+            room.copy_from_slice(taken);
+            self.len += n;
+        }
+        n
+    }
+
+    /// The content, padded with zeros to whole blocks.
+    fn padded(&mut self) -> &[u8] {
+        let end = self.start + self.len;
+        let padded = self.start + self.len.next_multiple_of(BLOCK);
+        if let Some(padding) = self.memory.get_mut(end..padded) {
+            padding.fill(0);
+        }
+        self.memory.get(self.start..padded).unwrap_or_default()
+    }
+
+    /// Drops all whole blocks; the bytes of the last, partial one stay.
+    fn keep_partial_block(&mut self) {
+        let whole = self.len - self.len % BLOCK;
+        self.memory
+            .copy_within(self.start + whole..self.start + self.len, self.start);
+        self.len -= whole;
+    }
+}
+
+/// A file written with `O_DIRECT`.
+pub(super) struct DirectFile {
+    file: File,
+    path: PathBuf,
+    buffer: AlignedBuffer,
+    /// Where in the file the buffer starts: a multiple of [`BLOCK`].
+    written: u64,
+}
+
+impl DirectFile {
+    /// Creates the file, or truncates it. `None` where the file system has no direct I/O.
+    pub(super) fn create(path: &Path) -> Result<Option<Self>> {
+        let opened = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
+            .open(path);
+        match opened {
+            Ok(file) => Ok(Some(DirectFile {
+                file,
+                path: path.to_owned(),
+                buffer: AlignedBuffer::new(),
+                written: 0,
+            })),
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => Ok(None),
+            Err(e) => Err(Error::io(e, "create file", path)),
+        }
+    }
+
+    /// Writes the buffer to its place, padded.
+    fn write_buffer(&mut self) -> Result<()> {
+        let outcome = self.file.write_all_at(self.buffer.padded(), self.written);
+        outcome.map_err(|e| Error::io(e, "append", &self.path))
+    }
+}
+
+impl WritableFile for DirectFile {
+    fn append(&mut self, mut data: &[u8]) -> Result<()> {
+        while !data.is_empty() {
+            let taken = self.buffer.fill(data);
+            data = data.get(taken..).unwrap_or_default();
+            if self.buffer.len == BUFFER {
+                self.write_buffer()?;
+                self.written += BUFFER as u64;
+                self.buffer.len = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let len = self.written + self.buffer.len as u64;
+        self.write_buffer()?;
+        let cut = self.file.set_len(len).and_then(|()| self.file.sync_data());
+        cut.map_err(|e| Error::io(e, "sync", &self.path))?;
+        self.written += (self.buffer.len - self.buffer.len % BLOCK) as u64;
+        self.buffer.keep_partial_block();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_length_arrive_also_behind_a_sync() {
+        // The system's temporary directory may not have direct I/O; the build directory's does.
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut rng = fastrand::Rng::with_seed(3);
+        for case in 0..40 {
+            let path = dir.path().join(format!("{case}"));
+            let Some(mut file) = DirectFile::create(&path).unwrap() else {
+                eprintln!("skipped: no direct I/O here");
+                return;
+            };
+            let mut expected = Vec::new();
+            for _ in 0..rng.usize(..12) {
+                let len = match rng.usize(..4) {
+                    0 => rng.usize(..10),
+                    1 => BLOCK * rng.usize(..4),
+                    2 => rng.usize(..3 * BUFFER),
+                    _ => BUFFER,
+                };
+                let piece: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(len).collect();
+                file.append(&piece).unwrap();
+                expected.extend_from_slice(&piece);
+                if rng.bool() {
+                    file.sync().unwrap();
+                    assert!(std::fs::read(&path).unwrap() == expected, "case {case}");
+                }
+            }
+            file.sync().unwrap();
+            assert!(std::fs::read(&path).unwrap() == expected, "case {case}");
+        }
+    }
+}

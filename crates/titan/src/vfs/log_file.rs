@@ -1,0 +1,107 @@
+//! A file for many small appends.
+//!
+//! Each append must reach the kernel, so that it survives the process; most of what that costs
+//! is the kernel setting up one page after the other. So the file is extended by a larger piece of
+//! zeros at a time, which sets up many pages at once, and appends overwrite those. A sync then
+//! mostly finds the file's length unchanged, too.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::WritableFile;
+use crate::error::{Error, Result};
+
+/// Bytes of zeros that the file is extended by. Measured with 4 KiB appends: less than half the
+/// time of plain appends, and no better with more.
+const EXTENSION: usize = 256 << 10;
+
+static ZEROS: [u8; EXTENSION] = [0; EXTENSION];
+
+/// See the module.
+pub(super) struct LogFile {
+    file: File,
+    path: PathBuf,
+    /// Where the next append goes.
+    position: u64,
+    /// Bytes of the file, zeros at its end included.
+    extended: u64,
+}
+
+impl LogFile {
+    /// Takes over an empty file.
+    pub(super) fn new(file: File, path: &Path) -> Self {
+        LogFile {
+            file,
+            path: path.to_owned(),
+            position: 0,
+            extended: 0,
+        }
+    }
+
+    fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
+        let end = self.position + data.len() as u64;
+        if end > self.extended {
+            // What reaches beyond the zeros extends the file itself; new zeros go behind it.
+            self.file.write_all_at(data, self.position)?;
+            self.file.write_all_at(&ZEROS, end)?;
+            self.extended = end + EXTENSION as u64;
+        } else {
+            self.file.write_all_at(data, self.position)?;
+        }
+        self.position = end;
+        Ok(())
+    }
+}
+
+impl WritableFile for LogFile {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.write(data)
+            .map_err(|e| Error::io(e, "append", &self.path))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file
+            .sync_data()
+            .map_err(|e| Error::io(e, "sync", &self.path))
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        // Readers take the zeros for the end anyway.
+        let _ = self.file.set_len(self.position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appends_are_readable_at_once_and_the_zeros_go_in_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = LogFile::new(File::create(&path).unwrap(), &path);
+        let mut rng = fastrand::Rng::with_seed(11);
+        let mut expected = Vec::new();
+        for round in 0..60 {
+            let len = if round % 7 == 0 {
+                rng.usize(..700 << 10)
+            } else {
+                rng.usize(..9000)
+            };
+            let piece: Vec<u8> = std::iter::repeat_with(|| rng.u8(1..)).take(len).collect();
+            log.append(&piece).unwrap();
+            expected.extend_from_slice(&piece);
+            if round % 20 == 0 {
+                log.sync().unwrap();
+                let now = std::fs::read(&path).unwrap();
+                assert!(now.starts_with(&expected), "round {round}");
+                assert!(now[expected.len()..].iter().all(|&b| b == 0));
+            }
+        }
+        drop(log);
+        assert!(std::fs::read(&path).unwrap() == expected);
+    }
+}

@@ -1,0 +1,256 @@
+//! Batches and records that cannot be applied.
+
+use titan::{
+    BatchOp, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, Db, Error, ErrorKind,
+    ReadOptions, WriteBatch, WriteOptions,
+};
+
+use super::small;
+use crate::directory::{contents, scan};
+
+/// A batch as bytes: operations, of which `count` take a sequence number.
+fn encoded(count: u32, operations: &[&[u8]]) -> Vec<u8> {
+    let mut data = vec![0; 8];
+    data.extend_from_slice(&count.to_le_bytes());
+    data.extend(operations.iter().flat_map(|op| op.iter()));
+    data
+}
+
+fn field(bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![u8::try_from(bytes.len()).unwrap()];
+    field.extend_from_slice(bytes);
+    field
+}
+
+/// Tag, key and value of an operation on the default family.
+fn operation(tag: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
+    [vec![tag], field(key), field(value)].concat()
+}
+
+const MERGE: u8 = 0x02;
+const ENTITY: u8 = 0x16;
+
+#[test]
+fn unknown_and_dropped_families_are_refused_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    db.put(b"key", b"before").unwrap();
+    let dropped = db
+        .create_column_family("dropped", ColumnFamilyOptions::default())
+        .unwrap();
+    dropped.put(b"key", b"gone").unwrap();
+    dropped.flush().unwrap();
+    let mut prepared = WriteBatch::new();
+    prepared.put(&*db, b"key", b"half").unwrap();
+    prepared.put(&dropped, b"key", b"half").unwrap();
+    db.drop_column_family(&dropped).unwrap();
+
+    let refused = |e: Error| {
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    };
+    let mut unknown = WriteBatch::new();
+    unknown.put(&*db, b"key", b"half").unwrap();
+    unknown.delete(ColumnFamilyId(77), b"key").unwrap();
+    for batch in [prepared, unknown] {
+        refused(db.write(batch, &WriteOptions::default()).unwrap_err());
+    }
+    refused(dropped.put(b"key", b"v").unwrap_err());
+    refused(dropped.delete_range(b"a", b"b").unwrap_err());
+    refused(dropped.get(b"key").unwrap_err());
+    refused(dropped.contains_key(b"key").unwrap_err());
+    refused(
+        dropped
+            .multi_get(&[b"key"], &ReadOptions::default())
+            .remove(0)
+            .unwrap_err(),
+    );
+    refused(dropped.iter(&ReadOptions::default()).err().unwrap());
+    refused(db.drop_column_family(&dropped).unwrap_err());
+    refused(db.drop_column_family(&db).unwrap_err());
+
+    assert_eq!(db.get(b"key").unwrap().unwrap(), "before");
+    assert!(db.background_error().is_none());
+    // The name is free again; the new family has nothing of the old one.
+    let again = db
+        .create_column_family("dropped", ColumnFamilyOptions::default())
+        .unwrap();
+    assert_ne!(again.id(), dropped.id());
+    assert_eq!(scan(&again).unwrap(), []);
+    let e = db
+        .create_column_family("dropped", ColumnFamilyOptions::default())
+        .unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::AlreadyExists, "{e}");
+    db.close().unwrap();
+    drop((db, again, dropped));
+    let db = Db::open(dir.path(), &small()).unwrap();
+    assert_eq!(db.get(b"key").unwrap().unwrap(), "before");
+    assert_eq!(scan(&db.column_family("dropped").unwrap()).unwrap(), []);
+}
+
+#[test]
+fn the_log_of_a_family_dropped_since_is_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let dropped = db.create_column_family("dropped", small().default).unwrap();
+    for i in 0..100_u8 {
+        let mut batch = WriteBatch::new();
+        batch.put(&dropped, [i], vec![i; 300]).unwrap();
+        batch.put(&*db, [i], [i]).unwrap();
+        db.write(batch, &WriteOptions::default()).unwrap();
+    }
+    db.drop_column_family(&dropped).unwrap();
+    db.put(b"after", b"the drop").unwrap();
+    let before = contents(&db).unwrap();
+    // Not closed: the log is replayed as after the end of the process.
+    let crashed = crate::directory::copy(dir.path());
+    let db = Db::open(crashed.path(), &small()).unwrap();
+    assert_eq!(contents(&db).unwrap(), before);
+    assert_eq!(db.column_families().len(), 1);
+}
+
+#[test]
+fn a_write_without_log_cannot_be_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&*db, b"key", b"value").unwrap();
+    let both = WriteOptions {
+        disable_wal: true,
+        ..WriteOptions::synced()
+    };
+    let e = db.write(batch, &both).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    assert_eq!(db.get(b"key").unwrap(), None);
+    db.put(b"key", b"value").unwrap();
+}
+
+#[test]
+fn encoded_batches_are_checked() {
+    let put = operation(0x01, b"key", b"value");
+    let good = encoded(1, &[&put]);
+    let batch = WriteBatch::from_data(good.clone()).unwrap();
+    let ops: Vec<_> = batch.iter().map(Result::unwrap).collect();
+    let expected = BatchOp::Put {
+        cf: ColumnFamilyId::DEFAULT,
+        key: b"key",
+        value: b"value",
+    };
+    assert_eq!(ops, [expected]);
+    for len in 0..good.len() {
+        let e = WriteBatch::from_data(&good[..len]).unwrap_err();
+        assert!(e.is_corruption(), "{len} bytes: {e}");
+    }
+    for (bad, what) in [
+        (encoded(2, &[&put]), "a count too large"),
+        (encoded(0, &[&put]), "a count too small"),
+        (encoded(1, &[&[0x42, 1, 2, 3]]), "an unknown operation"),
+        (encoded(u32::MAX, &[]), "a count of nothing"),
+    ] {
+        let e = WriteBatch::from_data(bad).unwrap_err();
+        assert!(e.is_corruption(), "{what}: {e}");
+    }
+}
+
+#[test]
+fn operations_that_cannot_be_applied_leave_nothing_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    db.put(b"key", b"before").unwrap();
+    let put = operation(0x01, b"key", b"half");
+    for (operation, what) in [
+        (
+            operation(0x11, b"key", b"\x01\x05\x00\x00\x00"),
+            "a blob pointer",
+        ),
+        (
+            operation(0x18, b"key", b"value and time of 8"),
+            "a timed put",
+        ),
+        (vec![0x09], "the start of a transaction"),
+        ([vec![0x0b], field(b"id")].concat(), "a commit"),
+    ] {
+        let takes_sequence = matches!(operation[0], 0x11 | 0x18);
+        let data = encoded(1 + u32::from(takes_sequence), &[&put, &operation]);
+        let batch = WriteBatch::from_data(data).unwrap();
+        let e = db.write(batch, &WriteOptions::default()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "{what}: {e}");
+        assert_eq!(db.get(b"key").unwrap().unwrap(), "before", "{what}");
+        assert!(db.background_error().is_none(), "{what}");
+    }
+    db.put(b"another", b"goes on").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = Db::open(dir.path(), &small()).unwrap();
+    assert_eq!(db.get(b"key").unwrap().unwrap(), "before");
+    assert_eq!(db.get(b"another").unwrap().unwrap(), "goes on");
+}
+
+/// Entries that RocksDB users may have, and that cannot be read here, hide nothing else.
+#[test]
+fn merge_operands_and_entities_are_named_and_other_keys_read_fine() {
+    for (tag, named) in [(MERGE, "merge"), (ENTITY, "wide-column")] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut db = Db::open(dir.path(), &small()).unwrap();
+        for key in [b"a", b"c", b"e"] {
+            db.put(key, &[key[0]; 200]).unwrap();
+        }
+        let data = encoded(
+            2,
+            &[
+                &operation(tag, b"b", b"\x01\x00"),
+                &operation(tag, b"e", b"\x01\x00"),
+            ],
+        );
+        let batch = WriteBatch::from_data(data).unwrap();
+        db.write(batch, &WriteOptions::default()).unwrap();
+        for step in ["memtable", "replayed", "flushed", "compacted", "reopened"] {
+            let what = format!("{named}, {step}");
+            let refused = |e: Error| {
+                assert_eq!(e.kind(), ErrorKind::Unsupported, "{what}: {e}");
+                assert!(e.message().contains(named), "{what}: {e}");
+            };
+            for key in [b"b", b"e"] {
+                refused(db.get(key).unwrap_err());
+                refused(db.contains_key(key).unwrap_err());
+            }
+            for key in [b"a", b"c"] {
+                assert_eq!(db.get(key).unwrap().unwrap(), &[key[0]; 200][..], "{what}");
+            }
+            let many = db.multi_get(&[b"a", b"b", b"c"], &ReadOptions::default());
+            assert!(
+                many[0].is_ok() && many[1].is_err() && many[2].is_ok(),
+                "{what}"
+            );
+            refused(scan(&db).unwrap_err());
+            let mut it = db.iter(&ReadOptions::default()).unwrap();
+            it.seek(b"c").unwrap();
+            assert_eq!(it.key(), b"c", "{what}");
+            assert_eq!(it.value().unwrap(), &[b'c'; 200][..], "{what}");
+            refused(it.next().unwrap_err());
+            assert!(!it.valid(), "{what}");
+            refused(it.seek_to_last().unwrap_err());
+            assert!(!it.valid(), "{what}");
+            match step {
+                "replayed" => db.flush().unwrap(),
+                "flushed" => {
+                    let everything = CompactRangeOptions {
+                        force_bottommost: true,
+                    };
+                    db.compact_range(None, None, &everything).unwrap();
+                }
+                _ => {
+                    db.close().unwrap();
+                    drop(db);
+                    db = Db::open(dir.path(), &small()).unwrap();
+                }
+            }
+        }
+        // A newer value, or a deletion, makes such a key readable again.
+        db.put(b"b", b"plain").unwrap();
+        db.delete(b"e").unwrap();
+        db.compact_range(None, None, &Default::default()).unwrap();
+        assert_eq!(db.get(b"b").unwrap().unwrap(), "plain", "{named}");
+        let keys: Vec<_> = scan(&db).unwrap().into_iter().map(|(k, _)| k).collect();
+        assert_eq!(keys, [b"a", b"b", b"c"], "{named}");
+    }
+}

@@ -1,0 +1,37 @@
+//! What must be refused, and what must survive: directories that are missing, locked, foreign or
+//! damaged; options, batches and records that make no sense; keys and values at the edges.
+//!
+//! The rule for damage: an error of kind `Corruption` that names a file, or the right answer;
+//! never a panic, never a wrong value, never a fresh database in place of a damaged one.
+
+mod batches;
+mod damage;
+mod directories;
+mod manifest;
+mod option_values;
+mod orders;
+mod sizes;
+mod wal_damage;
+
+use titan::{ColumnFamilyOptions, Options};
+
+/// Small files, values of 100 bytes in blob files.
+fn small() -> Options {
+    Options {
+        default: ColumnFamilyOptions {
+            write_buffer_size: 64 << 10,
+            target_file_size_base: 8 << 10,
+            max_bytes_for_level_base: 32 << 10,
+            block_size: 512,
+            min_blob_size: 100,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+fn must_exist() -> Options {
+    let mut options = small();
+    options.db.create_if_missing = false;
+    options
+}

@@ -1,0 +1,401 @@
+//! Iterators: every position, every direction, every bound, over everything else that goes on.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use titan::{
+    ColumnFamilyOptions, CompactRangeOptions, Db, DbIterator, ReadOptions, WriteBatch, WriteOptions,
+};
+use titan_testkit::sim::SimVfs;
+
+use crate::support::{DIR, files, key, manual, open, options, value};
+
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Values of many sizes, some in blob files, in memtables, level 0 and below, some overwritten,
+/// some deleted in each way.
+fn filled(db: &Db, n: usize) -> Pairs {
+    let mut pairs = Pairs::new();
+    for round in 0..4 {
+        for i in 0..n {
+            if (i + round) % 3 != 0 || round == 0 {
+                let bytes = value(i + 1000 * round, [0, 20, 99, 100, 700][(i + round) % 5]);
+                db.put(&key(2 * i), &bytes).unwrap();
+                pairs.insert(key(2 * i), bytes);
+            }
+        }
+        for i in (round..n).step_by(7) {
+            db.delete(&key(2 * i)).unwrap();
+            pairs.remove(&key(2 * i));
+        }
+        let (from, to) = (key(10 * round + 5), key(10 * round + 12));
+        db.delete_range(&from, &to).unwrap();
+        pairs.retain(|key, _| *key < from || *key >= to);
+        match round {
+            0 => db
+                .compact_range(None, None, &CompactRangeOptions::default())
+                .unwrap(),
+            1 | 2 => db.flush().unwrap(),
+            _ => {}
+        }
+    }
+    pairs
+}
+
+fn database(vfs: &SimVfs) -> Db {
+    open(&options(vfs, manual()))
+}
+
+/// Where an iterator should be: the plainest one there can be.
+struct Plain<'a> {
+    pairs: Vec<(&'a Vec<u8>, &'a Vec<u8>)>,
+    at: Option<usize>,
+}
+
+impl<'a> Plain<'a> {
+    fn new(pairs: &'a Pairs, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Self {
+        let empty = matches!((lower, upper), (Some(lower), Some(upper)) if lower >= upper);
+        let bounds = (
+            lower.map_or(Bound::Unbounded, Bound::Included),
+            upper.map_or(Bound::Unbounded, Bound::Excluded),
+        );
+        let pairs = if empty {
+            Vec::new()
+        } else {
+            pairs.range::<[u8], _>(bounds).collect()
+        };
+        Plain { pairs, at: None }
+    }
+
+    fn stand(&mut self, at: usize) {
+        self.at = (at < self.pairs.len()).then_some(at);
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        self.stand(
+            self.pairs
+                .partition_point(|(key, _)| key.as_slice() < target),
+        );
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        self.at = self
+            .pairs
+            .partition_point(|(key, _)| key.as_slice() <= target)
+            .checked_sub(1);
+    }
+
+    fn next(&mut self) {
+        if let Some(at) = self.at {
+            self.stand(at + 1);
+        }
+    }
+
+    fn prev(&mut self) {
+        self.at = self.at.and_then(|at| at.checked_sub(1));
+    }
+
+    fn assert_same(&self, iterator: &mut DbIterator, with_value: bool, what: &str) {
+        let expected = self.at.map(|at| self.pairs[at]);
+        assert_eq!(iterator.valid(), expected.is_some(), "{what}");
+        let Some((key, value)) = expected else {
+            assert_eq!(iterator.key(), b"", "{what}");
+            assert!(iterator.value().is_err(), "{what}");
+            return;
+        };
+        assert_eq!(iterator.key(), key, "{what}");
+        if with_value {
+            assert!(
+                iterator.value().unwrap() == value,
+                "{what}: value of {key:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_direction_changes_at_every_position() {
+    let vfs = SimVfs::new();
+    let db = database(&vfs);
+    let pairs = filled(&db, 60);
+    for prefetch_values in [0, 1, 7, 128] {
+        let options = ReadOptions {
+            prefetch_values,
+            ..ReadOptions::default()
+        };
+        let mut it = db.iter(&options).unwrap();
+        let mut plain = Plain::new(&pairs, None, None);
+        for start in 0..pairs.len() {
+            for (forward, back) in [(1, 1), (2, 1), (1, 2), (3, 5), (9, 4)] {
+                for first in [true, false] {
+                    let target = plain.pairs[start].0.clone();
+                    let what =
+                        format!("prefetch {prefetch_values}, {start} {forward} {back} {first}");
+                    it.seek(&target).unwrap();
+                    plain.seek(&target);
+                    for (steps, ahead) in [(forward, first), (back, !first), (forward, first)] {
+                        for _ in 0..steps {
+                            plain.assert_same(&mut it, true, &what);
+                            if ahead {
+                                it.next().unwrap();
+                                plain.next();
+                            } else {
+                                it.prev().unwrap();
+                                plain.prev();
+                            }
+                        }
+                    }
+                    plain.assert_same(&mut it, true, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn seeks_land_on_and_between_keys_within_any_bounds() {
+    let vfs = SimVfs::new();
+    let db = database(&vfs);
+    let pairs = filled(&db, 25);
+    // Even numbers may be keys, odd ones never are.
+    let mut targets: Vec<Vec<u8>> = (0..52).map(key).collect();
+    targets.extend([
+        Vec::new(),
+        b"key".to_vec(),
+        vec![0xff; 12],
+        b"key000010\0".to_vec(),
+    ]);
+    let mut bounds: Vec<Option<Vec<u8>>> = [0, 1, 9, 10, 11, 24, 37, 48, 49, 51]
+        .map(|n| Some(key(n)))
+        .into();
+    bounds.extend([None, Some(Vec::new()), Some(vec![0xff])]);
+    for lower in &bounds {
+        for upper in &bounds {
+            let options = ReadOptions {
+                lower_bound: lower.clone(),
+                upper_bound: upper.clone(),
+                ..ReadOptions::default()
+            };
+            let mut it = db.iter(&options).unwrap();
+            let mut plain = Plain::new(&pairs, lower.as_deref(), upper.as_deref());
+            let what = |action: &str| format!("{lower:?}..{upper:?}: {action}");
+            it.seek_to_first().unwrap();
+            plain.stand(0);
+            plain.assert_same(&mut it, true, &what("first"));
+            it.prev().unwrap();
+            plain.prev();
+            plain.assert_same(&mut it, true, &what("before first"));
+            it.seek_to_last().unwrap();
+            plain.stand(plain.pairs.len().wrapping_sub(1));
+            plain.assert_same(&mut it, true, &what("last"));
+            it.next().unwrap();
+            plain.next();
+            plain.assert_same(&mut it, true, &what("behind last"));
+            for target in &targets {
+                it.seek(target).unwrap();
+                plain.seek(target);
+                plain.assert_same(&mut it, true, &what(&format!("seek {target:?}")));
+                it.next().unwrap();
+                plain.next();
+                plain.assert_same(&mut it, false, &what(&format!("seek {target:?}, next")));
+                it.seek_for_prev(target).unwrap();
+                plain.seek_for_prev(target);
+                plain.assert_same(&mut it, true, &what(&format!("seek_for_prev {target:?}")));
+                it.prev().unwrap();
+                plain.prev();
+                plain.assert_same(
+                    &mut it,
+                    false,
+                    &what(&format!("seek_for_prev {target:?}, prev")),
+                );
+            }
+        }
+    }
+}
+
+/// A random mix of everything an iterator can do, equal for every size of the prefetch window.
+fn mix(it: &mut DbIterator, plain: &mut Plain<'_>, rng: &mut fastrand::Rng, what: &str) {
+    for step in 0..400 {
+        let what = format!("{what}, step {step}");
+        match rng.u8(..20) {
+            0 => {
+                let target = key(rng.usize(..200));
+                it.seek(&target).unwrap();
+                plain.seek(&target);
+            }
+            1 => {
+                let target = key(rng.usize(..200));
+                it.seek_for_prev(&target).unwrap();
+                plain.seek_for_prev(&target);
+            }
+            2 if rng.bool() => {
+                it.seek_to_first().unwrap();
+                plain.stand(0);
+            }
+            2 => {
+                it.seek_to_last().unwrap();
+                plain.stand(plain.pairs.len().wrapping_sub(1));
+            }
+            3..=5 => {
+                it.prev().unwrap();
+                plain.prev();
+            }
+            _ => {
+                it.next().unwrap();
+                plain.next();
+            }
+        }
+        let with_value = rng.u8(..3) > 0;
+        plain.assert_same(it, with_value, &what);
+        if it.valid() && rng.u8(..8) == 0 {
+            let (_, expected) = plain.pairs[plain.at.unwrap()];
+            assert!(
+                it.lazy_value().unwrap().fetch().unwrap() == expected,
+                "{what}: lazy"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_prefetch_window_is_never_seen() {
+    let vfs = SimVfs::new();
+    let db = database(&vfs);
+    let pairs = filled(&db, 100);
+    for seed in 0..40 {
+        for prefetch_values in [0, 1, 7, 128] {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let bound = |at: usize| (seed % 3 == 0).then(|| key(at));
+            let options = ReadOptions {
+                prefetch_values,
+                lower_bound: bound(20),
+                upper_bound: bound(131),
+                ..ReadOptions::default()
+            };
+            let mut it = db.iter(&options).unwrap();
+            let mut plain = Plain::new(
+                &pairs,
+                options.lower_bound.as_deref(),
+                options.upper_bound.as_deref(),
+            );
+            mix(
+                &mut it,
+                &mut plain,
+                &mut rng,
+                &format!("seed {seed}, prefetch {prefetch_values}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn an_iterator_sees_its_moment_whatever_becomes_of_the_files() {
+    let vfs = SimVfs::new();
+    let db = database(&vfs);
+    let family = db.create_column_family("other", manual()).unwrap();
+    let pairs = filled(&db, 80);
+    for (key, value) in &pairs {
+        family.put(key, value).unwrap();
+    }
+    family.flush().unwrap();
+    let snapshot = db.snapshot();
+    let through = |snapshot: &titan::Snapshot| ReadOptions {
+        snapshot: Some(snapshot.clone()),
+        ..ReadOptions::default()
+    };
+    let mut open_before = db.iter(&ReadOptions::default()).unwrap();
+    let mut half_way = db.iter(&ReadOptions::default()).unwrap();
+    half_way.seek(&key(80)).unwrap();
+    let _ = half_way.value().unwrap();
+    half_way.next().unwrap();
+    let mut of_dropped = family.iter(&ReadOptions::default()).unwrap();
+    let lazy = db.get_lazy(
+        pairs.iter().find(|(_, v)| v.len() == 700).unwrap().0,
+        &ReadOptions::default(),
+    );
+    let lazy = lazy.unwrap().unwrap();
+
+    // Later writes; then everything they replaced is merged away, and the family dropped.
+    let mut batch = WriteBatch::new();
+    for i in 0..100 {
+        batch.put(&*db, key(2 * i + 1), b"later").unwrap();
+        batch.put(&*db, key(2 * i), value(i, 300)).unwrap();
+    }
+    batch.delete_range(&*db, key(40), key(90)).unwrap();
+    db.write(batch, &WriteOptions::default()).unwrap();
+    let mut through_snapshot = db.iter(&through(&snapshot)).unwrap();
+    let before = files(&vfs, DIR, ".sst").len() + files(&vfs, DIR, ".blob").len();
+    drop(snapshot);
+    let force = CompactRangeOptions {
+        force_bottommost: true,
+    };
+    db.compact_range(None, None, &force).unwrap();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut plain = Plain::new(&pairs, None, None);
+    let mut check = |it: &mut DbIterator, what| {
+        it.seek_to_first().unwrap();
+        plain.stand(0);
+        while plain.at.is_some() {
+            plain.assert_same(it, true, what);
+            it.next().unwrap();
+            plain.next();
+        }
+        plain.assert_same(it, true, what);
+        mix(it, &mut plain, &mut rng, what);
+    };
+    // The iterator keeps its snapshot.
+    check(&mut through_snapshot, "through a snapshot");
+    drop(through_snapshot);
+    db.drop_column_family(&family).unwrap();
+    db.delete_range(b"", &[0xff]).unwrap();
+    db.compact_range(None, None, &force).unwrap();
+    db.wait_idle().unwrap();
+    let m = &db.metrics().families[0];
+    assert_eq!((m.blob_files, m.live_blob_bytes), (0, 0), "{m:?}");
+    let kept = files(&vfs, DIR, ".sst").len() + files(&vfs, DIR, ".blob").len();
+    assert!(
+        kept > 0,
+        "iterators keep what they see; there were {before}"
+    );
+
+    check(&mut open_before, "opened before");
+    check(&mut of_dropped, "of a dropped family");
+    assert!(half_way.valid());
+    let from_here: Vec<_> = pairs.range(half_way.key().to_vec()..).collect();
+    assert!(from_here.len() > 20);
+    for (key, value) in from_here {
+        assert_eq!(half_way.key(), key);
+        assert!(half_way.value().unwrap() == value);
+        half_way.next().unwrap();
+    }
+    drop((open_before, of_dropped, half_way));
+    assert_eq!(lazy.fetch().unwrap().len(), 700);
+    drop(lazy);
+    db.wait_idle().unwrap();
+    assert_eq!(files(&vfs, DIR, ".sst"), [""; 0], "nothing is left");
+    assert_eq!(files(&vfs, DIR, ".blob"), [""; 0]);
+}
+
+#[test]
+fn iterators_outlive_the_database() {
+    let vfs = SimVfs::new();
+    let db = open(&options(
+        &vfs,
+        ColumnFamilyOptions {
+            min_blob_size: 10,
+            ..ColumnFamilyOptions::default()
+        },
+    ));
+    let pairs = filled(&db, 30);
+    let mut it = db.iter(&ReadOptions::default()).unwrap();
+    db.close().unwrap();
+    assert_eq!(db.get(b"k").unwrap_err().kind(), titan::ErrorKind::Closed);
+    drop(db);
+    let mut plain = Plain::new(&pairs, None, None);
+    mix(
+        &mut it,
+        &mut plain,
+        &mut fastrand::Rng::with_seed(3),
+        "closed",
+    );
+}

@@ -1,0 +1,204 @@
+//! Limits that hold: open files, log sizes, memtables, levels.
+
+use titan::{ColumnFamilyOptions, CompactRangeOptions, Db, Options, ReadOptions};
+use titan_testkit::sim::SimVfs;
+
+use crate::support::{DIR, files, key, manual, open, options, value};
+
+fn descriptors(dir: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let targets = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    targets.filter(|target| target.starts_with(dir)).count()
+}
+
+#[test]
+fn open_files_stay_near_their_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options {
+        default: manual(),
+        ..Options::default()
+    };
+    options.db.max_open_files = 16;
+    options.default.level0_slowdown_writes_trigger = 1000;
+    options.default.level0_stop_writes_trigger = 1000;
+    let db = Db::open(dir.path(), &options).unwrap();
+    for n in 0..150 {
+        db.put(&key(n), &value(n, 200)).unwrap();
+        db.flush().unwrap();
+    }
+    let mut most = 0;
+    for round in 0..3 {
+        for n in 0..150 {
+            let n = (n * 37 + round) % 150;
+            assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(n, 200));
+            most = most.max(descriptors(dir.path()));
+        }
+    }
+    // The WAL, the MANIFEST, the lock, and a file in use beside those kept.
+    assert!(most <= 16 + 5, "{most} open");
+    assert!(db.metrics().open_files <= 16);
+    // An iterator needs all tables of level 0, and gives them back.
+    let mut it = db.iter(&ReadOptions::default()).unwrap();
+    it.seek_to_last().unwrap();
+    assert_eq!(it.value().unwrap(), value(149, 200));
+    drop(it);
+    assert!(descriptors(dir.path()) <= 16 + 5);
+}
+
+#[test]
+fn an_idle_family_does_not_keep_wal_files() {
+    let vfs = SimVfs::new();
+    let mut options = options(
+        &vfs,
+        ColumnFamilyOptions {
+            write_buffer_size: 64 << 10,
+            ..ColumnFamilyOptions::default()
+        },
+    );
+    options.db.max_total_wal_size = 256 << 10;
+    let db = open(&options);
+    let idle = db
+        .create_column_family("idle", options.default.clone())
+        .unwrap();
+    idle.put(b"once", b"written").unwrap();
+    for n in 0..2000 {
+        db.put(&key(n), &value(n, 1000)).unwrap();
+        let wal = db.metrics().wal_bytes;
+        // What is written while flushes run comes on top.
+        assert!(wal < 1 << 20, "{wal} bytes of WAL at {n}");
+    }
+    db.wait_idle().unwrap();
+    let left: usize = files(&vfs, DIR, ".log")
+        .iter()
+        .map(|name| vfs.read_all(format!("{DIR}/{name}")).unwrap().len())
+        .sum();
+    assert!(left < 512 << 10, "{left} bytes of WAL left");
+    assert_eq!(idle.get(b"once").unwrap().unwrap(), "written");
+}
+
+#[test]
+fn the_manifest_starts_anew_at_its_size() {
+    let vfs = SimVfs::new();
+    let mut options = options(&vfs, manual());
+    options.db.max_manifest_file_size = 4096;
+    let db = open(&options);
+    let manifest = || {
+        let mut names = files(&vfs, DIR, "");
+        names.retain(|name| name.starts_with("MANIFEST-"));
+        names
+    };
+    let first = manifest();
+    for n in 0..60 {
+        db.put(&key(n % 7), &value(n, 200)).unwrap();
+        db.flush().unwrap();
+        if n % 4 == 3 {
+            db.compact_range(None, None, &CompactRangeOptions::default())
+                .unwrap();
+        }
+        db.wait_idle().unwrap();
+        let names = manifest();
+        assert_eq!(names.len(), 1, "{names:?}");
+        let size = vfs.read_all(format!("{DIR}/{}", names[0])).unwrap().len();
+        assert!(size < 8192, "{size}");
+    }
+    assert_ne!(manifest(), first);
+    drop(db);
+    let db = open(&options);
+    for n in 53..60 {
+        assert_eq!(db.get(&key(n % 7)).unwrap().unwrap(), value(n, 200));
+    }
+}
+
+#[test]
+fn a_memtable_is_flushed_at_its_size() {
+    let vfs = SimVfs::new();
+    let mut family = manual();
+    family.write_buffer_size = 256 << 10;
+    let db = open(&options(&vfs, family));
+    for n in 0..4096 {
+        db.put(&key(n), &value(n, 1000)).unwrap();
+        let m = &db.metrics().families[0];
+        assert!(m.memtable_bytes < 4 * (256 << 10), "{m:?}");
+    }
+    db.wait_idle().unwrap();
+    let flushes = db.statistics().flushes();
+    assert!((4..=20).contains(&flushes), "{flushes} flushes of 4 MiB");
+}
+
+#[test]
+fn levels_stay_within_their_targets_and_files_move_where_they_can() {
+    let vfs = SimVfs::new();
+    let db = open(&options(
+        &vfs,
+        ColumnFamilyOptions {
+            write_buffer_size: 64 << 10,
+            level0_file_num_compaction_trigger: 1,
+            max_bytes_for_level_base: 64 << 10,
+            max_bytes_for_level_multiplier: 4,
+            target_file_size_base: 16 << 10,
+            enable_blob_files: false,
+            ..ColumnFamilyOptions::default()
+        },
+    ));
+    // In order, so that nothing overlaps.
+    for n in 0..2000 {
+        db.put(&key(n), &value(n, 400)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert!(db.statistics().trivial_moves() > 0);
+    let mut rng = fastrand::Rng::with_seed(5);
+    for _ in 0..4000 {
+        let n = rng.usize(..2000);
+        db.put(&key(n), &value(n, 400)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let m = &db.metrics().families[0];
+    assert!(m.base_level < 6, "several levels are in use: {m:?}");
+    for (level, l) in m.levels.iter().enumerate().take(6) {
+        assert!(l.score < 1.0, "level {level}: {m:?}");
+        assert!(
+            level < m.base_level || l.bytes <= l.target_bytes,
+            "level {level}: {m:?}"
+        );
+        assert!(level == 0 || level >= m.base_level || l.files == 0, "{m:?}");
+    }
+    assert_eq!(m.pending_compaction_bytes, 0);
+    for n in 0..2000 {
+        assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(n, 400));
+    }
+}
+
+#[test]
+fn tables_of_deletions_are_compacted_soon() {
+    let vfs = SimVfs::new();
+    let family = |auto_compactions| ColumnFamilyOptions {
+        auto_compactions,
+        level0_file_num_compaction_trigger: 2,
+        max_bytes_for_level_base: 256 << 10,
+        max_bytes_for_level_multiplier: 4,
+        target_file_size_base: 32 << 10,
+        min_blob_size: 100,
+        ..ColumnFamilyOptions::default()
+    };
+    let db = open(&options(&vfs, family(true)));
+    for n in 0..3000 {
+        db.put(&key(n), &value(n, 1000)).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range(None, None, &CompactRangeOptions::default())
+        .unwrap();
+    for part in 0..4 {
+        for n in (0..2900).filter(|n| n % 4 == part) {
+            db.delete(&key(n)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    let m = &db.metrics().families[0];
+    assert!(
+        m.live_blob_bytes < 1500 << 10,
+        "half of what was deleted is still referenced: {m:?}"
+    );
+}

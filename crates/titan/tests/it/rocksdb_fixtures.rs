@@ -1,0 +1,210 @@
+//! Directories that RocksDB wrote, of several releases, are opened in place: everything is there,
+//! in every way of reading it, and stays there through writing, separation of values, and
+//! compaction.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use titan::{
+    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, Options, WriteBatch,
+    WriteOptions,
+};
+
+use crate::directory::{Rows, check_all, contents, copy, hex};
+
+fn fixtures() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut paths: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    paths.retain(|p| p.is_dir());
+    paths.sort();
+    assert!(paths.len() >= 12, "fixtures are missing: {paths:?}");
+    paths
+}
+
+/// The contents as `.expected.tsv` spells them.
+fn as_text(contents: &[(String, Rows)]) -> String {
+    let mut text = String::new();
+    for (family, rows) in contents {
+        for (key, value) in rows {
+            let value = if value.len() <= 64 {
+                hex(value)
+            } else {
+                format!("sha256:{}:{}", hex(&Sha256::digest(value)), value.len())
+            };
+            text.push_str(&format!("{family}\t{}\t{value}\n", hex(key)));
+        }
+    }
+    text
+}
+
+fn assert_same_text(found: &str, expected: &str, what: &str) {
+    for (i, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "{what}: line {}", i + 1);
+    }
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(found), lines(expected), "{what}: number of lines");
+}
+
+/// Small files, and values separated that RocksDB kept inline.
+fn options(blob_compression: CompressionType) -> Options {
+    Options {
+        db: DbOptions {
+            create_if_missing: false,
+            ..DbOptions::default()
+        },
+        default: ColumnFamilyOptions {
+            write_buffer_size: 64 << 10,
+            target_file_size_base: 128 << 10,
+            max_bytes_for_level_base: 512 << 10,
+            min_blob_size: 200,
+            blob_file_size: 128 << 10,
+            blob_compression,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+#[test]
+fn every_fixture_opens_and_reads_as_rocksdb_read_it() {
+    for fixture in fixtures() {
+        let name = fixture.file_name().unwrap().to_str().unwrap();
+        let expected = format!("{}.expected.tsv", fixture.display());
+        let expected = std::fs::read_to_string(expected).unwrap();
+        let dir = copy(&fixture);
+        // The first opening replays the log, the second one reads what the first one made of it.
+        let mut before = None;
+        for opening in ["first", "second"] {
+            let what = format!("{name}, {opening} opening");
+            let db = Db::open(dir.path(), &options(CompressionType::None)).unwrap();
+            let all = contents(&db).unwrap();
+            assert_same_text(&as_text(&all), &expected, &what);
+            check_all(&db, &all, &what);
+            let names: Vec<_> = db
+                .column_families()
+                .iter()
+                .map(|f| f.name().to_owned())
+                .collect();
+            assert_eq!(*before.get_or_insert(names.clone()), names, "{what}");
+            db.close().unwrap();
+            let listed = Db::list_column_families(dir.path(), &Options::default()).unwrap();
+            assert_eq!(listed, names, "{what}");
+        }
+    }
+}
+
+/// Writes to every family, and the same to the model: overwrites and new keys with short and long
+/// values, deletions of all three kinds.
+fn write(db: &Db, model: &mut [(String, Rows)], rng: &mut fastrand::Rng) {
+    for (name, rows) in model.iter_mut() {
+        let family = db.column_family(name).unwrap();
+        let mut rest: BTreeMap<Vec<u8>, Vec<u8>> = std::mem::take(rows).into_iter().collect();
+        let keys: Vec<_> = rest.keys().cloned().collect();
+        let mut batch = WriteBatch::new();
+        for key in &keys {
+            match rng.u32(0..6) {
+                0 => {
+                    let value = vec![rng.u8(..); rng.usize(0..3000)];
+                    batch.put(&family, key, &value).unwrap();
+                    rest.insert(key.clone(), value);
+                }
+                1 => {
+                    batch.delete(&family, key).unwrap();
+                    rest.remove(key);
+                }
+                _ => {}
+            }
+        }
+        if keys.len() > 20 {
+            let (begin, end) = (&keys[keys.len() / 2], &keys[keys.len() / 2 + 5]);
+            batch.delete_range(&family, begin, end).unwrap();
+            rest.retain(|key, _| key < begin || key >= end);
+        }
+        for i in 0..100 {
+            let (key, value) = (format!("titan {i:03}"), vec![i; usize::from(i) * 20]);
+            batch.put(&family, &key, &value).unwrap();
+            rest.insert(key.into_bytes(), value);
+        }
+        db.write(batch, &WriteOptions::default()).unwrap();
+        // Keys that were put once, then single-deleted.
+        for i in (0..100).step_by(10) {
+            let key = format!("titan {i:03}");
+            // A second round has put it for the second time: a plain deletion is due.
+            family.delete(key.as_bytes()).unwrap();
+            family.put(b"titan once", &vec![i; 500]).unwrap();
+            family.single_delete(b"titan once").unwrap();
+            rest.remove(key.as_bytes());
+        }
+        *rows = rest.into_iter().collect();
+    }
+}
+
+/// BLOB-3, as far as it shows from outside: after everything is compacted, and nothing was
+/// compressed, the bytes referenced are those of the records of all large values.
+fn check_references(db: &Db, model: &[(String, Rows)], what: &str) {
+    for (name, rows) in model {
+        let family = db.column_family(name).unwrap();
+        let metrics = family.metrics();
+        let (all, live) = (metrics.blob_bytes, metrics.live_blob_bytes);
+        assert_eq!(all, live + metrics.garbage_blob_bytes, "{what}, {name}");
+        let large = rows.iter().filter(|(_, value)| value.len() >= 200);
+        let records = large.map(|(key, value)| (32 + key.len() + value.len()) as u64);
+        assert_eq!(live, records.sum::<u64>(), "{what}, {name}: {metrics:?}");
+        let levels = metrics.levels.iter();
+        let by_level: u64 = levels.map(|l| l.referenced_blob_bytes).sum();
+        assert_eq!(by_level, live, "{what}, {name}: {metrics:?}");
+    }
+}
+
+#[test]
+fn every_fixture_is_written_to_flushed_compacted_and_reopened() {
+    let compressions = [
+        CompressionType::None,
+        CompressionType::Lz4,
+        CompressionType::Zstd,
+    ];
+    let mut references_checked = 0;
+    for (seed, fixture) in (1..).zip(fixtures()) {
+        let rng = &mut fastrand::Rng::with_seed(seed);
+        let own = compressions[rng.usize(0..3)];
+        let name = fixture.file_name().unwrap().to_str().unwrap();
+        let what = |step: &str| format!("{name}, {own:?}, seed {seed}: {step}");
+        let dir = copy(&fixture);
+        let options = &options(own);
+
+        let db = Db::open(dir.path(), options).unwrap();
+        let mut model = contents(&db).unwrap();
+        write(&db, &mut model, rng);
+        check_all(&db, &model, &what("written"));
+        db.flush_all().unwrap();
+        check_all(&db, &model, &what("flushed"));
+        write(&db, &mut model, rng);
+        db.close().unwrap();
+
+        let db = Db::open(dir.path(), options).unwrap();
+        check_all(&db, &model, &what("reopened"));
+        let everything = CompactRangeOptions {
+            force_bottommost: true,
+        };
+        for family in db.column_families() {
+            family.compact_range(None, None, &everything).unwrap();
+        }
+        check_all(&db, &model, &what("compacted"));
+        db.close().unwrap();
+
+        let db = Db::open(dir.path(), options).unwrap();
+        check_all(&db, &model, &what("compacted and reopened"));
+        let metrics = db.metrics();
+        let blob_files: usize = metrics.families.iter().map(|f| f.blob_files).sum();
+        assert!(blob_files > 0, "{}", what("nothing was separated"));
+        // What the fixture's own blob files hold is compressed or small at RocksDB's choice.
+        if own == CompressionType::None && !name.contains("blob") {
+            check_references(&db, &model, &what("references"));
+            references_checked += 1;
+        }
+        db.close().unwrap();
+    }
+    assert!(references_checked > 0, "the seeds leave a check out");
+}

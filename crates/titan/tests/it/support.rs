@@ -1,0 +1,69 @@
+//! What several subjects share.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use titan::vfs::Vfs;
+use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options};
+use titan_testkit::sim::SimVfs;
+
+/// Where databases lie in a simulated file system.
+pub(crate) const DIR: &str = "/db";
+
+/// Bytes of a blob record in front of key and value.
+pub(crate) const RECORD_HEADER: u64 = 32;
+
+/// Options of a database in `vfs`, of which `default` are those of all families.
+pub(crate) fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
+    Options {
+        db: DbOptions {
+            vfs: Arc::new(vfs.clone()),
+            ..DbOptions::default()
+        },
+        default,
+        ..Options::default()
+    }
+}
+
+/// A family that separates from 100 bytes on, stores as is, and compacts only when told to.
+pub(crate) fn manual() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        auto_compactions: false,
+        min_blob_size: 100,
+        compression: CompressionType::None,
+        ..ColumnFamilyOptions::default()
+    }
+}
+
+pub(crate) fn open(options: &Options) -> Db {
+    Db::open(DIR, options).unwrap()
+}
+
+pub(crate) fn key(n: usize) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+/// Bytes that follow from `n` and do not compress.
+pub(crate) fn value(n: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    fastrand::Rng::with_seed(n as u64).fill(&mut bytes);
+    bytes
+}
+
+/// The files of the database whose names end in `suffix`.
+pub(crate) fn files(vfs: &dyn Vfs, dir: impl AsRef<Path>, suffix: &str) -> Vec<String> {
+    let mut names = vfs.read_dir(dir.as_ref()).unwrap();
+    names.retain(|name| name.ends_with(suffix));
+    names.sort();
+    names
+}
+
+/// Waits for what another thread is about to do.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::yield_now();
+    }
+}
