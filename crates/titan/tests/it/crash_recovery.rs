@@ -28,14 +28,14 @@ fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
         &mut store,
         "batch [put default a 1*10; put cf1 a 1*10]\nput cf1 b 2*10\n",
     );
-    // No WAL becomes durable from now on: the flushes wait in front of their first sync of one.
+    // No WAL becomes durable from now on: the flushes wait before they write anything.
     let (started, wals) = mpsc::channel();
     let (release, held) = mpsc::channel::<()>();
     let (started, held) = (Mutex::new(started), Mutex::new(held));
     vfs.set_hook(move |call| {
         if is(call, OpKind::Create, "log") {
             let _ = started.lock().unwrap().send(());
-        } else if is(call, OpKind::Sync, "log") {
+        } else if is(call, OpKind::Create, "sst") {
             let _ = held.lock().unwrap().recv();
         }
     });

@@ -454,6 +454,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
 
     // A failure of the closing itself.
     store.apply(&batch(1, false)).unwrap();
+    store.db.wait_idle().unwrap();
     vfs.inject(on(OpKind::Sync, "*.log"));
     assert_eq!(store.db.close().unwrap_err().kind(), ErrorKind::Io);
     store.db.close().unwrap();
@@ -468,6 +469,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     let mut unflushed = WriteBatch::new();
     unflushed.put(&*store.db, b"unlogged", [1; 300]).unwrap();
     store.db.write(unflushed, &unlogged).unwrap();
+    store.db.wait_idle().unwrap();
     vfs.inject(on(OpKind::Create, "*.sst"));
     store.db.close().unwrap_err();
     store.db = Db::open(DIR, &store.options).unwrap();

@@ -16,13 +16,13 @@ use titan_testkit::ops::{Op, Write};
 use titan_testkit::sim::SimVfs;
 
 /// Where the database is; its directory is made by the engine.
-pub const DIR: &str = "/data/db";
+pub(crate) const DIR: &str = "/data/db";
 
 /// Values from here on go to blob files.
-pub const MIN_BLOB: u64 = 100;
+pub(crate) const MIN_BLOB: u64 = 100;
 
 /// Settings under which a few hundred writes flush, separate and compact.
-pub fn options(vfs: &SimVfs, jobs: usize) -> Options {
+pub(crate) fn options(vfs: &SimVfs, jobs: usize) -> Options {
     let family = ColumnFamilyOptions {
         write_buffer_size: 64 << 10,
         level0_file_num_compaction_trigger: 2,
@@ -51,12 +51,12 @@ pub fn options(vfs: &SimVfs, jobs: usize) -> Options {
 }
 
 /// The path of a file of the database.
-pub fn file(name: &str) -> std::path::PathBuf {
+pub(crate) fn file(name: &str) -> std::path::PathBuf {
     Path::new(DIR).join(name)
 }
 
 /// Everything in the database, read by scans and again by gets; the two must agree.
-pub fn contents(db: &Db) -> Result<Model> {
+pub(crate) fn contents(db: &Db) -> Result<Model> {
     let mut model = Model::without_families();
     for family in db.column_families() {
         let pairs = scan(&family, &ReadOptions::default())?;
@@ -76,7 +76,7 @@ pub fn contents(db: &Db) -> Result<Model> {
 }
 
 /// The pairs of one family.
-pub fn scan(family: &ColumnFamily, options: &ReadOptions) -> Result<Pairs> {
+pub(crate) fn scan(family: &ColumnFamily, options: &ReadOptions) -> Result<Pairs> {
     let mut pairs = Pairs::new();
     let mut it = family.iter(options)?;
     it.seek_to_first()?;
@@ -88,13 +88,13 @@ pub fn scan(family: &ColumnFamily, options: &ReadOptions) -> Result<Pairs> {
 }
 
 /// A family that must exist.
-pub fn family(db: &Db, name: &str) -> ColumnFamily {
+pub(crate) fn family(db: &Db, name: &str) -> ColumnFamily {
     db.column_family(name)
         .unwrap_or_else(|| panic!("family {name} is missing"))
 }
 
 /// The batch of an operation.
-pub fn batch_of(db: &Db, writes: &[Write]) -> Result<WriteBatch> {
+pub(crate) fn batch_of(db: &Db, writes: &[Write]) -> Result<WriteBatch> {
     let mut batch = WriteBatch::new();
     for write in writes {
         let family = family(db, write.family());
@@ -109,16 +109,16 @@ pub fn batch_of(db: &Db, writes: &[Write]) -> Result<WriteBatch> {
 }
 
 /// A database that operations are applied to.
-pub struct Store {
-    pub vfs: SimVfs,
-    pub options: Options,
-    pub db: Db,
-    pub history: History,
+pub(crate) struct Store {
+    pub(crate) vfs: SimVfs,
+    pub(crate) options: Options,
+    pub(crate) db: Db,
+    pub(crate) history: History,
     snapshots: BTreeMap<u32, (Snapshot, Model)>,
 }
 
 impl Store {
-    pub fn open(vfs: &SimVfs, jobs: usize) -> Result<Store> {
+    pub(crate) fn open(vfs: &SimVfs, jobs: usize) -> Result<Store> {
         let options = options(vfs, jobs);
         Ok(Store {
             vfs: vfs.clone(),
@@ -132,7 +132,7 @@ impl Store {
     /// Applies one operation, and marks in the journal what must survive the machine from then
     /// on: synced writes and whatever came before them, families created and dropped, and
     /// everything when the database was closed.
-    pub fn apply(&mut self, op: &Op) -> Result<()> {
+    pub(crate) fn apply(&mut self, op: &Op) -> Result<()> {
         match op {
             Op::Write { writes, sync } => {
                 let options = WriteOptions {
@@ -194,7 +194,7 @@ impl Store {
 
 /// The files of the database that its present state has no use for, and those it needs and has
 /// not. Waits for background work, which may be about to remove some.
-pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Result<Vec<String>> {
+pub(crate) fn misplaced_files(db: &Db, vfs: &SimVfs) -> Result<Vec<String>> {
     db.wait_idle()?;
     let names: BTreeSet<String> = vfs.list(DIR)?.into_iter().collect();
     let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();
@@ -229,7 +229,7 @@ pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Result<Vec<String>> {
 }
 
 /// The errors that led to this one, as text.
-pub fn causes(error: &Error) -> String {
+pub(crate) fn causes(error: &Error) -> String {
     let mut text = String::new();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -240,12 +240,12 @@ pub fn causes(error: &Error) -> String {
 }
 
 /// The file system as a machine that loses power now leaves it.
-pub fn power_cut(vfs: &SimVfs) -> SimVfs {
+pub(crate) fn power_cut(vfs: &SimVfs) -> SimVfs {
     let journal = vfs.journal();
     journal.crash_at(journal.len(), &titan_testkit::sim::Loss::All)
 }
 
 /// Whether a directory entry of this name is there.
-pub fn exists(vfs: &SimVfs, name: &str) -> bool {
+pub(crate) fn exists(vfs: &SimVfs, name: &str) -> bool {
     vfs.exists(&file(name)).is_ok_and(|there| there)
 }
