@@ -104,8 +104,10 @@ fn damage_logs(dir: &Path, history: &History, what: &str) -> Vec<Option<usize>> 
         let content = std::fs::read(&log).unwrap();
         let name = log.file_name().unwrap();
         let rng = &mut fastrand::Rng::with_seed(content.len() as u64);
-        for _ in 0..60.min(content.len()) {
-            let at = rng.usize(0..content.len());
+        // Behind the records are zeros that a log being written is extended by.
+        let written = content.iter().rposition(|&b| b != 0).map_or(0, |i| i + 1);
+        for _ in 0..60.min(written) {
+            let at = rng.usize(0..written);
             for kind in ["flip", "cut", "zeros", "noise behind"] {
                 let damaged = copy(dir);
                 let mut bytes = content.clone();
