@@ -118,6 +118,8 @@ impl Shared {
     }
 
     fn flush_and_install(&self, family: &Family, immutables: &[Immutable]) -> Result<FlushEvent> {
+        // So that no writer has to when it starts the next WAL.
+        self.wal.sync_names()?;
         let flushed = self.write_out(family, immutables)?;
         let synced_to = self.state.lock().current_wal();
         if self.families.load().len() > 1 {

@@ -100,8 +100,8 @@ pub(super) fn replay_wals(
         previous: None,
     };
     let mut stopped = false;
-    for number in wals {
-        if !replay.replay_file(number, needed)? {
+    for &number in &wals {
+        if !replay.replay_file(number, needed, &wals)? {
             stopped = true;
             break;
         }
@@ -112,8 +112,13 @@ pub(super) fn replay_wals(
 }
 
 impl Replay<'_> {
-    /// Replays one file. Returns whether the next one may follow.
-    fn replay_file(&mut self, number: FileNumber, needed: FileNumber) -> Result<bool> {
+    /// Replays one file of `wals`, all that are `needed`. Returns whether the next one may follow.
+    fn replay_file(
+        &mut self,
+        number: FileNumber,
+        needed: FileNumber,
+        wals: &[FileNumber],
+    ) -> Result<bool> {
         let path = FileKind::Wal(number).path(&self.factory.dir);
         let file = self.factory.vfs.open(&path, Access::Sequential)?;
         let mut reader = LogReader::new(file, &path, number, TailMode::PointInTime);
@@ -122,6 +127,7 @@ impl Replay<'_> {
             let at = |e: Error| e.at(&path, record.offset);
             if last_sequence.is_none() {
                 let predecessor = Predecessor::decode(record.payload);
+                self.check_present(predecessor, needed, wals)?;
                 if !self.follows(predecessor, record.payload, needed) {
                     return Ok(false);
                 }
@@ -146,6 +152,30 @@ impl Replay<'_> {
             stale: matches!(reader.end(), Some(LogEnd::Stale { .. })),
         });
         Ok(true)
+    }
+
+    /// A file that had operations is there for as long as it is needed: its name was durable
+    /// before its successor was created, and it is deleted only after the MANIFEST said so. If it
+    /// is gone, that part of the MANIFEST, or the file, was lost.
+    fn check_present(
+        &self,
+        predecessor: Option<Predecessor>,
+        needed: FileNumber,
+        wals: &[FileNumber],
+    ) -> Result<()> {
+        match predecessor {
+            Some(Predecessor {
+                number,
+                last_sequence,
+            }) if number >= needed
+                && last_sequence > SequenceNumber::ZERO
+                && !wals.contains(&number) =>
+            {
+                let path = FileKind::Wal(number).path(&self.factory.dir);
+                Err(Error::corruption("a WAL file the database needs is missing").in_file(&path))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A flush syncs the WAL files that other families still need before its tables count

@@ -42,13 +42,12 @@ pub(crate) struct WalSet {
     current: Mutex<Current>,
     /// WAL files created.
     created: AtomicU64,
+    /// How many of those have durable names.
+    durable_names: Mutex<u64>,
     /// Held while files are synced, so that whoever waits for it finds them durable. Taken before
     /// `current`.
-    syncing: Mutex<NamesDurable>,
+    syncing: Mutex<()>,
 }
-
-/// How many of the WAL files created have durable names.
-struct NamesDurable(u64);
 
 impl WalSet {
     pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, statistics: Arc<Statistics>) -> Self {
@@ -58,13 +57,17 @@ impl WalSet {
             statistics,
             current: Mutex::default(),
             created: AtomicU64::new(0),
-            syncing: Mutex::new(NamesDurable(0)),
+            durable_names: Mutex::new(0),
+            syncing: Mutex::new(()),
         }
     }
 
     /// Starts the WAL file `number`; the current one is closed. `next` is the sequence number of
     /// the next operation.
     pub(crate) fn start(&self, number: FileNumber, next: SequenceNumber) -> Result<()> {
+        // ORDER: a WAL's name is durable before its successor exists, so that recovery can tell a
+        // file that is missing from one that never was. A flush has mostly seen to it.
+        self.sync_names()?;
         let path = FileKind::Wal(number).path(&self.dir);
         let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
         self.created.fetch_add(1, Ordering::Release);
@@ -105,10 +108,10 @@ impl WalSet {
 
     /// Makes everything appended so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        let mut names = self.syncing.lock();
+        let _syncing = self.syncing.lock();
         self.sync_closed_locked()?;
         // ORDER: the name before the acknowledgement, like the content.
-        self.sync_names(&mut names)?;
+        self.sync_names()?;
         if let Some(wal) = self.current.lock().wal.as_mut()
             && !wal.synced
         {
@@ -121,9 +124,9 @@ impl WalSet {
 
     /// Makes the closed files durable. Commits to the current file go on meanwhile.
     pub(crate) fn sync_closed(&self) -> Result<()> {
-        let mut names = self.syncing.lock();
+        let _syncing = self.syncing.lock();
         self.sync_closed_locked()?;
-        self.sync_names(&mut names)
+        self.sync_names()
     }
 
     fn sync_closed_locked(&self) -> Result<()> {
@@ -144,11 +147,13 @@ impl WalSet {
         outcome
     }
 
-    fn sync_names(&self, names: &mut NamesDurable) -> Result<()> {
+    /// Makes the names of all WAL files durable, if they are not.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        let mut durable = self.durable_names.lock();
         let created = self.created.load(Ordering::Acquire);
-        if names.0 < created {
+        if *durable < created {
             self.vfs.sync_dir(&self.dir)?;
-            names.0 = created;
+            *durable = created;
         }
         Ok(())
     }

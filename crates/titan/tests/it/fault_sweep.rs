@@ -100,7 +100,7 @@ fn run(ops: &Ops, kind: OpKind, index: u64, fault: Fault, heal: Heal) -> bool {
             }
             let found = read(&store, &what);
             assert!(found == *store.history.last(), "{what}, {op}: {error}");
-            if matches!(op, Op::Reopen) || store.history.len() > 0 && applied(&store, op) {
+            if matches!(op, Op::Reopen) || !store.history.is_empty() && applied(&store, op) {
                 break;
             }
         }

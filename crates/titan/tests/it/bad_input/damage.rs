@@ -249,7 +249,7 @@ fn damage_to_current_is_noticed_and_to_identity_and_options_does_no_harm() {
         std::fs::remove_file(file).unwrap();
     }
     assert!(!survives(
-        &dir.path().to_owned(),
+        dir.path(),
         &all,
         None,
         "neither IDENTITY nor OPTIONS"
