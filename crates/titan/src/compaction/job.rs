@@ -150,7 +150,8 @@ fn input_tombstones(
     let comparator = &context.family.comparator;
     let mut all = Vec::new();
     for (_, file) in compaction.all_inputs() {
-        all.extend(table_tombstones(context.open_files, file, comparator)?);
+        let tombstones = table_tombstones(context.open_files, file, comparator)?;
+        all.extend(tombstones.iter_tombstones());
     }
     Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
-use super::state::{Immutable, LiveWal};
+use super::state::{Immutable, LiveWal, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::ValueType;
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -316,23 +318,27 @@ impl Shared {
             });
             family.publish();
         }
-        self.update_stalls(&mut state);
-        drop(state);
+        self.update_stalls(state);
         self.work.notify_one();
         Ok(())
     }
 
-    /// Judges anew how writes are held back, and tells listeners what changed. The events are
-    /// told under the state lock, so that they arrive in order.
-    pub(super) fn update_stalls(&self, state: &mut super::state::State) {
+    /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
+    /// has changed.
+    pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
+        let mut changed = Vec::new();
         for (id, family) in &mut state.families {
             let stall = family.judge_stall();
             if stall != family.stall {
                 family.stall = stall;
-                self.listeners.tell(|l| l.stall_changed(*id, stall));
+                changed.push((*id, stall));
             }
         }
         self.progress.notify_all();
+        drop(state);
+        for (id, stall) in changed {
+            self.listeners.tell(|l| l.stall_changed(id, stall));
+        }
     }
 
     /// Families whose memtables hold operations that are in no WAL.

@@ -39,8 +39,7 @@ impl Shared {
         if let Some(family) = state.families.get_mut(&family.id) {
             family.running_compactions -= 1;
         }
-        self.update_stalls(&mut state);
-        drop(state);
+        self.update_stalls(state);
         self.work.notify_all();
         let result = outcome?;
         let moved = result.edit.new_files.iter().map(|(_, f)| f.number);

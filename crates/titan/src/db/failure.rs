@@ -88,9 +88,7 @@ impl Shared {
             self.start_wal(&ids).map_err(trying)?;
             self.flush_all_as_one().map_err(trying)?;
             self.failure.clear();
-            let mut state = self.state.lock();
-            self.update_stalls(&mut state);
-            drop(state);
+            self.update_stalls(self.state.lock());
             self.work.notify_all();
             Ok(())
         })?;

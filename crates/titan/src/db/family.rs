@@ -172,6 +172,7 @@ impl ColumnFamily {
             super_version,
             open_files: Arc::clone(&shared.open_files),
             fetcher: shared.fetcher.clone(),
+            statistics: Arc::clone(&shared.statistics),
             sequence: self.read_sequence(options),
         };
         DbIterator::new(source, options)

@@ -105,8 +105,7 @@ impl Shared {
         if let Some(family) = state.families.get_mut(&family.id) {
             family.flushing = false;
         }
-        self.update_stalls(&mut state);
-        drop(state);
+        self.update_stalls(state);
         self.work.notify_all();
         let event = match outcome {
             Ok(event) => event,

@@ -229,8 +229,7 @@ impl Db {
             shared.families.store(Arc::new(families));
             let mut state = shared.state.lock();
             let removed = state.families.remove(&id);
-            shared.update_stalls(&mut state);
-            drop(state);
+            shared.update_stalls(state);
             if let Some(removed) = removed {
                 // The shared part lives on in handles; what it pins need not.
                 let empty = Version::empty(

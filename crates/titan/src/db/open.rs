@@ -23,6 +23,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::memtable::Memtable;
 use crate::options::Options;
+use crate::options::file::{DB_OPTIONS, OptionsFile};
 use crate::options::persist::write_options_file;
 use crate::read::{SnapshotList, SuperVersion};
 use crate::stats::{Listeners, StallEvent, Statistics};
@@ -105,6 +106,7 @@ fn prepare_directory(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Box
             return Err(not_found());
         }
     }
+    refuse_other_layouts(vfs, dir)?;
     let lock = vfs.lock(&FileKind::Lock.path(dir))?;
     if vfs.exists(&current)? && options.db.error_if_exists {
         return Err(Error::new(ErrorKind::AlreadyExists, "a database exists here").in_file(dir));
@@ -133,6 +135,53 @@ fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
             }
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// Databases that keep part of their data elsewhere would open with that part missing.
+fn refuse_other_layouts(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    for (name, whose) in [
+        ("titandb", "the TiKV project's Titan"),
+        ("blob_dir", "stacked BlobDB"),
+    ] {
+        if vfs.exists(&dir.join(name))? {
+            return Err(
+                Error::unsupported(format!("a database with blob files of {whose}"))
+                    .in_file(&dir.join(name)),
+            );
+        }
+    }
+    let is_wal = |kind: &FileKind| matches!(kind, FileKind::Wal(_));
+    let files = files_of(vfs, dir)?;
+    let newest = files.iter().filter_map(|f| match f {
+        FileKind::Options(number) => Some(*number),
+        _ => None,
+    });
+    // A copy may name the directory it was copied from; WAL files that came along settle it.
+    let Some(newest) = newest.max().filter(|_| !files.iter().any(is_wal)) else {
+        return Ok(());
+    };
+    let path = FileKind::Options(newest).path(dir);
+    // The file is advice: what cannot be read in it cannot be heeded.
+    let Ok(options) = read_file(vfs, &path).and_then(|content| OptionsFile::parse(&content)) else {
+        return Ok(());
+    };
+    let wal_dir = options
+        .section(DB_OPTIONS, "")
+        .and_then(|s| s.get("wal_dir"))
+        .unwrap_or("");
+    let elsewhere = !wal_dir.is_empty()
+        && Path::new(wal_dir) != dir
+        && vfs.read_dir(Path::new(wal_dir)).is_ok_and(|names| {
+            names
+                .iter()
+                .filter_map(|name| FileKind::parse(name))
+                .any(|kind| is_wal(&kind))
+        });
+    if elsewhere {
+        let message = format!("a database with WAL files in another directory, {wal_dir}");
+        return Err(Error::unsupported(message).in_file(&path));
     }
     Ok(())
 }

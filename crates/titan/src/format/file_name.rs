@@ -77,7 +77,7 @@ impl FileKind {
         let n = number(stem)?;
         Some(match extension {
             "log" => FileKind::Wal(FileNumber(n)),
-            "sst" | "ldb" => FileKind::Table(FileNumber(n)),
+            "sst" => FileKind::Table(FileNumber(n)),
             "blob" => FileKind::Blob(BlobFileNumber(n)),
             "dbtmp" => FileKind::Temp(FileNumber(n)),
             _ => return None,

@@ -133,9 +133,7 @@ impl Lookup<'_> {
             .is_none_or(|facts| facts.num_range_deletions > 0)
         {
             let tombstones = table_tombstones(self.open_files, file, comparator)?;
-            if !tombstones.is_empty() {
-                self.cover_by(&FragmentedTombstones::build(tombstones, comparator));
-            }
+            self.cover_by(&tombstones);
         }
         let meta = &file.meta;
         let table = self

@@ -87,7 +87,8 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// Writes to a family are held back differently than before.
+    /// Writes to a family are held back differently than before. Changes that follow each other
+    /// closely may be told in another order; the metrics have what holds now.
     fn stall_changed(&self, column_family: ColumnFamilyId, event: StallEvent) {
         let _ = (column_family, event);
     }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
 use crate::format::{BlobFileNumber, FileNumber};
+use crate::range_del::FragmentedTombstones;
 use crate::version::edit::{NewFile, TableFacts};
 
 /// Files that no version refers to any more, waiting to be deleted.
@@ -53,6 +54,8 @@ pub(crate) struct TableFile {
     /// Counts that RocksDB's MANIFEST has no room for, from our own advice record. A table without
     /// one, written by RocksDB, counts by its file size until it is rewritten.
     facts: OnceLock<TableFacts>,
+    /// The table's range tombstones, once somebody asked for them.
+    pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Input of a running compaction; guarded by the state lock of the database.
     compacting: AtomicBool,
     lifetime: Lifetime,
@@ -76,6 +79,7 @@ impl TableFile {
         TableFile {
             meta,
             facts: cell,
+            tombstones: OnceLock::new(),
             compacting: AtomicBool::new(false),
             lifetime,
         }

@@ -105,8 +105,9 @@ impl CommitQueue {
         }
         let _lead = Lead(self);
         let (mut group, followers) = self.gather(&writer, options);
+        let mut followers = Followers(followers);
         let result = commit(&mut group);
-        for (index, follower) in (1..).zip(followers) {
+        for (index, follower) in (1..).zip(followers.0.drain(..)) {
             follower.set(Progress::Done(group.result_for(index, &result)));
         }
         group.result_for(0, &result)
@@ -180,6 +181,18 @@ impl CommitQueue {
             followers.extend(line.waiting.pop_front());
         }
         (group, followers)
+    }
+}
+
+/// Writers that ride along. If the leader panics, they learn that they were let down.
+struct Followers(Vec<Arc<Writer>>);
+
+impl Drop for Followers {
+    fn drop(&mut self) {
+        for follower in self.0.drain(..) {
+            let lost = Error::new(ErrorKind::Closed, "the thread that committed panicked");
+            follower.set(Progress::Done(Err(lost)));
+        }
     }
 }
 

@@ -452,7 +452,9 @@ fn writes_wait_while_memtables_wait_for_their_flush() {
         gate.open();
         waits.join().unwrap().unwrap();
     });
-    assert_eq!(stalls.0.lock().last(), Some(&StallEvent::Normal));
+    eventually("the end of the stall", || {
+        stalls.0.lock().last() == Some(&StallEvent::Normal)
+    });
     put(written).unwrap();
     assert!(db.contains_key(b"patient").unwrap());
     for i in 0..=written {

@@ -185,3 +185,44 @@ fn destroying_removes_everything() {
     Db::destroy(&dir, &Options::default()).unwrap();
     assert!(!dir.exists());
 }
+
+/// What lies elsewhere, or is laid out by other rules, is refused, not missed.
+#[test]
+fn databases_with_parts_elsewhere_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    drop(db);
+
+    std::fs::create_dir(dir.path().join("titandb")).unwrap();
+    let error = Db::open(dir.path(), &must_exist()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.path().is_some_and(|path| path.ends_with("titandb")));
+    std::fs::remove_dir(dir.path().join("titandb")).unwrap();
+
+    // The WAL files go elsewhere, and OPTIONS says so.
+    let logs = tempfile::tempdir().unwrap();
+    let mut newest = None;
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.ends_with(".log") {
+            std::fs::rename(&path, logs.path().join(&name)).unwrap();
+        } else if name.starts_with("OPTIONS-") && newest.as_ref().is_none_or(|n| *n < path) {
+            newest = Some(path);
+        }
+    }
+    let path = newest.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let place = format!("[DBOptions]\n  wal_dir={}\n", logs.path().display());
+    std::fs::write(&path, text.replacen("[DBOptions]\n", &place, 1)).unwrap();
+    let error = Db::open(dir.path(), &must_exist()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&logs.path().display().to_string()),
+        "{error}"
+    );
+}
