@@ -107,8 +107,6 @@ impl Core {
             self.shared.work.notify_all();
             self.shared.progress.notify_all();
         }
-        // Compactions that users run are on threads of their own.
-        self.shared.wait_for_running_jobs();
         for thread in threads.drain(..) {
             // A thread that panicked has nothing more to say.
             let _ = thread.join();
@@ -116,6 +114,8 @@ impl Core {
         // Those that users run on threads of their own must not outlive the lock either.
         self.shared.wait_for_running_jobs();
         self.shared.purge();
+        // The WAL's file is closed while the directory is still ours: closing cuts its zeros.
+        self.shared.wal.abandon();
         *self.lock.lock() = None;
         flushed.and(synced)
     }

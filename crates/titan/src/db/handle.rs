@@ -110,9 +110,14 @@ impl Db {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
         let lock = vfs.lock(&FileKind::Lock.path(dir))?;
-        // CURRENT goes first: what a crash leaves behind is then no longer taken for a database.
-        files.sort_by_key(|f| !matches!(f, FileKind::Current));
-        for file in files.iter().filter(|f| !matches!(f, FileKind::Lock)) {
+        if files.contains(&FileKind::Current) {
+            vfs.remove(&FileKind::Current.path(dir))?;
+            // ORDER: that CURRENT is gone is durable before anything it leads to goes: what a
+            // crash leaves behind is no longer taken for a database.
+            vfs.sync_dir(dir)?;
+        }
+        files.retain(|f| !matches!(f, FileKind::Current | FileKind::Lock));
+        for file in files {
             vfs.remove(&file.path(dir))?;
         }
         vfs.remove(&FileKind::Lock.path(dir))?;

@@ -36,8 +36,9 @@ use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
 /// Bytes in front of the operations.
 pub(crate) const HEADER_SIZE: usize = 12;
 const COUNT_OFFSET: usize = 8;
-/// Bytes of the largest batch, header included.
-const MAX_SIZE: usize = u32::MAX as usize;
+/// Bytes of the largest batch, header included: what is in it must fit a block of a table, whose
+/// size is a 32-bit number.
+const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
 
 /// Operations that become visible and durable together, in the order in which they were added.
 ///
