@@ -7,7 +7,7 @@
 //! | [`open`], [`replay`] | from a directory to a running database |
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
-//! | [`background`], [`flush`], [`compact`], [`purge`] | the threads and their jobs |
+//! | [`background`], [`flush`], [`compact`], [`purge`], [`warm_up`] | the threads and their jobs |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
 //!
@@ -27,6 +27,7 @@ mod open;
 mod purge;
 mod replay;
 mod state;
+mod warm_up;
 
 pub use family::ColumnFamily;
 pub use handle::Db;

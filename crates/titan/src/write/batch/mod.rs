@@ -43,7 +43,7 @@ const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
 /// Operations that become visible and durable together, in the order in which they were added.
 ///
 /// A later operation on a key wins over an earlier one. Adding an operation copies its key and
-/// value to the end of one buffer. A batch holds at most 4 GiB - 1 bytes; an operation that does
+/// value to the end of one buffer. A batch holds at most 4 GiB - 64 MiB; an operation that does
 /// not fit is refused with `InvalidArgument` and leaves the batch as it was.
 ///
 /// Families are named by anything that converts to a [`ColumnFamilyId`], handles included.
@@ -89,7 +89,7 @@ impl WriteBatch {
     pub fn from_data(data: impl Into<Vec<u8>>) -> Result<Self> {
         let data = data.into();
         if data.len() > MAX_SIZE {
-            return Err(Error::corruption("a write batch exceeds 4 GiB"));
+            return Err(Error::corruption("a write batch exceeds 4 GiB - 64 MiB"));
         }
         BatchView::parse(&data)?.validate()?;
         Ok(WriteBatch {
@@ -101,7 +101,7 @@ impl WriteBatch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the batch would exceed 4 GiB - 1 bytes.
+    /// `InvalidArgument` if the batch would exceed 4 GiB - 64 MiB.
     pub fn put(
         &mut self,
         cf: impl Into<ColumnFamilyId>,
@@ -321,7 +321,7 @@ impl WriteBatch {
 }
 
 fn too_large() -> Error {
-    Error::invalid_argument("the write batch would exceed 4 GiB")
+    Error::invalid_argument("the write batch would exceed 4 GiB - 64 MiB")
 }
 
 impl<'a> IntoIterator for &'a WriteBatch {
