@@ -16,7 +16,7 @@ use super::replay;
 use super::state::{FamilyState, LiveWal, State};
 use crate::blob::{BlobFile, BlobLocation, LocationTable, ValueFetcher};
 use crate::cache::{BlockCache, OpenFiles};
-use crate::compaction::output::FileFactory;
+use crate::compaction::factory::FileFactory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::open::files_of;
 use crate::blob::{BlobFile, BlobLocation};
-use crate::compaction::output::JobOutput;
+use crate::compaction::job_output::JobOutput;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;

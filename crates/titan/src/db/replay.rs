@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::flush::write_memtables;
 use super::open::files_of;
-use crate::compaction::output::{FileFactory, OutputFamily};
+use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
