@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::directory::files_of;
 use super::flush::write_memtables;
-use super::open::files_of;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
