@@ -14,7 +14,7 @@ use super::family::Family;
 use super::state::State;
 use crate::blob::{LocationTable, ValueFetcher};
 use crate::cache::OpenFiles;
-use crate::compaction::output::FileFactory;
+use crate::compaction::factory::FileFactory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::options::DbOptions;
