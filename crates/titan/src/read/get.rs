@@ -76,7 +76,7 @@ pub(crate) fn lookup(
         covered: SequenceNumber::ZERO,
     };
     Ok(match lookup.search()? {
-        // Compaction at the last level, RocksDB's too, gives entries sequence number 0.
+        // RocksDB gives entries of the last level sequence number 0; ours keep theirs (ADR 6).
         Some((sequence, value)) if sequence >= lookup.covered => value,
         _ => None,
     })

@@ -73,9 +73,8 @@ pub struct CompactionEvent {
 }
 
 /// Told about background work. Calls come from the thread that did the work, or whose write failed
-/// or switched a memtable; they should return soon and must not call the database:
-/// [`stall_changed`](EventListener::stall_changed) is called under a lock, so that its events arrive
-/// in order, and others may be called by the thread that commits. The default methods do nothing.
+/// or switched a memtable; they should return soon and must not call the database: some hold the
+/// lead of the commit queue. The default methods do nothing.
 pub trait EventListener: Send + Sync + 'static {
     /// A flush was installed.
     fn flush_finished(&self, event: &FlushEvent) {

@@ -16,7 +16,7 @@
 //! The sections of a family follow each other, "default" comes first.
 //!
 //! This module knows the syntax, not what options mean or how single values are spelt. Nothing
-//! in the file is needed to read the data: a database opens without it.
+//! in the file is needed to read the data; opening heeds `wal_dir` only.
 
 #[cfg(test)]
 mod tests;

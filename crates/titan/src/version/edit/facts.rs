@@ -5,8 +5,10 @@
 //!   | raw value bytes | n | n * { blob file, references, bytes }           all varints
 //! ```
 //!
-//! It is advice: RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of
-//! its SST. Where it is absent the facts are unknown, and nothing may depend on them.
+//! RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of its SST. Where
+//! it is absent the facts are unknown and tables are opened instead. Where it is present it is
+//! believed: reads skip the range tombstones of tables that have none. It is keyed by a number that
+//! is never reused, so a leftover record is about no live SST.
 
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
