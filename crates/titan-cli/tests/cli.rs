@@ -704,6 +704,19 @@ fn bench_measures_every_step() {
 }
 
 #[test]
+fn bench_destroys_only_its_own() {
+    let place = Place::new();
+    let fill = ["bench", "db", "--benchmarks", "fillseq", "--num", "10"];
+    place.ok(&["put", "db", "precious", "value"]);
+    let said = place.fails(1, &fill);
+    assert!(said.contains("would be destroyed"), "{said}");
+    assert_eq!(place.ok(&["get", "db", "precious"]), b"value");
+    place.ok(&["delete", "db", "precious"]);
+    place.ok(&fill);
+    place.ok(&fill);
+}
+
+#[test]
 fn bench_tells_people_too_and_obeys_the_clock() {
     let place = Place::new();
     let started = std::time::Instant::now();
