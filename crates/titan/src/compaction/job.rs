@@ -93,17 +93,19 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             writer.add(survivors.key(), survivors.value())?;
             survivors.next()?;
         }
-        writer.finish()
+        let output = writer.finish()?;
+        let garbage = survivors.read_references().garbage(writer.carried_on())?;
+        Ok((output, garbage))
     })();
-    let output = match written {
-        Ok(output) => output,
+    let (output, garbage) = match written {
+        Ok(written) => written,
         Err(e) => {
             context.factory.discard(&writer.created());
             return Err(e);
         }
     };
     output.add_to(&mut edit, compaction.output_level);
-    edit.blob_garbage = survivors.read_references().garbage(writer.carried_on())?;
+    edit.blob_garbage = garbage;
     let bytes_read = compaction.all_inputs().map(|(_, f)| f.size()).sum();
     Ok(CompactionResult {
         edit,

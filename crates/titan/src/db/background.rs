@@ -1,9 +1,8 @@
 //! The threads that flush and compact.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use super::core::Shared;
+use super::core::{Core, Shared};
 use super::family::Family;
 use super::state::{Immutable, State};
 use crate::compaction::picker::{self, Compaction};
@@ -15,24 +14,24 @@ enum Job {
     Compaction(Arc<Family>, Compaction),
 }
 
-/// Starts the threads of a database.
-pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
-    (0..shared.options.max_background_jobs)
-        .map(|i| {
-            let shared = Arc::clone(shared);
-            std::thread::Builder::new()
-                .name(format!("titan-{i}"))
-                .spawn(move || {
-                    if i == 0 {
-                        shared.warm_up();
-                    }
-                    shared.run_jobs();
-                })
-                .map_err(|e| {
-                    Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}"))
-                })
-        })
-        .collect()
+/// Starts the threads of a database. Those that were started before one could not be end with
+/// the core.
+pub(super) fn start(core: &Core) -> Result<()> {
+    for i in 0..core.shared.options.max_background_jobs {
+        let shared = Arc::clone(&core.shared);
+        let thread = std::thread::Builder::new()
+            .name(format!("titan-{i}"))
+            .spawn(move || {
+                if i == 0 {
+                    shared.warm_up();
+                }
+                shared.run_jobs();
+            });
+        let thread = thread
+            .map_err(|e| Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        core.threads.lock().push(thread);
+    }
+    Ok(())
 }
 
 impl Shared {
@@ -72,7 +71,9 @@ impl Shared {
         }
         // With several threads, one is always left for flushes.
         let limit = (self.options.max_background_jobs - 1).max(1);
-        if state.running_compactions >= limit {
+        // Those that users run are on threads of their own.
+        let automatic = state.families.values().filter(|f| !f.manual_compaction);
+        if automatic.map(|f| f.running_compactions).sum::<usize>() >= limit {
             return None;
         }
         let (id, compaction) = due_compaction(state)?;
@@ -92,7 +93,10 @@ impl Shared {
             self.failure.check()?;
             let busy = state.running_flushes > 0
                 || state.running_compactions > 0
-                || state.families.values().any(|f| !f.immutables.is_empty())
+                || state
+                    .families
+                    .values()
+                    .any(|f| !f.immutables.is_empty() || f.manual_compaction)
                 || due_compaction(&state).is_some();
             if !busy {
                 drop(state);

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
-use crate::stats::{self, StallEvent};
+use crate::stats::{self, StallCause, StallEvent};
 use crate::write::batch::{WriteBatch, group_header};
 use crate::write::queue::Group;
 
@@ -26,7 +26,11 @@ const MAX_DELAY: Duration = Duration::from_millis(10);
 impl Shared {
     /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
     pub(super) fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.check_open()?;
+        self.check_writable()?;
+        if options.no_slowdown {
+            // Whoever leads the queue may be waiting already.
+            self.check_not_stalled()?;
+        }
         if batch.is_empty() {
             return Ok(());
         }
@@ -40,8 +44,8 @@ impl Shared {
     }
 
     fn commit(&self, group: &mut Group) -> Result<()> {
-        self.check_open()?;
-        self.failure.check()?;
+        self.check_writable()?;
+        let _unfinished = FailOnPanic(self);
         self.make_room(group)?;
         let families = self.resolve(group);
         if group.batches.iter().all(WriteBatch::is_empty) {
@@ -76,6 +80,22 @@ impl Shared {
         stats::add(&self.statistics.keys_written, next.0 - first.0);
         stats::add(&self.statistics.user_bytes_written, user_bytes);
         Ok(())
+    }
+
+    /// Fails with `Closed` once the database is closing, with `WritesStopped` after a failure.
+    fn check_writable(&self) -> Result<()> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir));
+        }
+        self.check_open()?;
+        self.failure.check()
+    }
+
+    fn check_not_stalled(&self) -> Result<()> {
+        match self.state.lock().stall() {
+            StallEvent::Normal => Ok(()),
+            StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(held_back(cause)),
+        }
     }
 
     /// Runs `f` while no batch is being committed, unless the database has been closed by then.
@@ -119,7 +139,8 @@ impl Shared {
         let header = group_header(first, count);
         let mut parts: Vec<&[u8]> = vec![&header];
         parts.extend(group.batches.iter().map(WriteBatch::operations));
-        self.wal.append(&parts, last)?;
+        // Log data alone takes no sequence number.
+        self.wal.append(&parts, (count > 0).then_some(last))?;
         if group.options.sync {
             self.wal.sync()?;
         }
@@ -221,18 +242,12 @@ impl Shared {
         let mut state = self.state.lock();
         let outcome = loop {
             let stall = state.stall();
-            let busy = |cause| {
-                Err(Error::new(
-                    ErrorKind::Busy,
-                    format!("writes are held back: {cause}"),
-                ))
-            };
             match stall {
                 StallEvent::Normal => break Ok(()),
                 StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
                     if group.options.no_slowdown =>
                 {
-                    break busy(cause);
+                    break Err(held_back(cause));
                 }
                 StallEvent::Delayed(_) if delay.is_zero() => break Ok(()),
                 StallEvent::Delayed(_) => {
@@ -340,6 +355,23 @@ impl Shared {
     /// Whether the database is being closed.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
+    }
+}
+
+fn held_back(cause: StallCause) -> Error {
+    Error::new(ErrorKind::Busy, format!("writes are held back: {cause}"))
+}
+
+/// Stops writes if a commit panics half way: sequence numbers may be in the WAL already that the
+/// next group would use again.
+struct FailOnPanic<'a>(&'a Shared);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let half = Error::corruption("a thread panicked while it committed a batch");
+            self.0.failure.set(self.0, half);
+        }
     }
 }
 

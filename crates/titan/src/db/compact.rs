@@ -114,6 +114,7 @@ impl Shared {
         drop(state);
         self.progress.notify_all();
         self.work.notify_all();
+        self.purge();
         outcome
     }
 

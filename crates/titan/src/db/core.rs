@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     /// Signalled when background work has changed something that someone may wait for.
     pub(super) progress: Condvar,
     pub(super) failure: BackgroundFailure,
+    /// Set when the database begins to close: no more batches are taken.
+    pub(super) stopping: AtomicBool,
     /// Set once, when the database closes; running compactions give up.
     pub(super) closing: AtomicBool,
 }
@@ -87,7 +89,13 @@ impl Core {
         if self.shared.closing.load(Ordering::Acquire) {
             return Ok(());
         }
-        let unlogged = self.shared.families_with_unlogged_writes();
+        // Batches that wait in the queue by now are committed, later ones are refused: so nothing
+        // unlogged comes after the flush.
+        self.shared.stopping.store(true, Ordering::Release);
+        let unlogged = self
+            .shared
+            .commits
+            .exclusive(|| Ok(self.shared.families_with_unlogged_writes()))?;
         let flushed = if unlogged.is_empty() {
             Ok(())
         } else {

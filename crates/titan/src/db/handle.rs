@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::core::Core;
-use super::directory::files_of;
 use super::family::ColumnFamily;
 use super::metrics::Metrics;
 use super::open;
@@ -100,24 +99,22 @@ impl Db {
     /// `NotFound` if there is none; `Locked` if it is open.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
         let (vfs, dir) = (&*options.db.vfs, path.as_ref());
-        let mut files = if vfs.exists(dir)? {
-            files_of(vfs, dir)?
-        } else {
-            Vec::new()
+        let ours = |name: &String| {
+            FileKind::parse(name).is_some_and(|kind| !matches!(kind, FileKind::Lock))
         };
-        if files.iter().all(|f| matches!(f, FileKind::Lock)) {
+        if !vfs.exists(dir)? || !vfs.read_dir(dir)?.iter().any(ours) {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
         let lock = vfs.lock(&FileKind::Lock.path(dir))?;
-        if files.contains(&FileKind::Current) {
-            vfs.remove(&FileKind::Current.path(dir))?;
+        let current = FileKind::Current.path(dir);
+        if vfs.exists(&current)? {
+            vfs.remove(&current)?;
             // ORDER: that CURRENT is gone is durable before anything it leads to goes: what a
             // crash leaves behind is no longer taken for a database.
             vfs.sync_dir(dir)?;
         }
-        files.retain(|f| !matches!(f, FileKind::Current | FileKind::Lock));
-        for file in files {
-            vfs.remove(&file.path(dir))?;
+        for name in vfs.read_dir(dir)?.into_iter().filter(ours) {
+            vfs.remove(&dir.join(name))?;
         }
         vfs.remove(&FileKind::Lock.path(dir))?;
         drop(lock);
@@ -175,6 +172,11 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` for `default` and for a family dropped before.
     pub fn drop_column_family(&self, family: &ColumnFamily) -> Result<()> {
+        if !Arc::ptr_eq(&family.core, &self.default.core) {
+            return Err(Error::invalid_argument(
+                "the column family is of another database",
+            ));
+        }
         self.shared().drop_family(&family.family)
     }
 

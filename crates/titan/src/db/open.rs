@@ -79,12 +79,13 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         dir, options, factory, versions, statistics, wal_number,
     )?);
     shared.purge();
-    let threads = super::background::start(&shared)?;
-    Ok(Core {
+    let core = Core {
         shared,
-        threads: Mutex::new(threads),
+        threads: Mutex::default(),
         lock: Mutex::new(Some(lock)),
-    })
+    };
+    super::background::start(&core)?;
+    Ok(core)
 }
 
 /// The database's identity, from the MANIFEST, from IDENTITY, or new; both have it afterwards.
@@ -180,6 +181,7 @@ fn assemble(
         work: Condvar::new(),
         progress: Condvar::new(),
         failure: BackgroundFailure::default(),
+        stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
     })
 }

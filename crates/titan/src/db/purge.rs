@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::core::Shared;
-use super::directory::files_of;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
@@ -55,17 +54,20 @@ pub(super) fn remove_leftovers(
         );
         live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
     }
-    let files = files_of(vfs, dir)?;
+    let named = vfs.read_dir(dir)?.into_iter();
+    let files: Vec<(String, FileKind)> = named
+        .filter_map(|name| FileKind::parse(&name).map(|kind| (name, kind)))
+        .collect();
     let mut options: Vec<FileNumber> = files
         .iter()
-        .filter_map(|f| match f {
+        .filter_map(|(_, file)| match file {
             FileKind::Options(number) => Some(*number),
             _ => None,
         })
         .collect();
     options.sort();
     let oldest_options = options.iter().rev().nth(1).copied().unwrap_or_default();
-    for file in files {
+    for (name, file) in files {
         let needed = match file {
             FileKind::Table(_) | FileKind::Blob(_) => live.contains(&file),
             FileKind::Wal(number) => number >= oldest_wal,
@@ -75,7 +77,7 @@ pub(super) fn remove_leftovers(
             FileKind::Current | FileKind::Identity | FileKind::Lock => true,
         };
         if !needed {
-            match vfs.remove(&file.path(dir)) {
+            match vfs.remove(&dir.join(name)) {
                 Err(e) if !e.is_not_found() => return Err(e.context("removing a leftover file")),
                 _ => {}
             }

@@ -48,6 +48,10 @@ struct Replay<'a> {
     factory: &'a FileFactory,
     targets: BTreeMap<ColumnFamilyId, Target>,
     previous: Option<Replayed>,
+    /// The last operation of all files replayed so far.
+    last_replayed: Option<SequenceNumber>,
+    /// Files written; nothing names them before the caller's MANIFEST does.
+    written: Vec<FileKind>,
 }
 
 /// Replays every WAL that is still needed and leaves its content in tables, in `versions`.
@@ -97,20 +101,27 @@ pub(super) fn replay_wals(
         factory,
         targets,
         previous: None,
+        last_replayed: None,
+        written: Vec::new(),
     };
-    let mut stopped = false;
-    for &number in &wals {
-        if !replay.replay_file(number, needed, &wals)? {
-            stopped = true;
-            break;
-        }
-    }
-    replay.check_tables_not_ahead(stopped)?;
-    let ids: Vec<_> = replay.targets.keys().copied().collect();
-    ids.into_iter().try_for_each(|id| replay.flush(id))
+    let replayed = replay.run(&wals, needed);
+    replayed.inspect_err(|_| factory.discard(&replay.written))
 }
 
 impl Replay<'_> {
+    fn run(&mut self, wals: &[FileNumber], needed: FileNumber) -> Result<()> {
+        let mut stopped = false;
+        for &number in wals {
+            if !self.replay_file(number, needed, wals)? {
+                stopped = true;
+                break;
+            }
+        }
+        self.check_tables_not_ahead(stopped)?;
+        let ids: Vec<_> = self.targets.keys().copied().collect();
+        ids.into_iter().try_for_each(|id| self.flush(id))
+    }
+
     /// Replays one file of `wals`, all that are `needed`. Returns whether the next one may follow.
     fn replay_file(
         &mut self,
@@ -141,6 +152,7 @@ impl Replay<'_> {
             if batch.count() > 0 {
                 let last = batch.sequence().plus(u64::from(batch.count()) - 1);
                 last_sequence = Some(last);
+                self.last_replayed = Some(last);
                 self.factory.counters.publish_sequence(last);
             }
         }
@@ -211,8 +223,11 @@ impl Replay<'_> {
             (Some(_), _) => true,
             // Written by RocksDB. Behind a torn end only the very next operation may follow.
             (None, Some(previous)) if previous.torn => {
-                let next = self.factory.counters.last_sequence().plus(1);
-                BatchView::parse(record).is_ok_and(|batch| batch.sequence() == next)
+                // Counted from what was replayed: the MANIFEST knows of later operations, too.
+                let last = self
+                    .last_replayed
+                    .unwrap_or_else(|| self.factory.counters.last_sequence());
+                BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
             }
             (None, _) => true,
         }
@@ -267,6 +282,7 @@ impl Replay<'_> {
             ..VersionEdit::default()
         };
         output.add_to(&mut edit, 0);
+        self.written.extend(output.files());
         self.versions.apply_in_memory(&edit)
     }
 }

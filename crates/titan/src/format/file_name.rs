@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
+/// No file has this number or a larger one: far beyond what any database uses up, and far enough
+/// from the end of 64 bits that counting on from a name found somewhere cannot wrap.
+pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 60;
+
 /// What a file name in a database directory means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileKind {
@@ -56,7 +60,10 @@ impl FileKind {
     /// What `name` means; `None` for files that are not the engine's.
     pub(crate) fn parse(name: &str) -> Option<FileKind> {
         let number = |s: &str| -> Option<u64> {
-            (!s.is_empty() && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok())?
+            let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+            digits
+                .then(|| s.parse().ok())?
+                .filter(|n| *n < MAX_FILE_NUMBER)
         };
         match name {
             "CURRENT" => return Some(FileKind::Current),

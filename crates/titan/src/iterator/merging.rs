@@ -139,6 +139,21 @@ impl MergingIterator {
             return Ok(());
         };
         let key = self.key_of(first).to_vec();
+        let turned = self.turn_others(direction, first, &key);
+        if turned.is_err() {
+            self.heap.clear();
+            return turned;
+        }
+        self.rebuild(direction);
+        // The child that holds the current key is at neither side yet, so it comes first.
+        if let Some(at) = self.heap.iter().position(|&i| i == first) {
+            self.heap.swap(0, at);
+        }
+        Ok(())
+    }
+
+    /// Puts every child but `first` on the far side of `key`.
+    fn turn_others(&mut self, direction: Direction, first: usize, key: &[u8]) -> Result<()> {
         for (i, child) in self.children.iter_mut().enumerate() {
             if i == first {
                 continue;
@@ -147,23 +162,18 @@ impl MergingIterator {
                 // Equal keys of other children count as behind: they were or will be visited on
                 // the other side only if strictly so.
                 Direction::Forward => {
-                    child.seek(&key)?;
-                    if child.valid() && self.comparator.compare(child.key(), &key).is_eq() {
+                    child.seek(key)?;
+                    if child.valid() && self.comparator.compare(child.key(), key).is_eq() {
                         child.next()?;
                     }
                 }
                 Direction::Backward => {
-                    child.seek_for_prev(&key)?;
-                    if child.valid() && self.comparator.compare(child.key(), &key).is_eq() {
+                    child.seek_for_prev(key)?;
+                    if child.valid() && self.comparator.compare(child.key(), key).is_eq() {
                         child.prev()?;
                     }
                 }
             }
-        }
-        self.rebuild(direction);
-        // The child that holds the current key is at neither side yet, so it comes first.
-        if let Some(at) = self.heap.iter().position(|&i| i == first) {
-            self.heap.swap(0, at);
         }
         Ok(())
     }

@@ -52,6 +52,10 @@ use crate::range_del::FragmentedTombstones;
 /// but unused stays a small part of it.
 const CHUNK_FRACTION: u64 = 8;
 
+/// Range deletions a memtable takes before it is flushed. Nested ones take memory and time by the
+/// square of their number once they are sorted into fragments.
+const MAX_RANGE_DELETIONS: u64 = 1000;
+
 /// See the module.
 pub(crate) struct Memtable {
     list: Arc<SkipList>,
@@ -193,10 +197,12 @@ impl Memtable {
         self.num_entries() == 0
     }
 
-    /// Whether it has grown to the write buffer's size. Never true of an empty one, however small
-    /// the buffer.
+    /// Whether it has grown to the write buffer's size, or holds more range deletions than are
+    /// good to read through. Never true of an empty one, however small the buffer.
     pub(crate) fn should_flush(&self) -> bool {
-        !self.is_empty() && self.approximate_memory_usage() >= self.write_buffer_size
+        !self.is_empty()
+            && (self.approximate_memory_usage() >= self.write_buffer_size
+                || self.tombstones.len() >= MAX_RANGE_DELETIONS)
     }
 
     fn comparator(&self) -> &InternalKeyComparator {

@@ -40,6 +40,11 @@ impl TombstoneSet {
         }
     }
 
+    /// How many were added.
+    pub(super) fn len(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }

@@ -133,8 +133,11 @@ impl DbIterator {
             }
         }
         let filled = self.window.fill(&mut self.visible, &self.fetcher);
-        self.in_window = filled.is_ok() && self.window.front().is_some();
-        filled
+        self.in_window = self.window.front().is_some();
+        filled.inspect_err(|_| {
+            self.leave_window();
+            self.visible.invalidate();
+        })
     }
 
     /// Moves one key back. Does nothing if the iterator is not valid.

@@ -68,6 +68,11 @@ impl VisibleIterator {
         self.valid
     }
 
+    /// Leaves the entry, after an error in what it holds.
+    pub(crate) fn invalidate(&mut self) {
+        self.valid = false;
+    }
+
     /// The user key; empty if not valid.
     pub(crate) fn key(&self) -> &[u8] {
         match self.direction {

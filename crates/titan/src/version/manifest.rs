@@ -13,6 +13,7 @@ use crate::wal::LogWriter;
 pub(crate) struct Manifest {
     log: LogWriter,
     number: FileNumber,
+    initial_size: u64,
 }
 
 impl Manifest {
@@ -36,7 +37,12 @@ impl Manifest {
         log.sync()?;
         vfs.sync_dir(dir)?;
         set_current(vfs, dir, number)?;
-        Ok(Manifest { log, number })
+        let initial_size = log.file_size();
+        Ok(Manifest {
+            log,
+            number,
+            initial_size,
+        })
     }
 
     /// Appends edits and makes them durable.
@@ -52,6 +58,11 @@ impl Manifest {
 
     pub(crate) fn number(&self) -> FileNumber {
         self.number
+    }
+
+    /// Bytes that the state it started with takes.
+    pub(crate) fn initial_size(&self) -> u64 {
+        self.initial_size
     }
 
     pub(crate) fn size(&self) -> u64 {

@@ -12,6 +12,7 @@ use super::set::{Counters, Family, VersionSet};
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
+use crate::format::file_name::MAX_FILE_NUMBER;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::Options;
@@ -150,6 +151,11 @@ impl RecoveredState {
             self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
         }
         if let Some(next) = edit.next_file_number {
+            if next.0 >= MAX_FILE_NUMBER {
+                return Err(Error::corruption(format!(
+                    "file number {next} is out of range"
+                )));
+            }
             self.next_file = self.next_file.max(next);
         }
         if let Some(last) = edit.last_sequence {

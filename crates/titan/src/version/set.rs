@@ -247,7 +247,7 @@ impl VersionSet {
         if self
             .manifest
             .as_ref()
-            .is_some_and(|m| m.size() >= self.max_manifest_file_size)
+            .is_some_and(|m| m.size() >= self.max_manifest_file_size.max(2 * m.initial_size()))
         {
             self.start_manifest()?;
         }

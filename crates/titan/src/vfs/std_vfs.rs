@@ -173,7 +173,8 @@ impl ReadableFile for StdReadable {
 /// each other. Such locks belong to the process and never conflict within it, hence the table of
 /// the locks this process holds.
 struct StdLock {
-    _file: File,
+    /// None only while it is dropped.
+    file: Option<File>,
     identity: (u64, u64),
 }
 
@@ -215,7 +216,7 @@ impl StdLock {
         let identity = (meta.dev(), meta.ino());
         held.insert(identity);
         Ok(StdLock {
-            _file: file,
+            file: Some(file),
             identity,
         })
     }
@@ -225,7 +226,11 @@ impl FileLock for StdLock {}
 
 impl Drop for StdLock {
     fn drop(&mut self) {
-        if let Some(held) = HELD.lock().as_mut() {
+        let mut held = HELD.lock();
+        // Closed under the table's lock: another thread that took the lock before the descriptor
+        // is closed would lose it by that.
+        self.file = None;
+        if let Some(held) = held.as_mut() {
             held.remove(&self.identity);
         }
     }

@@ -92,8 +92,13 @@ impl WalSet {
         Ok(())
     }
 
-    /// Appends one record, given in parts, whose last operation is `last_sequence`.
-    pub(crate) fn append(&self, parts: &[&[u8]], last_sequence: SequenceNumber) -> Result<()> {
+    /// Appends one record, given in parts, whose last operation is `last_sequence`; none if it
+    /// holds no operation.
+    pub(crate) fn append(
+        &self,
+        parts: &[&[u8]],
+        last_sequence: Option<SequenceNumber>,
+    ) -> Result<()> {
         let mut current = self.current.lock();
         let Some(wal) = current.wal.as_mut() else {
             return Err(Error::new(ErrorKind::Closed, "no WAL is open"));
@@ -101,7 +106,7 @@ impl WalSet {
         let before = wal.log.file_size();
         wal.synced = false;
         wal.log.add_record_parts(parts)?;
-        wal.last_sequence = last_sequence;
+        wal.last_sequence = last_sequence.unwrap_or(wal.last_sequence);
         stats::add(&self.statistics.wal_bytes, wal.log.file_size() - before);
         Ok(())
     }
