@@ -223,7 +223,7 @@ fn base() -> Options {
     options.default.write_buffer_size = 64 << 20;
     options.default.bloom_bits_per_key = 10.0;
     options.default.compression = CompressionType::None;
-    options.default.blob_compression = CompressionType::None;
+    options.default.blob_compression_type = CompressionType::None;
     options
 }
 
