@@ -121,10 +121,20 @@ fn usage(error: &clap::Error) -> ExitCode {
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
                 .filter(|line| !line.is_empty())
                 .collect();
-            let said = said.join(" ");
+            let said = said.join(" ").replace(" tip: ", "; ");
             let said = said.strip_prefix("error: ").unwrap_or(&said);
-            eprintln!("titan: usage: {said} (see titan --help)");
+            let command = command_of(&text);
+            eprintln!("titan: usage: {said} (see titan {command}--help)");
             ExitCode::from(2)
         }
     }
+}
+
+/// The command whose usage clap shows, with a space after it; nothing if it shows that of all.
+fn command_of(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage:"));
+    usage
+        .and_then(|usage| usage.split_whitespace().nth(1))
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+        .map_or_else(String::new, |command| format!("{command} "))
 }

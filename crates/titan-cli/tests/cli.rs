@@ -228,6 +228,44 @@ fn put_get_delete() {
 }
 
 #[test]
+fn listed_keys_are_deleted() {
+    let place = Place::new();
+    for number in 0..2000 {
+        place.write(format!("tree/{number:04}"), number.to_string());
+    }
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["put", "db", "0x0aff", "no text"]);
+    let odd = (1..2000).step_by(2).map(|n| format!("tree/{n:04}\n"));
+    place.write("list", odd.collect::<String>() + "nowhere\n0x0AFF");
+    assert_eq!(
+        place.text(&["delete", "db", "--from-file", "list"]),
+        "1,002 keys deleted, or not there\n"
+    );
+    let left = place.text(&["scan", "db", "--keys-only"]);
+    let even = (0..2000).step_by(2).map(|n| format!("tree/{n:04}\n"));
+    assert_eq!(left, even.collect::<String>());
+
+    // A line that is no key is found before anything is deleted.
+    place.write("wrong", "tree/0000\n0x0\n");
+    let told = place.fails(1, &["delete", "db", "--from-file", "wrong"]);
+    assert!(told.contains("line 2: 0x0 is not"), "{told}");
+    assert_eq!(place.ok(&["get", "db", "tree/0000"]), b"0");
+
+    let mut delete = place
+        .command(&["delete", "db", "--from-file", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let all = place.ok(&["scan", "db", "--keys-only", "--hex"]);
+    delete.stdin.take().unwrap().write_all(&all).unwrap();
+    let output = delete.wait_with_output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["keys"], 1000, "{output:?}");
+    assert_eq!(place.text(&["scan", "db"]), "");
+}
+
+#[test]
 fn column_families_are_apart() {
     let place = Place::new();
     place.ok(&["put", "db", "k", "default"]);
@@ -663,6 +701,19 @@ fn bench_measures_every_step() {
         said.starts_with("titan: corruption: entry 0x0000000000000007"),
         "{said}"
     );
+}
+
+#[test]
+fn bench_destroys_only_its_own() {
+    let place = Place::new();
+    let fill = ["bench", "db", "--benchmarks", "fillseq", "--num", "10"];
+    place.ok(&["put", "db", "precious", "value"]);
+    let said = place.fails(1, &fill);
+    assert!(said.contains("would be destroyed"), "{said}");
+    assert_eq!(place.ok(&["get", "db", "precious"]), b"value");
+    place.ok(&["delete", "db", "precious"]);
+    place.ok(&fill);
+    place.ok(&fill);
 }
 
 #[test]

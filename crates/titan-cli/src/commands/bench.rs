@@ -13,12 +13,12 @@ mod verify;
 mod worker;
 mod workloads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
-use titan::{CompressionType, Db, Options, Result};
+use titan::{CompressionType, Db, Error, Options, ReadOptions, Result};
 
 use crate::output::Out;
 use crate::{Global, config};
@@ -28,8 +28,8 @@ use report::{Report, StepReport};
 
 /// Run workloads with the meanings they have in db_bench
 ///
-/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given.
-/// Keys have 16 bytes: the number in 8, the most significant first, then eight '0'. Random keys
+/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given or
+/// its first key is none that these steps write. Keys have 16 bytes: the number in 8, the most significant first, then eight '0'. Random keys
 /// are drawn uniformly, with replacement, out of --num. Counts are per thread. MB/s counts keys
 /// and values in units of 1024 * 1024 bytes. write_amp is what was written to all files during the
 /// step per byte of user data written; space_amp is bytes of SST and blob files per live byte,
@@ -257,6 +257,7 @@ impl Bench<'_> {
                     open.db.close()?;
                 }
                 if fresh {
+                    refuse_to_destroy_others(path, &self.options)?;
                     match Db::destroy(path, &self.options) {
                         Err(error) if !error.is_not_found() => return Err(error),
                         _ => {}
@@ -280,4 +281,29 @@ impl Bench<'_> {
         }
         step::run(self.args, self.seed, index, benchmark, open)
     }
+}
+
+/// A database whose first key no step writes holds something that nobody meant to lose.
+fn refuse_to_destroy_others(path: &Path, options: &Options) -> Result<()> {
+    let mut options = options.clone();
+    options.db.create_if_missing = false;
+    options.db.error_if_exists = false;
+    options.default.auto_compactions = false;
+    options.families.clear();
+    let db = match Db::open(path, &options) {
+        Ok(db) => db,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error.context("open what is to be destroyed")),
+    };
+    let mut iterator = db.iter(&ReadOptions::default())?;
+    iterator.seek_to_first()?;
+    let foreign = iterator.valid() && values::number(iterator.key()).is_none();
+    drop(iterator);
+    db.close()?;
+    if foreign {
+        let message = "it holds keys that no step writes, and would be destroyed; \
+                       remove it, or give --existing to keep it";
+        return Err(Error::invalid_argument(message).in_file(path));
+    }
+    Ok(())
 }

@@ -46,6 +46,8 @@ struct Summary {
     files: u64,
     bytes: u64,
     failed: u64,
+    /// Of those that failed, the ones with a file in their place.
+    in_the_way: u64,
     seconds: f64,
 }
 
@@ -73,6 +75,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
             Err(error) => {
                 summary.failed += 1;
+                if error.kind() == ErrorKind::AlreadyExists {
+                    summary.in_the_way += 1;
+                }
                 progress.suspend(|| output::complain(&error));
             }
         }
@@ -95,8 +100,12 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     out.flush()?;
     if summary.failed > 0 {
         let failed = output::count(summary.failed);
+        let hint = match summary.in_the_way {
+            0 => "",
+            _ => "; --force replaces files that exist",
+        };
         output::complain(&Error::invalid_argument(format!(
-            "{failed} not restored, see above"
+            "{failed} not restored, see above{hint}"
         )));
         return Ok(ExitCode::FAILURE);
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
-use titan::Result;
 use titan::tools::{self, FileSummary, InspectItem};
+use titan::{Error, Result};
 
 use crate::Global;
 use crate::output::{self, Out};
@@ -27,6 +27,10 @@ const EXAMPLES: &str = "Examples:
   titan inspect photos.db/MANIFEST-000005 --json";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    if args.file.is_dir() {
+        let message = "a directory; inspect takes one of its files, stats and check take all";
+        return Err(Error::invalid_argument(message).in_file(&args.file));
+    }
     let mut out = Out::new();
     let mut printed = Ok(());
     let summary = tools::inspect(&args.file, &mut |item: InspectItem| {

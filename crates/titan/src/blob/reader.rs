@@ -94,21 +94,6 @@ impl BlobFileReader {
         self.value_in(&record, extent, user_key, index, shared)
     }
 
-    /// Asks the kernel to read the record ahead. No promise: what is wrong with the pointer, a
-    /// later [`BlobFileReader::get`] says.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "fetchers prefetch whole plans; single readers will"
-        )
-    )]
-    pub(crate) fn prefetch(&self, user_key_len: usize, index: &BlobIndex) {
-        if let Ok(extent) = self.extent(user_key_len, index) {
-            self.prefetch_extent(extent);
-        }
-    }
-
     /// All records from the front, each verified, then the footer and its count.
     pub(crate) fn records(&self) -> Records<'_> {
         Records::new(self)

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::factory::{FileFactory, OutputFamily};
+use super::grandparents::Grandparents;
+use super::job_output::JobOutput;
 use super::merge::{LevelsBelow, SurvivorIterator, surviving_tombstones};
-use super::output::{FileFactory, Grandparents, JobOutput, OutputFamily, OutputWriter};
+use super::output::OutputWriter;
 use super::picker::Compaction;
 use crate::cache::OpenFiles;
 use crate::error::{Error, ErrorKind, Result};

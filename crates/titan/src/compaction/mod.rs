@@ -6,13 +6,17 @@
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
-//!   tables. Flushes use it too.
+//!   tables at what [`grandparents`] says. Flushes use it too. [`factory`] says where files go,
+//!   [`job_output`] what came of it.
 //! * [`job`] runs a compaction and gives the edit that installs it.
 //!
 //! A compaction carries blob pointers on unchanged; it moves no values except from inline to a
 //! blob file. What it drops is reported as garbage of the blob file concerned, exactly (BLOB-3).
 
+pub(crate) mod factory;
+pub(crate) mod grandparents;
 pub(crate) mod job;
+pub(crate) mod job_output;
 pub(crate) mod levels;
 pub(crate) mod merge;
 pub(crate) mod output;

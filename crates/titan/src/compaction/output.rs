@@ -1,24 +1,19 @@
 //! Writes what survives a flush or compaction: tables, cut to size, and the large values that had
 //! been inline, to blob files.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::factory::{FileFactory, OutputFamily, unix_seconds};
+use super::grandparents::Grandparents;
+use super::job_output::{JobOutput, OutputTable};
 use super::references::ReferenceCounts;
-use crate::blob::{BlobFileSummary, BlobSeparator, SeparatorOptions};
+use crate::blob::{BlobSeparator, SeparatorOptions};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::{
-    InternalKeyComparator, ParsedInternalKey, ValueType, append_internal_key, user_key,
-};
-use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
-use crate::options::ColumnFamilyOptions;
+use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
+use crate::format::{BlobFileNumber, FileNumber};
 use crate::range_del::{FragmentedTombstones, clip};
-use crate::table::{TableSummary, TableWriter, TableWriterOptions};
-use crate::version::edit::{BlobFileAddition, NewFile, TableFacts, VersionEdit};
-use crate::version::{Counters, TableFile, Version};
-use crate::vfs::Vfs;
+use crate::table::{TableWriter, TableWriterOptions};
 
 /// How much larger than an SST's target the values behind its keys may make it, before it is cut.
 /// Tables of pointers are far smaller than the data they stand for; were they allowed to grow to
@@ -28,160 +23,6 @@ const LOGICAL_SIZE_FACTOR: u64 = 4;
 /// A table overlapping more than this many times its own largest size one level further down is
 /// cut, so that compacting it later stays cheap.
 const MAX_GRANDPARENT_OVERLAP: u64 = 10;
-
-/// Where files are written: what all jobs of a database share.
-#[derive(Clone)]
-pub(crate) struct FileFactory {
-    pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) dir: PathBuf,
-    pub(crate) counters: Arc<Counters>,
-    /// Whether files are written around the kernel's cache.
-    pub(crate) direct_io: bool,
-    pub(crate) db_id: String,
-    pub(crate) session_id: String,
-}
-
-impl FileFactory {
-    /// Removes files that a failed job left and no MANIFEST can name. What cannot be removed now
-    /// is removed when the database is opened.
-    pub(crate) fn discard(&self, files: &[FileKind]) {
-        for file in files {
-            let _ = self.vfs.remove(&file.path(&self.dir));
-        }
-    }
-}
-
-/// What the output belongs to.
-#[derive(Clone)]
-pub(crate) struct OutputFamily {
-    pub(crate) id: ColumnFamilyId,
-    pub(crate) name: String,
-    pub(crate) comparator: InternalKeyComparator,
-    pub(crate) options: Arc<ColumnFamilyOptions>,
-}
-
-/// A finished table.
-pub(crate) struct OutputTable {
-    pub(crate) number: FileNumber,
-    pub(crate) summary: TableSummary,
-}
-
-/// Everything a job wrote; all of it synced, names included.
-pub(crate) struct JobOutput {
-    pub(crate) tables: Vec<OutputTable>,
-    pub(crate) blob_files: Vec<BlobFileSummary>,
-}
-
-impl JobOutput {
-    pub(crate) fn table_bytes(&self) -> u64 {
-        self.tables.iter().map(|t| t.summary.file_size).sum()
-    }
-
-    pub(crate) fn blob_bytes(&self) -> u64 {
-        self.blob_files.iter().map(|b| b.file_size).sum()
-    }
-
-    pub(crate) fn blob_numbers(&self) -> Vec<BlobFileNumber> {
-        self.blob_files.iter().map(|b| b.number).collect()
-    }
-
-    /// Adds the files to an edit, the tables at `level`.
-    pub(crate) fn add_to(&self, edit: &mut VersionEdit, level: usize) {
-        let now = unix_seconds();
-        for OutputTable { number, summary } in &self.tables {
-            edit.new_files.push((
-                level,
-                NewFile {
-                    number: *number,
-                    size: summary.file_size,
-                    smallest: summary.smallest.clone(),
-                    largest: summary.largest.clone(),
-                    smallest_seq: summary.smallest_seq,
-                    largest_seq: summary.largest_seq,
-                    oldest_blob_file: summary.oldest_blob_file,
-                    oldest_ancester_time: now,
-                    file_creation_time: now,
-                    ..NewFile::default()
-                },
-            ));
-            edit.table_facts.push(table_facts(*number, summary));
-        }
-        for blob in &self.blob_files {
-            edit.blob_additions.push(BlobFileAddition {
-                number: blob.number,
-                count: blob.count,
-                total_bytes: blob.total_bytes,
-                checksum_method: Vec::new(),
-                checksum_value: Vec::new(),
-                unknown: Vec::new(),
-            });
-        }
-    }
-}
-
-fn table_facts(number: FileNumber, summary: &TableSummary) -> TableFacts {
-    TableFacts {
-        table: number,
-        num_entries: summary.num_entries,
-        num_deletions: summary.num_deletions,
-        num_range_deletions: summary.num_range_deletions,
-        raw_key_bytes: summary.raw_key_size,
-        raw_value_bytes: summary.raw_value_size,
-        blob_refs: summary.blob_refs.clone(),
-    }
-}
-
-/// Seconds since 1970, for the times RocksDB keeps in tables.
-pub(crate) fn unix_seconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
-}
-
-/// The tables one level below the output, walked along to bound what an output table overlaps.
-pub(crate) struct Grandparents {
-    files: Vec<Arc<TableFile>>,
-    position: usize,
-    overlapped: u64,
-}
-
-impl Grandparents {
-    pub(crate) fn new(version: &Version, output_level: usize) -> Self {
-        let files = version.level(output_level + 1).to_vec();
-        Grandparents {
-            files,
-            position: 0,
-            overlapped: 0,
-        }
-    }
-
-    pub(crate) fn none() -> Self {
-        Grandparents {
-            files: Vec::new(),
-            position: 0,
-            overlapped: 0,
-        }
-    }
-
-    /// A table starts at `user_key`: what ends before does not count.
-    fn start_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) {
-        self.overlapped_at(user_key, comparator);
-        self.overlapped = 0;
-    }
-
-    /// Bytes overlapped since the table was started, once `user_key` is reached.
-    fn overlapped_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) -> u64 {
-        while let Some(file) = self.files.get(self.position)
-            && comparator
-                .compare_user(file.largest_user_key(), user_key)
-                .is_lt()
-        {
-            self.overlapped += file.logical_size();
-            self.position += 1;
-        }
-        self.overlapped
-    }
-}
 
 /// Writes surviving entries in order.
 pub(crate) struct OutputWriter {
@@ -434,56 +275,5 @@ impl OutputWriter {
         tables
             .chain(separator.iter().map(|n| FileKind::Blob(*n)))
             .collect()
-    }
-}
-
-/// The smallest and largest user keys of tables, where there are any.
-pub(crate) fn key_range(
-    tables: &[Arc<TableFile>],
-    comparator: &InternalKeyComparator,
-) -> Option<(Vec<u8>, Vec<u8>)> {
-    let smallest = tables
-        .iter()
-        .map(|f| user_key(&f.meta.smallest))
-        .min_by(|a, b| comparator.compare_user(a, b))?;
-    let largest = tables
-        .iter()
-        .map(|f| user_key(&f.meta.largest))
-        .max_by(|a, b| comparator.compare_user(a, b))?;
-    Some((smallest.to_vec(), largest.to_vec()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::internal_key::internal_key;
-    use crate::format::{BytewiseComparator, SequenceNumber};
-    use crate::version::ObsoleteFiles;
-
-    #[test]
-    fn a_table_overlaps_only_what_lies_behind_its_start() {
-        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
-        let queue = Arc::new(ObsoleteFiles::default());
-        let boundary =
-            |key: &str| internal_key(key.as_bytes(), SequenceNumber(1), ValueType::Value as u8);
-        let file = |number, smallest, largest| {
-            let meta = NewFile {
-                number: FileNumber(number),
-                size: 100,
-                smallest: boundary(smallest),
-                largest: boundary(largest),
-                ..NewFile::default()
-            };
-            Arc::new(TableFile::new(meta, None, &queue))
-        };
-        let mut grandparents = Grandparents {
-            files: vec![file(1, "a", "b"), file(2, "c", "f"), file(3, "g", "h")],
-            ..Grandparents::none()
-        };
-        grandparents.start_at(b"d", &comparator);
-        assert_eq!(grandparents.overlapped_at(b"e", &comparator), 0);
-        assert_eq!(grandparents.overlapped_at(b"g", &comparator), 100);
-        grandparents.start_at(b"g", &comparator);
-        assert_eq!(grandparents.overlapped_at(b"z", &comparator), 100);
     }
 }

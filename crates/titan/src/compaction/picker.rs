@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::levels::LevelTargets;
-use super::output::key_range;
 use crate::format::FileNumber;
+use crate::format::internal_key::InternalKeyComparator;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
@@ -195,4 +195,20 @@ fn complete(
         return None;
     }
     Some(Compaction::new(version, level, output_level, inputs, below))
+}
+
+/// The smallest and largest user keys of tables, where there are any.
+fn key_range(
+    tables: &[Arc<TableFile>],
+    comparator: &InternalKeyComparator,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    let smallest = tables
+        .iter()
+        .map(|f| f.smallest_user_key())
+        .min_by(|a, b| comparator.compare_user(a, b))?;
+    let largest = tables
+        .iter()
+        .map(|f| f.largest_user_key())
+        .max_by(|a, b| comparator.compare_user(a, b))?;
+    Some((smallest.to_vec(), largest.to_vec()))
 }

@@ -25,7 +25,7 @@ impl ReferenceCounts {
         let index = BlobIndex::decode(value)?;
         let flow = self.flows.entry(index.file).or_default();
         flow.count += 1;
-        flow.bytes += index.record_len(user_key.len());
+        flow.bytes = flow.bytes.saturating_add(index.record_len(user_key.len()));
         Ok(())
     }
 

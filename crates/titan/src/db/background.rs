@@ -22,7 +22,12 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
             let shared = Arc::clone(shared);
             std::thread::Builder::new()
                 .name(format!("titan-{i}"))
-                .spawn(move || shared.run_jobs())
+                .spawn(move || {
+                    if i == 0 {
+                        shared.warm_up();
+                    }
+                    shared.run_jobs();
+                })
                 .map_err(|e| {
                     Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}"))
                 })

@@ -13,16 +13,12 @@ use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::{Immutable, LiveWal, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::internal_key::ValueType;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
 use crate::stats::{self, StallEvent};
-use crate::write::batch::{BatchOp, WriteBatch};
+use crate::write::batch::{WriteBatch, group_header};
 use crate::write::queue::Group;
-
-/// Bytes of a batch in front of its operations: sequence number and count.
-const BATCH_HEADER: usize = 12;
 
 /// The longest single sleep of a delayed write, so that it notices when the delay is over.
 const MAX_DELAY: Duration = Duration::from_millis(10);
@@ -120,16 +116,9 @@ impl Shared {
         let count: u64 = group.batches.iter().map(|b| u64::from(b.count())).sum();
         let count = u32::try_from(count)
             .map_err(|_| Error::invalid_argument("a group of batches has too many operations"))?;
-        let mut header = Vec::with_capacity(BATCH_HEADER);
-        header.extend_from_slice(&first.0.to_le_bytes());
-        header.extend_from_slice(&count.to_le_bytes());
+        let header = group_header(first, count);
         let mut parts: Vec<&[u8]> = vec![&header];
-        parts.extend(
-            group
-                .batches
-                .iter()
-                .filter_map(|b| b.data().get(BATCH_HEADER..)),
-        );
+        parts.extend(group.batches.iter().map(WriteBatch::operations));
         self.wal.append(&parts, last)?;
         if group.options.sync {
             self.wal.sync()?;
@@ -148,7 +137,7 @@ impl Shared {
             let mut sequence = batch.sequence();
             for op in batch.iter() {
                 let op = op?;
-                let Some((value_type, key, value)) = entry_of(&op)? else {
+                let Some((value_type, key, value)) = op.entry()? else {
                     continue;
                 };
                 let id = op.column_family();
@@ -358,7 +347,7 @@ impl Shared {
 fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>>) -> Result<()> {
     for op in batch.iter() {
         let op = op?;
-        entry_of(&op)?;
+        op.entry()?;
         let Some(id) = op.column_family() else {
             continue;
         };
@@ -376,29 +365,4 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
         }
     }
     Ok(())
-}
-
-/// What an operation puts into a memtable: type, user key, value.
-type Entry<'a> = (ValueType, &'a [u8], &'a [u8]);
-
-/// The entry an operation makes; `None` for those that make none.
-pub(super) fn entry_of<'a>(op: &BatchOp<'a>) -> Result<Option<Entry<'a>>> {
-    Ok(Some(match *op {
-        BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
-        BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
-        BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
-        BatchOp::DeleteRange { begin, end, .. } => (ValueType::RangeDeletion, begin, end),
-        BatchOp::Merge { key, operand, .. } => (ValueType::Merge, key, operand),
-        BatchOp::PutEntity { key, entity, .. } => (ValueType::WideColumnEntity, key, entity),
-        BatchOp::LogData { .. } | BatchOp::Noop => return Ok(None),
-        BatchOp::BlobIndex { .. } => {
-            return Err(Error::unsupported("a blob pointer in a write batch"));
-        }
-        BatchOp::TimedPut { .. } => return Err(Error::unsupported("a timed put")),
-        _ => {
-            return Err(Error::unsupported(
-                "a two-phase commit marker in a write batch",
-            ));
-        }
-    }))
 }

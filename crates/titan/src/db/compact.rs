@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::flush::output_files;
 use crate::compaction::job::{self, CompactionResult, JobContext};
 use crate::compaction::levels::LevelTargets;
 use crate::compaction::picker::{Compaction, pick_range};
@@ -71,7 +70,7 @@ impl Shared {
         let result = job::run(compaction, context)?;
         let mut versions = self.versions.lock();
         if versions.family(family.id).is_none() {
-            self.factory.discard(&output_files(&result.output));
+            self.factory.discard(&result.output.files());
             return Err(dropped(&family.name));
         }
         self.add_locations(&result.output);

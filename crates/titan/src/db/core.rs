@@ -14,7 +14,7 @@ use super::family::Family;
 use super::state::State;
 use crate::blob::{LocationTable, ValueFetcher};
 use crate::cache::OpenFiles;
-use crate::compaction::output::FileFactory;
+use crate::compaction::factory::FileFactory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::options::DbOptions;
@@ -107,8 +107,6 @@ impl Core {
             self.shared.work.notify_all();
             self.shared.progress.notify_all();
         }
-        // Compactions that users run are on threads of their own.
-        self.shared.wait_for_running_jobs();
         for thread in threads.drain(..) {
             // A thread that panicked has nothing more to say.
             let _ = thread.join();
@@ -116,6 +114,8 @@ impl Core {
         // Those that users run on threads of their own must not outlive the lock either.
         self.shared.wait_for_running_jobs();
         self.shared.purge();
+        // The WAL's file is closed while the directory is still ours: closing cuts its zeros.
+        self.shared.wal.abandon();
         *self.lock.lock() = None;
         flushed.and(synced)
     }

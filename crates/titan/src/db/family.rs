@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::core::Core;
 use super::metrics::FamilyMetrics;
-use crate::compaction::output::OutputFamily;
+use crate::compaction::factory::OutputFamily;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::InternalKeyComparator;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::{Family, dropped};
 use super::state::{FamilyState, Immutable};
+use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, Unknown, surviving_tombstones};
-use crate::compaction::output::{FileFactory, JobOutput, OutputFamily, OutputWriter};
+use crate::compaction::output::OutputWriter;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -125,7 +127,7 @@ impl Shared {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
             let synced = self.wal.sync_closed();
-            synced.inspect_err(|_| self.factory.discard(&output_files(&flushed.output)))?;
+            synced.inspect_err(|_| self.factory.discard(&flushed.output.files()))?;
         }
         let event = flushed.event();
         self.install_flushes(&[flushed], synced_to)?;
@@ -154,7 +156,7 @@ impl Shared {
                 Ok(done) => flushed.push(done),
                 Err(e) => {
                     for Flushed { output, .. } in flushed {
-                        self.factory.discard(&output_files(&output));
+                        self.factory.discard(&output.files());
                     }
                     return Err(e.context(format!("flushing column family {}", family.name)));
                 }
@@ -194,7 +196,7 @@ impl Shared {
         let mut versions = self.versions.lock();
         for Flushed { family, output, .. } in flushed {
             if versions.family(family.id).is_none() {
-                self.factory.discard(&output_files(output));
+                self.factory.discard(&output.files());
                 return Err(dropped(&family.name));
             }
         }
@@ -288,12 +290,4 @@ impl Flushed<'_> {
             blob_bytes: self.output.blob_bytes(),
         }
     }
-}
-
-/// The files of a job that will not be installed.
-pub(super) fn output_files(output: &JobOutput) -> Vec<FileKind> {
-    let tables = output.tables.iter().map(|t| FileKind::Table(t.number));
-    tables
-        .chain(output.blob_files.iter().map(|b| FileKind::Blob(b.number)))
-        .collect()
 }

@@ -3,20 +3,19 @@
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::core::{Core, FamilyMap};
-use super::family::{ColumnFamily, dropped};
+use super::core::Core;
+use super::directory::files_of;
+use super::family::ColumnFamily;
 use super::metrics::Metrics;
-use super::open::{self, files_of};
+use super::open;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::InternalKeyComparator;
 use crate::options::{ColumnFamilyOptions, Options, WriteOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
-use crate::version::{self, RecoveredState, Version};
+use crate::version::RecoveredState;
 use crate::write::WriteBatch;
 
 /// An open database.
@@ -114,9 +113,14 @@ impl Db {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
         let lock = vfs.lock(&FileKind::Lock.path(dir))?;
-        // CURRENT goes first: what a crash leaves behind is then no longer taken for a database.
-        files.sort_by_key(|f| !matches!(f, FileKind::Current));
-        for file in files.iter().filter(|f| !matches!(f, FileKind::Lock)) {
+        if files.contains(&FileKind::Current) {
+            vfs.remove(&FileKind::Current.path(dir))?;
+            // ORDER: that CURRENT is gone is durable before anything it leads to goes: what a
+            // crash leaves behind is no longer taken for a database.
+            vfs.sync_dir(dir)?;
+        }
+        files.retain(|f| !matches!(f, FileKind::Current | FileKind::Lock));
+        for file in files {
             vfs.remove(&file.path(dir))?;
         }
         vfs.remove(&FileKind::Lock.path(dir))?;
@@ -164,41 +168,7 @@ impl Db {
         name: &str,
         options: ColumnFamilyOptions,
     ) -> Result<ColumnFamily> {
-        options.validate()?;
-        let shared = self.shared();
-        let family = shared.alone(|| {
-            shared.failure.check()?;
-            shared.sync_wal()?;
-            let mut versions = shared.versions.lock();
-            if versions.families().values().any(|f| f.name == name) {
-                let exists = format!("column family {name} exists already");
-                return Err(Error::new(ErrorKind::AlreadyExists, exists));
-            }
-            let id = versions.next_column_family();
-            let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
-            let current = Version::empty(id, comparator.clone(), options.num_levels);
-            let wal = shared.state.lock().current_wal();
-            let recovered = version::Family {
-                name: name.to_owned(),
-                comparator,
-                log_number: wal,
-                current: Arc::new(current),
-            };
-            let mut all = Options::default();
-            all.families.insert(name.to_owned(), options.clone());
-            let state = open::family_state(id, &recovered, &all, wal);
-            let created = versions.create_family(id, recovered);
-            if let Err(e) = created {
-                drop(versions);
-                return Err(shared.failure.set(shared, e));
-            }
-            let family = Arc::clone(&state.family);
-            let mut families = FamilyMap::clone(&shared.families.load());
-            families.insert(id, Arc::clone(&family));
-            shared.families.store(Arc::new(families));
-            shared.state.lock().families.insert(id, state);
-            Ok(family)
-        })?;
+        let family = self.shared().create_family(name, options)?;
         Ok(self.handle(&family))
     }
 
@@ -209,55 +179,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` for `default` and for a family dropped before.
     pub fn drop_column_family(&self, family: &ColumnFamily) -> Result<()> {
-        let shared = self.shared();
-        let id = family.id();
-        if id == ColumnFamilyId::DEFAULT {
-            return Err(Error::invalid_argument(
-                "the default column family cannot be dropped",
-            ));
-        }
-        shared.alone(|| {
-            shared.failure.check()?;
-            shared.sync_wal()?;
-            let mut versions = shared.versions.lock();
-            if versions.family(id).is_none() {
-                return Err(dropped(family.name()));
-            }
-            if let Err(e) = versions.drop_family(id) {
-                drop(versions);
-                return Err(shared.failure.set(shared, e));
-            }
-            family.family.dropped.store(true, Ordering::Release);
-            let mut families = FamilyMap::clone(&shared.families.load());
-            families.remove(&id);
-            shared.families.store(Arc::new(families));
-            let mut state = shared.state.lock();
-            let removed = state.families.remove(&id);
-            shared.update_stalls(state);
-            if let Some(removed) = removed {
-                // The shared part lives on in handles; what it pins need not.
-                let empty = Version::empty(
-                    id,
-                    removed.family.comparator.clone(),
-                    removed.version.num_levels(),
-                );
-                let memtable = crate::memtable::Memtable::new(
-                    removed.family.comparator.clone(),
-                    removed.family.options.write_buffer_size,
-                );
-                removed
-                    .family
-                    .super_version
-                    .store(Arc::new(crate::read::SuperVersion {
-                        memtable,
-                        immutables: Vec::new(),
-                        version: Arc::new(empty),
-                    }));
-            }
-            Ok(())
-        })?;
-        shared.purge();
-        Ok(())
+        self.shared().drop_family(&family.family)
     }
 
     /// Commits a batch: all of it or nothing, across families, after any crash.

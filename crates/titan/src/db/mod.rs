@@ -4,10 +4,13 @@
 //! |---|---|
 //! | [`core`] | what all parts share, and what ends when the last handle goes |
 //! | [`handle`], [`family`] | the faces users hold |
-//! | [`open`], [`replay`] | from a directory to a running database |
+//! | [`directory`] | whether a directory may be opened, and what is in it |
+//! | [`open`], [`replay`] | from there to a running database |
+//! | [`families`] | creating and dropping families |
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
-//! | [`background`], [`flush`], [`compact`], [`purge`] | the threads and their jobs |
+//! | [`background`], [`flush`], [`compact`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`locations`] | where readers find the values of blob files |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
 //!
@@ -18,15 +21,19 @@ mod background;
 mod commit;
 mod compact;
 mod core;
+mod directory;
 mod failure;
+mod families;
 mod family;
 mod flush;
 mod handle;
+mod locations;
 mod metrics;
 mod open;
 mod purge;
 mod replay;
 mod state;
+mod warm_up;
 
 pub use family::ColumnFamily;
 pub use handle::Db;

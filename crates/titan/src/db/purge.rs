@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::core::Shared;
-use super::open::files_of;
-use crate::blob::{BlobFile, BlobLocation};
-use crate::compaction::output::JobOutput;
+use super::directory::files_of;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
@@ -37,25 +34,6 @@ impl Shared {
                 self.listeners.tell(|l| l.deletion_failed(&e));
             }
         }
-    }
-
-    /// Lets readers find the values of new blob files. To be called before the version that
-    /// refers to them is published.
-    pub(super) fn add_locations(&self, output: &JobOutput) {
-        if output.blob_files.is_empty() {
-            return;
-        }
-        self.locations.rcu(|table| {
-            let added = output.blob_files.iter().map(|blob| {
-                let file = BlobFile {
-                    number: blob.number,
-                    count: blob.count,
-                    total_bytes: blob.total_bytes,
-                };
-                (blob.number, BlobLocation::InPlace(Arc::new(file)))
-            });
-            table.with(added, &[])
-        });
     }
 }
 

@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::commit::entry_of;
+use super::directory::files_of;
 use super::flush::write_memtables;
-use super::open::files_of;
-use crate::compaction::output::{FileFactory, OutputFamily};
+use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -224,7 +223,7 @@ impl Replay<'_> {
         let mut full = Vec::new();
         for op in batch.ops() {
             let op = op?;
-            let Some((value_type, key, value)) = entry_of(&op)? else {
+            let Some((value_type, key, value)) = op.entry()? else {
                 continue;
             };
             let id = op.column_family();

@@ -43,7 +43,7 @@ pub(crate) struct BlobRefs {
 impl BlobIndex {
     /// Bytes of the whole record, for a key of this length.
     pub(crate) fn record_len(&self, key_len: usize) -> u64 {
-        BLOB_RECORD_HEADER_LEN + key_len as u64 + self.size
+        (BLOB_RECORD_HEADER_LEN + key_len as u64).saturating_add(self.size)
     }
 
     /// Appends the encoding.

@@ -16,7 +16,7 @@
 //! Memtable
 //! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
-//! `- Counters   entries, deletions, bytes, smallest and largest sequence number
+//! `- Counters   entries, deletions
 //! ```
 //!
 //! All unsafe code of the room is in `arena.rs` and `skiplist.rs`, behind safe functions.
@@ -65,9 +65,6 @@ pub(crate) struct Memtable {
 struct Counters {
     entries: AtomicU64,
     deletes: AtomicU64,
-    data_size: AtomicU64,
-    smallest_sequence: AtomicU64,
-    largest_sequence: AtomicU64,
 }
 
 /// One version of a key, as found by [`Memtable::get`].
@@ -90,9 +87,6 @@ impl Memtable {
             counters: Counters {
                 entries: AtomicU64::new(0),
                 deletes: AtomicU64::new(0),
-                data_size: AtomicU64::new(0),
-                smallest_sequence: AtomicU64::new(u64::MAX),
-                largest_sequence: AtomicU64::new(0),
             },
             write_buffer_size,
         })
@@ -135,11 +129,7 @@ impl Memtable {
                 )));
             }
         }
-        self.counters.count(
-            sequence,
-            value_type,
-            user_key.len() + TRAILER_LEN + value.len(),
-        );
+        self.counters.count(value_type);
         Ok(())
     }
 
@@ -198,28 +188,9 @@ impl Memtable {
         self.counters.deletes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all internal keys and values added; for a range deletion, of both its ends.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for statistics of memtables"))]
-    pub(crate) fn data_size(&self) -> u64 {
-        self.counters.data_size.load(Ordering::Relaxed)
-    }
-
     /// Whether nothing was added, neither entries nor range tombstones.
     pub(crate) fn is_empty(&self) -> bool {
         self.num_entries() == 0
-    }
-
-    /// The smallest sequence number added.
-    pub(crate) fn smallest_sequence(&self) -> Option<SequenceNumber> {
-        let smallest = self.counters.smallest_sequence.load(Ordering::Relaxed);
-        (smallest != u64::MAX).then_some(SequenceNumber(smallest))
-    }
-
-    /// The largest sequence number added.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for statistics of memtables"))]
-    pub(crate) fn largest_sequence(&self) -> Option<SequenceNumber> {
-        self.smallest_sequence()
-            .map(|_| SequenceNumber(self.counters.largest_sequence.load(Ordering::Relaxed)))
     }
 
     /// Whether it has grown to the write buffer's size. Never true of an empty one, however small
@@ -235,21 +206,10 @@ impl Memtable {
 
 impl Counters {
     #[inline]
-    fn count(&self, sequence: SequenceNumber, value_type: ValueType, bytes: usize) {
-        // The largest first: whoever sees a smallest one then finds a largest that was set, on
-        // all but the weakest machines; statistics need no more.
-        let largest = &self.largest_sequence;
-        if sequence.0 > largest.load(Ordering::Relaxed) {
-            largest.fetch_max(sequence.0, Ordering::Relaxed);
-        }
-        let smallest = &self.smallest_sequence;
-        if sequence.0 < smallest.load(Ordering::Relaxed) {
-            smallest.fetch_min(sequence.0, Ordering::Relaxed);
-        }
+    fn count(&self, value_type: ValueType) {
         if matches!(value_type, ValueType::Deletion | ValueType::SingleDeletion) {
             self.deletes.fetch_add(1, Ordering::Relaxed);
         }
-        self.data_size.fetch_add(bytes as u64, Ordering::Relaxed);
         self.entries.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+#[cfg(test)]
 use bytes::Bytes;
 
 use crate::format::SequenceNumber;
@@ -28,6 +29,7 @@ pub(crate) struct TombstoneCursor {
 
 /// The newest tombstone that covers a key, and how far around it that holds at least. All entries
 /// in `start..end` older than `sequence` are deleted.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covering<'a> {
     pub(crate) sequence: SequenceNumber,
@@ -51,13 +53,7 @@ impl TombstoneCursor {
 
     /// The newest tombstone not newer than the snapshot that covers `user_key`.
     #[inline]
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "iterators will skip to the end of a covered range"
-        )
-    )]
+    #[cfg(test)]
     pub(crate) fn covering(&mut self, user_key: &[u8]) -> Option<Covering<'_>> {
         let snapshot = self.snapshot;
         let fragment = self.locate(user_key)?;

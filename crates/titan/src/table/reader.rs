@@ -25,6 +25,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{FileNumber, SequenceNumber};
+#[cfg(test)]
 use crate::iterator::InternalIterator;
 use crate::vfs::ReadableFile;
 
@@ -140,7 +141,7 @@ impl TableReader {
     }
 
     /// The liveness block, read from the file; `None` if the table has none: either nothing in it
-    /// refers to a blob, or another program wrote it ([`TableReader::scan_blob_refs`] tells).
+    /// refers to a blob, or another program wrote it.
     ///
     /// # Errors
     /// `Corruption` if its totals are not those in the properties.
@@ -169,13 +170,7 @@ impl TableReader {
     }
 
     /// What the liveness block should be, from a scan of all entries.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "garbage collection scans tables without a liveness block"
-        )
-    )]
+    #[cfg(test)]
     pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         let mut refs = LivenessBlock::default();
         let mut iter = self.iter(TableIterOptions {

@@ -209,7 +209,7 @@ impl TableWriter {
             ValueType::BlobIndex => {
                 let index = BlobIndex::decode(value)?;
                 self.liveness.add(parsed.user_key.len(), &index)?;
-                self.referenced_blob_bytes += index.size;
+                self.referenced_blob_bytes += index.record_len(parsed.user_key.len());
             }
             ValueType::RangeDeletion => {
                 return Err(Error::corruption("range tombstone among point entries"));
@@ -259,7 +259,7 @@ impl TableWriter {
         self.output.position() + self.data.size() as u64 + self.index.size() as u64
     }
 
-    /// Stored bytes of the values that the entries so far refer to.
+    /// Bytes of the blob records (header, key, stored value) that the entries so far refer to.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
         self.referenced_blob_bytes
     }

@@ -121,8 +121,8 @@ impl VersionBuilder {
                     garbage.number
                 )));
             };
-            meta.garbage_count += garbage.count;
-            meta.garbage_bytes += garbage.bytes;
+            meta.garbage_count = meta.garbage_count.saturating_add(garbage.count);
+            meta.garbage_bytes = meta.garbage_bytes.saturating_add(garbage.bytes);
             // BLOB-3: what is not referenced can be no more than what was written.
             if meta.garbage_count > meta.shared.total_count
                 || meta.garbage_bytes > meta.shared.total_bytes

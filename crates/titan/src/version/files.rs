@@ -16,6 +16,9 @@ use crate::format::{BlobFileNumber, FileNumber};
 use crate::range_del::FragmentedTombstones;
 use crate::version::edit::{NewFile, TableFacts};
 
+/// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.
+const ASSUMED_VALUE_SIZE: u64 = 1024;
+
 /// Files that no version refers to any more, waiting to be deleted.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
@@ -113,8 +116,8 @@ impl TableFile {
 
     /// Bytes of the values in blob files that this table's keys refer to; 0 while unknown.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
-        self.facts()
-            .map_or(0, |f| f.blob_refs.iter().map(|r| r.bytes).sum())
+        let refs = self.facts().map_or(&[][..], |f| &f.blob_refs);
+        refs.iter().fold(0, |sum, r| sum.saturating_add(r.bytes))
     }
 
     /// The size that level targets and scores are measured in: the table and the values its keys
@@ -122,7 +125,7 @@ impl TableFile {
     /// the values inside, so overwritten and deleted values are found as early as there, at the
     /// cost of rewriting only keys.
     pub(crate) fn logical_size(&self) -> u64 {
-        self.size() + self.referenced_blob_bytes()
+        self.size().saturating_add(self.referenced_blob_bytes())
     }
 
     /// [`TableFile::logical_size`] with each tombstone counted as a value of average size, where
@@ -131,13 +134,19 @@ impl TableFile {
         let Some(facts) = self.facts() else {
             return self.size();
         };
-        let deletions = facts.num_deletions + facts.num_range_deletions;
-        let entries = facts.num_entries.max(1);
-        let values = entries.saturating_sub(facts.num_deletions);
-        if deletions * 2 < entries || values == 0 {
-            return self.logical_size() + deletions * u64::from(values == 0) * 1024;
-        }
-        self.logical_size() + (deletions * 2 - entries) * (self.logical_size() / values)
+        let deletions = facts
+            .num_deletions
+            .saturating_add(facts.num_range_deletions);
+        let values = facts.num_entries.saturating_sub(facts.num_deletions);
+        let extra = deletions
+            .saturating_mul(2)
+            .saturating_sub(facts.num_entries);
+        let average = match values {
+            0 => ASSUMED_VALUE_SIZE,
+            values => self.logical_size() / values,
+        };
+        self.logical_size()
+            .saturating_add(extra.saturating_mul(average))
     }
 
     pub(crate) fn is_compacting(&self) -> bool {

@@ -42,10 +42,14 @@ impl LogFile {
     fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
         let end = self.position + data.len() as u64;
         if end > self.extended {
-            // What reaches beyond the zeros extends the file itself; new zeros go behind it.
+            // What reaches beyond the zeros extends the file itself; new zeros go behind it. A
+            // large append has set up many pages at once by itself.
             self.file.write_all_at(data, self.position)?;
-            self.file.write_all_at(&ZEROS, end)?;
-            self.extended = end + EXTENSION as u64;
+            self.extended = end;
+            // Zeros that do not fit do not fail an append that did.
+            if data.len() < EXTENSION / 4 && self.file.write_all_at(&ZEROS, end).is_ok() {
+                self.extended = end + EXTENSION as u64;
+            }
         } else {
             self.file.write_all_at(data, self.position)?;
         }

@@ -49,7 +49,10 @@ pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> R
 }
 
 fn json_key(record: &[u8], field: &str) -> Result<String, String> {
-    let record: Map<String, Value> = serde_json::from_slice(record).map_err(|e| e.to_string())?;
+    let record: Map<String, Value> = serde_json::from_slice(record).map_err(|e| {
+        // To the parser each line is the first; the reader of its message knows better.
+        e.to_string().replace(" at line 1 column ", " at column ")
+    })?;
     match record.get(field) {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),

@@ -248,7 +248,6 @@ fn pointers_that_lie_are_corruption() {
             e.is_corruption() && e.path().is_some() && e.offset().is_some(),
             "{what}: {e}"
         );
-        r.prefetch(key.len(), &index);
     }
     assert_eq!(r.get(key, &good).unwrap(), pairs[0].1);
 }

@@ -58,7 +58,6 @@ fn values_come_back_with_every_compression() {
         let records = all(&r).unwrap();
         assert_eq!(records.len(), pairs.len());
         for (((key, value), index), record) in pairs.iter().zip(&indexes).zip(&records) {
-            r.prefetch(key.len(), index);
             assert!(r.get(key, index).unwrap() == value, "{kind:?} {index:?}");
             assert!(
                 record.key == key && record.index(&r) == *index,

@@ -15,7 +15,7 @@
 //! front of `#`, `:` or `\` makes it an ordinary character, and `\n` and `\r` are the line ends.
 //! The sections of a family follow each other, "default" comes first.
 //!
-//! This module knows the syntax and how single values are spelt, not what options mean. Nothing
+//! This module knows the syntax, not what options mean or how single values are spelt. Nothing
 //! in the file is needed to read the data; opening heeds `wal_dir` only.
 
 #[cfg(test)]
@@ -24,7 +24,6 @@ mod tests;
 use std::fmt::Write;
 
 use crate::error::{Error, Result};
-use crate::format::CompressionType;
 
 /// The release whose options we write, so that it and later ones understand the file.
 const ROCKSDB_VERSION: &str = "7.8.3";
@@ -165,13 +164,6 @@ impl OptionsFile {
     }
 }
 
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "values are read back where options are taken over from RocksDB"
-    )
-)]
 impl Section {
     /// Reads what follows the opening bracket.
     fn parse_header(header: &str) -> Result<Self> {
@@ -230,80 +222,6 @@ impl Section {
             None => value,
         };
         (!id.is_empty() && id != "nullptr").then_some(id)
-    }
-
-    /// A number that is not negative; 1024 may be spelt `1k` and so on up to `t`.
-    pub(crate) fn number(&self, key: &str) -> Result<Option<u64>> {
-        self.parsed(key, "a number", |text| {
-            let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
-                b'k' => (text.get(..text.len() - 1)?, 10),
-                b'm' => (text.get(..text.len() - 1)?, 20),
-                b'g' => (text.get(..text.len() - 1)?, 30),
-                b't' => (text.get(..text.len() - 1)?, 40),
-                _ => (text, 0),
-            };
-            digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-        })
-    }
-
-    /// A number that may have a sign.
-    pub(crate) fn signed(&self, key: &str) -> Result<Option<i64>> {
-        self.parsed(key, "a whole number", |text| text.parse().ok())
-    }
-
-    /// A number that may have a fraction.
-    pub(crate) fn float(&self, key: &str) -> Result<Option<f64>> {
-        self.parsed(key, "a number", |text| {
-            text.parse().ok().filter(|v: &f64| v.is_finite())
-        })
-    }
-
-    /// Yes or no.
-    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>> {
-        self.parsed(key, "true or false", |text| match text {
-            "true" | "1" => Some(true),
-            "false" | "0" => Some(false),
-            _ => None,
-        })
-    }
-
-    /// A compression that we can write; others, which we may not even read, are `Unsupported`.
-    pub(crate) fn compression(&self, key: &str) -> Result<Option<CompressionType>> {
-        match self.get(key) {
-            None => Ok(None),
-            Some("kNoCompression") => Ok(Some(CompressionType::None)),
-            Some("kSnappyCompression") => Ok(Some(CompressionType::Snappy)),
-            Some("kLZ4Compression" | "kLZ4HCCompression") => Ok(Some(CompressionType::Lz4)),
-            Some("kZSTD" | "kZSTDNotFinalCompression") => Ok(Some(CompressionType::Zstd)),
-            Some(other) => Err(Error::unsupported(format!("option {key}={other}"))),
-        }
-    }
-
-    /// Bits per key of a Bloom filter; 0 if there is none or it is of another kind.
-    pub(crate) fn bloom_bits(&self, key: &str) -> Option<f64> {
-        let value = self.get(key)?;
-        let bits = value
-            .strip_prefix("bloomfilter:")
-            .or_else(|| value.strip_prefix("ribbonfilter:"))
-            .and_then(|rest| rest.split(':').next()?.parse().ok());
-        Some(bits.filter(|b: &f64| b.is_finite()).unwrap_or(0.0))
-    }
-
-    fn parsed<T>(
-        &self,
-        key: &str,
-        what: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let Some(text) = self.get(key) else {
-            return Ok(None);
-        };
-        match parse(text) {
-            Some(value) => Ok(Some(value)),
-            None => Err(Error::corruption(format!(
-                "option {key}={text} is not {what}"
-            ))),
-        }
     }
 }
 

@@ -34,15 +34,16 @@ use crate::format::coding::{put_varint, varint_len};
 use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
 
 /// Bytes in front of the operations.
-pub(crate) const HEADER_SIZE: usize = 12;
+const HEADER_SIZE: usize = 12;
 const COUNT_OFFSET: usize = 8;
-/// Bytes of the largest batch, header included.
-const MAX_SIZE: usize = u32::MAX as usize;
+/// Bytes of the largest batch, header included: what is in it must fit a block of a table, whose
+/// size is a 32-bit number.
+const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
 
 /// Operations that become visible and durable together, in the order in which they were added.
 ///
 /// A later operation on a key wins over an earlier one. Adding an operation copies its key and
-/// value to the end of one buffer. A batch holds at most 4 GiB - 1 bytes; an operation that does
+/// value to the end of one buffer. A batch holds at most 4 GiB - 64 MiB; an operation that does
 /// not fit is refused with `InvalidArgument` and leaves the batch as it was.
 ///
 /// Families are named by anything that converts to a [`ColumnFamilyId`], handles included.
@@ -88,7 +89,7 @@ impl WriteBatch {
     pub fn from_data(data: impl Into<Vec<u8>>) -> Result<Self> {
         let data = data.into();
         if data.len() > MAX_SIZE {
-            return Err(Error::corruption("a write batch exceeds 4 GiB"));
+            return Err(Error::corruption("a write batch exceeds 4 GiB - 64 MiB"));
         }
         BatchView::parse(&data)?.validate()?;
         Ok(WriteBatch {
@@ -100,7 +101,7 @@ impl WriteBatch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the batch would exceed 4 GiB - 1 bytes.
+    /// `InvalidArgument` if the batch would exceed 4 GiB - 64 MiB.
     pub fn put(
         &mut self,
         cf: impl Into<ColumnFamilyId>,
@@ -150,16 +151,8 @@ impl WriteBatch {
     }
 
     /// Sets `key` to the value in a blob file that the encoded `index` points to.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for values placed in blob files at commit")
-    )]
-    pub(crate) fn put_blob_index(
-        &mut self,
-        cf: ColumnFamilyId,
-        key: &[u8],
-        index: &[u8],
-    ) -> Result<()> {
+    #[cfg(test)]
+    fn put_blob_index(&mut self, cf: ColumnFamilyId, key: &[u8], index: &[u8]) -> Result<()> {
         self.add(op::BLOB_INDEX, Some(cf), &[key, index])
     }
 
@@ -177,7 +170,7 @@ impl WriteBatch {
     /// # Errors
     /// As [`WriteBatch::put`].
     pub fn append(&mut self, other: &WriteBatch) -> Result<()> {
-        let operations = other.data.get(HEADER_SIZE..).unwrap_or_default();
+        let operations = other.operations();
         self.check_room(operations.len())?;
         let count = self
             .count()
@@ -218,9 +211,14 @@ impl WriteBatch {
         &self.data
     }
 
+    /// The encoded operations: the batch without its header.
+    pub(crate) fn operations(&self) -> &[u8] {
+        self.data.get(HEADER_SIZE..).unwrap_or_default()
+    }
+
     /// The operations in the order in which they were added.
     pub fn iter(&self) -> BatchOps<'_> {
-        BatchOps::new(self.data.get(HEADER_SIZE..).unwrap_or_default())
+        BatchOps::new(self.operations())
     }
 
     /// Remembers the present state for [`WriteBatch::rollback_to_save_point`]. They nest.
@@ -319,8 +317,18 @@ impl WriteBatch {
     }
 }
 
+/// The header of `count` operations from the sequence number `first` on. With the
+/// [operations](WriteBatch::operations) of several batches behind it, they are one.
+pub(crate) fn group_header(first: SequenceNumber, count: u32) -> [u8; HEADER_SIZE] {
+    let mut header = [0; HEADER_SIZE];
+    let (sequence, rest) = header.split_at_mut(COUNT_OFFSET);
+    sequence.copy_from_slice(&first.0.to_le_bytes());
+    rest.copy_from_slice(&count.to_le_bytes());
+    header
+}
+
 fn too_large() -> Error {
-    Error::invalid_argument("the write batch would exceed 4 GiB")
+    Error::invalid_argument("the write batch would exceed 4 GiB - 64 MiB")
 }
 
 impl<'a> IntoIterator for &'a WriteBatch {

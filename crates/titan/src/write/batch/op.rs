@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
+use crate::format::internal_key::ValueType;
 use crate::format::numbers::ColumnFamilyId;
 
 /// The two first bytes an operation can have: for the default family and for any other.
@@ -19,6 +20,7 @@ pub(super) const DELETE: Tag = tag(0x00, 0x04);
 pub(super) const PUT: Tag = tag(0x01, 0x05);
 pub(super) const SINGLE_DELETE: Tag = tag(0x07, 0x08);
 pub(super) const DELETE_RANGE: Tag = tag(0x0f, 0x0e);
+#[cfg(test)]
 pub(super) const BLOB_INDEX: Tag = tag(0x11, 0x10);
 /// Log data is of no family.
 pub(super) const LOG_DATA: Tag = tag(0x03, 0x03);
@@ -91,6 +93,9 @@ pub enum BatchOp<'a> {
     /// A prepared transaction is given up.
     Rollback { xid: &'a [u8] },
 }
+
+/// What an operation puts into a memtable: type, user key, value.
+type Entry<'a> = (ValueType, &'a [u8], &'a [u8]);
 
 impl<'a> BatchOp<'a> {
     /// Reads one operation.
@@ -204,5 +209,30 @@ impl<'a> BatchOp<'a> {
     #[inline]
     pub(crate) fn takes_sequence(&self) -> bool {
         self.column_family().is_some()
+    }
+
+    /// The entry the operation makes; `None` for those that make none.
+    ///
+    /// # Errors
+    /// `Unsupported` for operations that the engine does not apply.
+    pub(crate) fn entry(&self) -> Result<Option<Entry<'a>>> {
+        Ok(Some(match *self {
+            BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
+            BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
+            BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
+            BatchOp::DeleteRange { begin, end, .. } => (ValueType::RangeDeletion, begin, end),
+            BatchOp::Merge { key, operand, .. } => (ValueType::Merge, key, operand),
+            BatchOp::PutEntity { key, entity, .. } => (ValueType::WideColumnEntity, key, entity),
+            BatchOp::LogData { .. } | BatchOp::Noop => return Ok(None),
+            BatchOp::BlobIndex { .. } => {
+                return Err(Error::unsupported("a blob pointer in a write batch"));
+            }
+            BatchOp::TimedPut { .. } => return Err(Error::unsupported("a timed put")),
+            _ => {
+                return Err(Error::unsupported(
+                    "a two-phase commit marker in a write batch",
+                ));
+            }
+        }))
     }
 }

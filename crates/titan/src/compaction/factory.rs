@@ -1,0 +1,50 @@
+//! What a job must know to write files: where they go, and whose they are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::format::ColumnFamilyId;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::options::ColumnFamilyOptions;
+use crate::version::Counters;
+use crate::vfs::Vfs;
+
+/// Where files are written: what all jobs of a database share.
+#[derive(Clone)]
+pub(crate) struct FileFactory {
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) dir: PathBuf,
+    pub(crate) counters: Arc<Counters>,
+    /// Whether files are written around the kernel's cache.
+    pub(crate) direct_io: bool,
+    pub(crate) db_id: String,
+    pub(crate) session_id: String,
+}
+
+impl FileFactory {
+    /// Removes files that a failed job left and no MANIFEST can name. What cannot be removed now
+    /// is removed when the database is opened.
+    pub(crate) fn discard(&self, files: &[FileKind]) {
+        for file in files {
+            let _ = self.vfs.remove(&file.path(&self.dir));
+        }
+    }
+}
+
+/// What the output belongs to.
+#[derive(Clone)]
+pub(crate) struct OutputFamily {
+    pub(crate) id: ColumnFamilyId,
+    pub(crate) name: String,
+    pub(crate) comparator: InternalKeyComparator,
+    pub(crate) options: Arc<ColumnFamilyOptions>,
+}
+
+/// Seconds since 1970, for the times RocksDB keeps in tables.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}

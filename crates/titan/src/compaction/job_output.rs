@@ -1,0 +1,86 @@
+//! What a flush or compaction wrote, and the edit that says so.
+
+use super::factory::unix_seconds;
+use crate::blob::BlobFileSummary;
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, FileNumber};
+use crate::table::TableSummary;
+use crate::version::edit::{BlobFileAddition, NewFile, TableFacts, VersionEdit};
+
+/// A finished table.
+pub(crate) struct OutputTable {
+    pub(crate) number: FileNumber,
+    pub(crate) summary: TableSummary,
+}
+
+/// Everything a job wrote; all of it synced, names included.
+pub(crate) struct JobOutput {
+    pub(crate) tables: Vec<OutputTable>,
+    pub(crate) blob_files: Vec<BlobFileSummary>,
+}
+
+impl JobOutput {
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.tables.iter().map(|t| t.summary.file_size).sum()
+    }
+
+    pub(crate) fn blob_bytes(&self) -> u64 {
+        self.blob_files.iter().map(|b| b.file_size).sum()
+    }
+
+    pub(crate) fn blob_numbers(&self) -> Vec<BlobFileNumber> {
+        self.blob_files.iter().map(|b| b.number).collect()
+    }
+
+    /// The names of all files, to be discarded if they are not installed.
+    pub(crate) fn files(&self) -> Vec<FileKind> {
+        let tables = self.tables.iter().map(|t| FileKind::Table(t.number));
+        let blob_files = self.blob_files.iter().map(|b| FileKind::Blob(b.number));
+        tables.chain(blob_files).collect()
+    }
+
+    /// Adds the files to an edit, the tables at `level`.
+    pub(crate) fn add_to(&self, edit: &mut VersionEdit, level: usize) {
+        let now = unix_seconds();
+        for OutputTable { number, summary } in &self.tables {
+            edit.new_files.push((
+                level,
+                NewFile {
+                    number: *number,
+                    size: summary.file_size,
+                    smallest: summary.smallest.clone(),
+                    largest: summary.largest.clone(),
+                    smallest_seq: summary.smallest_seq,
+                    largest_seq: summary.largest_seq,
+                    oldest_blob_file: summary.oldest_blob_file,
+                    oldest_ancester_time: now,
+                    file_creation_time: now,
+                    ..NewFile::default()
+                },
+            ));
+            edit.table_facts.push(table_facts(*number, summary));
+        }
+        for blob in &self.blob_files {
+            edit.blob_additions.push(BlobFileAddition {
+                number: blob.number,
+                count: blob.count,
+                total_bytes: blob.total_bytes,
+                checksum_method: Vec::new(),
+                checksum_value: Vec::new(),
+                unknown: Vec::new(),
+            });
+        }
+    }
+}
+
+fn table_facts(number: FileNumber, summary: &TableSummary) -> TableFacts {
+    TableFacts {
+        table: number,
+        num_entries: summary.num_entries,
+        num_deletions: summary.num_deletions,
+        num_range_deletions: summary.num_range_deletions,
+        raw_key_bytes: summary.raw_key_size,
+        raw_value_bytes: summary.raw_value_size,
+        blob_refs: summary.blob_refs.clone(),
+    }
+}

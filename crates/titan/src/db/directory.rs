@@ -1,0 +1,175 @@
+//! The directory of a database: whether it is one, whether it is ours to open, and what is in it.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::options::Options;
+use crate::options::file::{DB_OPTIONS, OptionsFile};
+use crate::version::VersionSet;
+use crate::vfs::{FileLock, Vfs, read_file};
+
+/// Makes sure there is a directory to work in, locks it, and refuses what must be refused.
+pub(super) fn prepare_directory(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    options: &Options,
+) -> Result<Box<dyn FileLock>> {
+    let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir);
+    let create = options.db.create_if_missing;
+    let current = FileKind::Current.path(dir);
+    if !vfs.exists(dir)? && !create {
+        return Err(not_found());
+    }
+    if !vfs.exists(&current)? && create {
+        create_dir_durably(vfs, dir)?;
+    }
+    // Not even a lock file is left in a directory that is somebody else's.
+    if !vfs.exists(&current)? {
+        refuse_headless(vfs, dir)?;
+        if !create {
+            return Err(not_found());
+        }
+    }
+    refuse_other_layouts(vfs, dir)?;
+    let lock = vfs.lock(&FileKind::Lock.path(dir))?;
+    if vfs.exists(&current)? && options.db.error_if_exists {
+        return Err(Error::new(ErrorKind::AlreadyExists, "a database exists here").in_file(dir));
+    }
+    Ok(lock)
+}
+
+/// Creates `dir` and its missing parents so that they survive the machine.
+fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    // The missing ones, and the first that is there: that may come from a process that died
+    // before it made the name durable.
+    let mut chain = Vec::new();
+    for path in dir.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+        chain.push(path);
+        if vfs.exists(path)? {
+            break;
+        }
+    }
+    for path in chain.into_iter().rev() {
+        vfs.create_dir_all(path)?;
+        // ORDER: a directory's name before what is in it. Where its parent is not ours to open,
+        // someone else made it.
+        match path.parent().map(|parent| vfs.sync_dir(parent)) {
+            Some(Err(e)) if e.io_kind() != Some(std::io::ErrorKind::PermissionDenied) => {
+                return Err(e);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Databases that keep part of their data elsewhere would open with that part missing.
+fn refuse_other_layouts(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    for (name, whose) in [
+        ("titandb", "the TiKV project's Titan"),
+        ("blob_dir", "stacked BlobDB"),
+    ] {
+        if vfs.exists(&dir.join(name))? {
+            return Err(
+                Error::unsupported(format!("a database with blob files of {whose}"))
+                    .in_file(&dir.join(name)),
+            );
+        }
+    }
+    let is_wal = |kind: &FileKind| matches!(kind, FileKind::Wal(_));
+    let files = files_of(vfs, dir)?;
+    let newest = files.iter().filter_map(|f| match f {
+        FileKind::Options(number) => Some(*number),
+        _ => None,
+    });
+    // A copy may name the directory it was copied from; WAL files that came along settle it.
+    let Some(newest) = newest.max().filter(|_| !files.iter().any(is_wal)) else {
+        return Ok(());
+    };
+    let path = FileKind::Options(newest).path(dir);
+    // The file is advice: what cannot be read in it cannot be heeded.
+    let Ok(options) = read_file(vfs, &path).and_then(|content| OptionsFile::parse(&content)) else {
+        return Ok(());
+    };
+    let wal_dir = options
+        .section(DB_OPTIONS, "")
+        .and_then(|s| s.get("wal_dir"))
+        .unwrap_or("");
+    let elsewhere = !wal_dir.is_empty()
+        && Path::new(wal_dir) != dir
+        && vfs.read_dir(Path::new(wal_dir)).is_ok_and(|names| {
+            names
+                .iter()
+                .filter_map(|name| FileKind::parse(name))
+                .any(|kind| is_wal(&kind))
+        });
+    if elsewhere {
+        let message = format!("a database with WAL files in another directory, {wal_dir}");
+        return Err(Error::unsupported(message).in_file(&path));
+    }
+    Ok(())
+}
+
+/// Files of a database without CURRENT are a damaged database, not an empty directory. A MANIFEST
+/// alone is what a crash during creation leaves.
+fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let holds_data = files_of(vfs, dir)?
+        .into_iter()
+        .any(|f| matches!(f, FileKind::Table(_) | FileKind::Blob(_) | FileKind::Wal(_)));
+    if holds_data {
+        return Err(
+            Error::corruption("CURRENT is missing, but files of a database are here").in_file(dir),
+        );
+    }
+    Ok(())
+}
+
+/// The files in `dir` that are a database's by their names.
+pub(super) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
+    Ok(vfs
+        .read_dir(dir)?
+        .iter()
+        .filter_map(|name| FileKind::parse(name))
+        .collect())
+}
+
+/// Every live file must be there and have the recorded size; what is inside is checked when read.
+pub(super) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
+    let size_of = |file: FileKind| {
+        let path = file.path(dir);
+        vfs.size(&path).map_err(|e| {
+            if e.is_not_found() {
+                Error::corruption("a file the database needs is missing")
+                    .in_file(&path)
+                    .with_source(e)
+            } else {
+                e
+            }
+        })
+    };
+    for family in versions.families().values() {
+        for (_, table) in family.current.tables() {
+            let file = FileKind::Table(table.number());
+            let size = size_of(file)?;
+            if size != table.size() {
+                return Err(Error::corruption(format!(
+                    "the table has {size} bytes where the MANIFEST says {}",
+                    table.size()
+                ))
+                .in_file(&file.path(dir)));
+            }
+        }
+        for blob in family.current.blob_files.values() {
+            let file = FileKind::Blob(blob.shared.number);
+            let (size, content) = (size_of(file)?, blob.shared.total_bytes);
+            if size < content {
+                return Err(Error::corruption(format!(
+                    "the blob file has {size} bytes where the MANIFEST says at least {content}"
+                ))
+                .in_file(&file.path(dir)));
+            }
+        }
+    }
+    Ok(())
+}

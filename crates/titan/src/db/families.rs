@@ -1,0 +1,165 @@
+//! Families that come and go while the database is open, and how one starts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+
+use super::core::{FamilyMap, Shared};
+use super::family::{Family, dropped};
+use super::state::FamilyState;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{ColumnFamilyId, FileNumber};
+use crate::memtable::Memtable;
+use crate::options::{ColumnFamilyOptions, Options};
+use crate::read::SuperVersion;
+use crate::stats::StallEvent;
+use crate::version::{self, Version, VersionSet};
+
+impl Shared {
+    /// See [`Db::create_column_family`](crate::Db::create_column_family).
+    pub(super) fn create_family(
+        &self,
+        name: &str,
+        options: ColumnFamilyOptions,
+    ) -> Result<Arc<Family>> {
+        options.validate()?;
+        self.alone(|| {
+            self.failure.check()?;
+            self.sync_wal()?;
+            let mut versions = self.versions.lock();
+            if versions.families().values().any(|f| f.name == name) {
+                let exists = format!("column family {name} exists already");
+                return Err(Error::new(ErrorKind::AlreadyExists, exists));
+            }
+            let id = versions.next_column_family();
+            let wal = self.state.lock().current_wal();
+            let recorded = empty_family(id, name, &options, wal);
+            let state = family_state(id, &recorded, Arc::new(options), wal);
+            if let Err(e) = versions.create_family(id, recorded) {
+                drop(versions);
+                return Err(self.failure.set(self, e));
+            }
+            let family = Arc::clone(&state.family);
+            let mut families = FamilyMap::clone(&self.families.load());
+            families.insert(id, Arc::clone(&family));
+            self.families.store(Arc::new(families));
+            self.state.lock().families.insert(id, state);
+            Ok(family)
+        })
+    }
+
+    /// See [`Db::drop_column_family`](crate::Db::drop_column_family).
+    pub(super) fn drop_family(&self, family: &Family) -> Result<()> {
+        let id = family.id;
+        if id == ColumnFamilyId::DEFAULT {
+            return Err(Error::invalid_argument(
+                "the default column family cannot be dropped",
+            ));
+        }
+        self.alone(|| {
+            self.failure.check()?;
+            self.sync_wal()?;
+            let mut versions = self.versions.lock();
+            if versions.family(id).is_none() {
+                return Err(dropped(&family.name));
+            }
+            if let Err(e) = versions.drop_family(id) {
+                drop(versions);
+                return Err(self.failure.set(self, e));
+            }
+            family.dropped.store(true, Ordering::Release);
+            let mut families = FamilyMap::clone(&self.families.load());
+            families.remove(&id);
+            self.families.store(Arc::new(families));
+            let mut state = self.state.lock();
+            let removed = state.families.remove(&id);
+            self.update_stalls(state);
+            if let Some(removed) = removed {
+                // The shared part lives on in handles; what it pins need not.
+                let family = removed.family;
+                let (comparator, levels) = (&family.comparator, removed.version.num_levels());
+                let empty = Version::empty(id, comparator.clone(), levels);
+                let buffer = family.options.write_buffer_size;
+                family.super_version.store(Arc::new(SuperVersion {
+                    memtable: Memtable::new(comparator.clone(), buffer),
+                    immutables: Vec::new(),
+                    version: Arc::new(empty),
+                }));
+            }
+            Ok(())
+        })?;
+        self.purge();
+        Ok(())
+    }
+}
+
+/// Creates, in memory alone, the families of `options` that are not there.
+pub(super) fn create_missing_families(versions: &mut VersionSet, options: &Options) {
+    let existing: Vec<String> = versions
+        .families()
+        .values()
+        .map(|f| f.name.clone())
+        .collect();
+    for (name, family_options) in &options.families {
+        if !existing.contains(name) {
+            let id = versions.next_column_family();
+            let family = empty_family(id, name, family_options, FileNumber(0));
+            versions.add_family_in_memory(id, family);
+        }
+    }
+}
+
+/// A family without files, as the version set knows it.
+fn empty_family(
+    id: ColumnFamilyId,
+    name: &str,
+    options: &ColumnFamilyOptions,
+    log_number: FileNumber,
+) -> version::Family {
+    let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
+    version::Family {
+        name: name.to_owned(),
+        current: Arc::new(Version::empty(id, comparator.clone(), options.num_levels)),
+        comparator,
+        log_number,
+    }
+}
+
+/// The state of a family whose memtable is empty.
+pub(super) fn family_state(
+    id: ColumnFamilyId,
+    recovered: &version::Family,
+    options: Arc<ColumnFamilyOptions>,
+    wal_number: FileNumber,
+) -> FamilyState {
+    let memtable = Memtable::new(recovered.comparator.clone(), options.write_buffer_size);
+    let version = Arc::clone(&recovered.current);
+    let super_version = SuperVersion {
+        memtable: Arc::clone(&memtable),
+        immutables: Vec::new(),
+        version: Arc::clone(&version),
+    };
+    let family = Arc::new(Family {
+        id,
+        name: recovered.name.clone(),
+        options,
+        comparator: recovered.comparator.clone(),
+        super_version: ArcSwap::from_pointee(super_version),
+        dropped: AtomicBool::new(false),
+    });
+    FamilyState {
+        family,
+        memtable,
+        memtable_log: wal_number,
+        unlogged: false,
+        immutables: VecDeque::new(),
+        version,
+        flushing: false,
+        running_compactions: 0,
+        manual_compaction: false,
+        stall: StallEvent::Normal,
+    }
+}
