@@ -35,9 +35,9 @@ fn only_read(path: &Path, options: &mut Options) -> Result<()> {
         let present = Db::list_column_families(path, options)?;
         options.families.retain(|name, _| present.contains(name));
     }
-    options.default.auto_compactions = false;
+    options.default.disable_auto_compactions = true;
     for family in options.families.values_mut() {
-        family.auto_compactions = false;
+        family.disable_auto_compactions = true;
     }
     Ok(())
 }

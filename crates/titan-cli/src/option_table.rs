@@ -93,7 +93,7 @@ const FAMILY: &[Entry] = &[
     entry(
         "max_write_buffer_number",
         Plain,
-        "Memtables, full ones included, before writes wait for a flush; at least 2.",
+        "Full memtables waiting for their flush from which writes wait; at least 2.",
     ),
     entry(
         "level0_file_num_compaction_trigger",
@@ -137,9 +137,9 @@ const FAMILY: &[Entry] = &[
         "Bytes of an SST after which compaction starts another; at least 1024.",
     ),
     entry(
-        "auto_compactions",
+        "disable_auto_compactions",
         Plain,
-        "Run compactions without being asked.",
+        "Run compactions only when asked to.",
     ),
     entry(
         "block_size",
@@ -177,7 +177,7 @@ const FAMILY: &[Entry] = &[
         "Bytes of a blob file after which another is started; at least 64 KiB.",
     ),
     entry(
-        "blob_compression",
+        "blob_compression_type",
         Plain,
         "Compression of new blob files: \"none\", \"lz4\" or \"zstd\".",
     ),

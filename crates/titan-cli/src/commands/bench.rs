@@ -223,7 +223,7 @@ fn base() -> Options {
     options.default.write_buffer_size = 64 << 20;
     options.default.bloom_bits_per_key = 10.0;
     options.default.compression = CompressionType::None;
-    options.default.blob_compression = CompressionType::None;
+    options.default.blob_compression_type = CompressionType::None;
     options
 }
 
@@ -288,7 +288,7 @@ fn refuse_to_destroy_others(path: &Path, options: &Options) -> Result<()> {
     let mut options = options.clone();
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
-    options.default.auto_compactions = false;
+    options.default.disable_auto_compactions = true;
     options.families.clear();
     let db = match Db::open(path, &options) {
         Ok(db) => db,

@@ -73,7 +73,7 @@ impl OutputWriter {
             enabled: family.options.enable_blob_files,
             min_blob_size: family.options.min_blob_size,
             blob_file_size: family.options.blob_file_size,
-            compression: family.options.blob_compression,
+            compression: family.options.blob_compression_type,
             direct_io: factory.direct_io,
         };
         let counters = Arc::clone(&factory.counters);

@@ -136,6 +136,6 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
 fn due_compaction(state: &State) -> Option<(ColumnFamilyId, Compaction)> {
     state
         .in_turn()
-        .filter(|f| f.family.options.auto_compactions && !f.manual_compaction)
+        .filter(|f| !f.family.options.disable_auto_compactions && !f.manual_compaction)
         .find_map(|f| Some((f.family.id, picker::pick(&f.version, &f.family.options)?)))
 }

@@ -49,6 +49,13 @@ impl Family {
 /// with the others of its database.
 ///
 /// Handles are cheap to clone and keep the database open.
+///
+/// # Errors
+/// Reads: `Closed`; `InvalidArgument` if the family was dropped; `Corruption` with file and offset
+/// where what they meet is damaged; `Io`; `Unsupported` for an entry that is a merge operand or has
+/// wide columns. A read that fails changes nothing, and may succeed when repeated.
+///
+/// Writes: those of [`Db::write`](crate::Db::write).
 #[derive(Clone)]
 pub struct ColumnFamily {
     pub(super) core: Arc<Core>,
@@ -77,7 +84,7 @@ impl ColumnFamily {
         &self.family.options
     }
 
-    /// The newest value of `key`.
+    /// The newest value of `key`. Cost: that of [`ColumnFamily::get_with`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.get_with(key, &ReadOptions::default())
     }
@@ -110,19 +117,23 @@ impl ColumnFamily {
             }))
     }
 
-    /// Whether `key` has a value. Never touches a blob file.
+    /// Whether `key` has a value. Never touches a blob file. Cost: that of
+    /// [`ColumnFamily::get_lazy`].
     pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
         self.contains_key_with(key, &ReadOptions::default())
     }
 
-    /// Whether `key` has a value that `options` see. Never touches a blob file.
+    /// Whether `key` has a value that `options` see. Never touches a blob file. Cost: that of
+    /// [`ColumnFamily::get_lazy`].
     pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
         let super_version = self.super_version()?;
         Ok(self.lookup(&super_version, key, options)?.is_some())
     }
 
     /// The values of many keys, in their order, all as of one moment. Values in blob files are
-    /// read together, in the order in which they lie there.
+    /// read together, in the order in which they lie there. Each key has a result of its own. Cost:
+    /// a lookup a key, and a read for each run of values that lie close together; all values are
+    /// in memory at once.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -162,8 +173,8 @@ impl ColumnFamily {
         results
     }
 
-    /// An iterator over the family. Cost: opens the tables of level 0, and those that have range
-    /// deletions or may have; reads no entries.
+    /// An iterator over the family. Cost: O(tables) for the lists it holds; opens the tables of
+    /// level 0, and those that have range deletions or may have; reads no entries.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let super_version = self.super_version()?;
         let shared = &self.core.shared;
@@ -178,12 +189,13 @@ impl ColumnFamily {
         DbIterator::new(source, options)
     }
 
-    /// Sets `key` to `value`, not synced.
+    /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come
+    /// at the same time, and an insertion into the memtable; it may wait where writes are held back.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.put(self, key, value))
     }
 
-    /// Removes `key`, not synced.
+    /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.delete(self, key))
     }
@@ -195,7 +207,8 @@ impl ColumnFamily {
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
-    /// Removes all keys in `begin..end`, not synced. One entry, whatever the range holds.
+    /// Removes all keys in `begin..end`, not synced. Cost: that of [`ColumnFamily::put`]: it is one
+    /// entry, whatever the range holds. Reads of the family have to heed it until compaction drops it.
     pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.delete_range(self, begin, end))
     }
@@ -207,6 +220,12 @@ impl ColumnFamily {
     }
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
+    /// Cost: writes and syncs what the memtables hold; writers go on meanwhile.
+    ///
+    /// # Errors
+    /// `Closed`; `InvalidArgument` if the family was dropped; `WritesStopped` after a background
+    /// failure, that of the flush itself included; `Io`, `NoSpace` if no further WAL file could be
+    /// started, which stops writes.
     pub fn flush(&self) -> Result<()> {
         if self.family.is_dropped() {
             return Err(dropped(&self.family.name));
@@ -215,7 +234,12 @@ impl ColumnFamily {
     }
 
     /// Compacts the keys in `begin..=end` down to the last level that holds any; absent bounds
-    /// are infinite. Flushes first. Returns when it is done.
+    /// are infinite. Flushes first. Returns when it is done. Cost: reads and writes every table in
+    /// the range about once a level, on the caller's thread; values in blob files stay where they
+    /// are.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes.
     pub fn compact_range(
         &self,
         begin: Option<&[u8]>,
@@ -227,18 +251,20 @@ impl ColumnFamily {
             .compact_range(&self.family, begin, end, options)
     }
 
-    /// Sizes and counts of the family.
+    /// Sizes and counts of the family. Cost: O(tables), no I/O.
     pub fn metrics(&self) -> FamilyMetrics {
         self.core.shared.family_metrics(&self.family)
     }
 
-    /// A property by RocksDB's name, as text; `None` for names not known. Known are
+    /// A property by RocksDB's name, as text; `None` for names not known. Cost: that of
+    /// [`ColumnFamily::metrics`], O(tables). Known are
     /// `rocksdb.num-files-at-level<N>`, `rocksdb.num-immutable-mem-table`,
     /// `rocksdb.cur-size-all-mem-tables`, `rocksdb.estimate-num-keys`,
     /// `rocksdb.total-sst-files-size`, `rocksdb.live-sst-files-size`, `rocksdb.num-blob-files`,
     /// `rocksdb.total-blob-file-size`, `rocksdb.live-blob-file-size`,
     /// `rocksdb.live-blob-file-garbage-size`,
-    /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.base-level`,
+    /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.block-cache-capacity`,
+    /// `rocksdb.block-cache-usage`, `rocksdb.estimate-table-readers-mem`, `rocksdb.base-level`,
     /// `rocksdb.num-snapshots`, `rocksdb.is-write-stopped`, `rocksdb.num-running-compactions`,
     /// `rocksdb.num-running-flushes`.
     pub fn property(&self, name: &str) -> Option<String> {

@@ -87,7 +87,11 @@ impl Db {
         })
     }
 
-    /// The names of the families of the database in `path`, which is not opened.
+    /// The names of the families of the database in `path`, which is not opened. Cost: reads the
+    /// MANIFEST.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Corruption`, `Unsupported` and `Io` as for [`Db::open`].
     pub fn list_column_families(path: impl AsRef<Path>, options: &Options) -> Result<Vec<String>> {
         let state = RecoveredState::read(&*options.db.vfs, path.as_ref(), options)?;
         Ok(state.family_names())
@@ -191,19 +195,28 @@ impl Db {
         self.shared().write(batch, options)
     }
 
-    /// The database as of now. What it sees is kept for as long as it lives.
+    /// The database as of now. What it sees is kept for as long as it lives: compactions carry on
+    /// what is overwritten or deleted since. Cost: O(log snapshots), no I/O.
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
         shared.snapshots.take(|| shared.counters.last_sequence())
     }
 
     /// Flushes every family. Returns when it is done.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::flush`].
     pub fn flush_all(&self) -> Result<()> {
         let ids: Vec<_> = self.shared().families.load().keys().copied().collect();
         self.shared().flush(&ids)
     }
 
-    /// Makes every logged write durable.
+    /// Makes every logged write durable. Cost: one sync for each WAL file not yet durable, mostly
+    /// one; commits wait meanwhile.
+    ///
+    /// # Errors
+    /// `Closed`; `WritesStopped` after a background failure; `Io`, `NoSpace` if the sync failed,
+    /// which stops writes.
     pub fn sync_wal(&self) -> Result<()> {
         let shared = self.shared();
         shared.alone(|| {
@@ -212,7 +225,10 @@ impl Db {
         })
     }
 
-    /// Waits until no flush or compaction runs or is due.
+    /// Waits until no flush or compaction runs or is due; deletes files that are obsolete.
+    ///
+    /// # Errors
+    /// `Closed`; `WritesStopped` after a background failure, as nothing runs then.
     pub fn wait_idle(&self) -> Result<()> {
         self.shared().wait_idle()
     }
@@ -236,7 +252,7 @@ impl Db {
         &self.shared().statistics
     }
 
-    /// Sizes and counts of all families.
+    /// Sizes and counts of all families. Cost: O(tables), no I/O.
     pub fn metrics(&self) -> Metrics {
         let families = self.column_families().iter().map(|f| f.metrics()).collect();
         self.shared().metrics(families)
@@ -246,6 +262,9 @@ impl Db {
     /// WAL, and gives the directory free. Every later call fails with `Closed`; iterators and lazy
     /// values stay readable until the directory is opened again, which may delete what they read.
     /// Closing twice is fine.
+    ///
+    /// # Errors
+    /// The failure that stopped writes, if one is in force; what failed while flushing or syncing.
     pub fn close(&self) -> Result<()> {
         self.default.core.close()
     }

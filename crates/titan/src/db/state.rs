@@ -78,7 +78,7 @@ impl FamilyState {
         if self.immutables.len() >= options.max_write_buffer_number {
             return StallEvent::Stopped(StallCause::Memtables);
         }
-        if !options.auto_compactions {
+        if options.disable_auto_compactions {
             return StallEvent::Normal;
         }
         if level0 >= options.level0_stop_writes_trigger {

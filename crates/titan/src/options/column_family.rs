@@ -14,7 +14,7 @@ use crate::format::{BytewiseComparator, Comparator, CompressionType};
 pub struct ColumnFamilyOptions {
     /// Bytes of memtable after which it is flushed; 64 KiB to 64 GiB. Default: 64 MiB.
     pub write_buffer_size: u64,
-    /// Full memtables waiting for their flush at which writes wait, too; at least 2. Default: 2.
+    /// Full memtables waiting for their flush from which writes wait; at least 2. Default: 2.
     pub max_write_buffer_number: usize,
     /// Files at level 0 that start a compaction. Default: 4.
     pub level0_file_num_compaction_trigger: usize,
@@ -34,8 +34,8 @@ pub struct ColumnFamilyOptions {
     pub max_bytes_for_level_multiplier: u64,
     /// Bytes of an SST after which compaction starts another. Default: 64 MiB.
     pub target_file_size_base: u64,
-    /// Run compactions without being asked. Default: true.
-    pub auto_compactions: bool,
+    /// Run compactions only when asked to. Default: false.
+    pub disable_auto_compactions: bool,
     /// Uncompressed bytes of a data block; 256 B to 16 MiB. Default: 4 KiB.
     pub block_size: usize,
     /// Keys between two that are stored whole in a data block; 1 to 4096. Default: 16.
@@ -51,7 +51,7 @@ pub struct ColumnFamilyOptions {
     /// Bytes of a blob file after which another is started; at least 64 KiB. Default: 256 MiB.
     pub blob_file_size: u64,
     /// Compression of new blob files. Default: none.
-    pub blob_compression: CompressionType,
+    pub blob_compression_type: CompressionType,
     /// The order of keys. Stored by name; it can never change. Default: bytewise.
     #[serde(skip, default = "bytewise")]
     pub comparator: Arc<dyn Comparator>,
@@ -75,7 +75,7 @@ impl Default for ColumnFamilyOptions {
             max_bytes_for_level_base: 256 << 20,
             max_bytes_for_level_multiplier: 10,
             target_file_size_base: 64 << 20,
-            auto_compactions: true,
+            disable_auto_compactions: false,
             block_size: 4096,
             block_restart_interval: 16,
             bloom_bits_per_key: 10.0,
@@ -83,7 +83,7 @@ impl Default for ColumnFamilyOptions {
             enable_blob_files: true,
             min_blob_size: 4096,
             blob_file_size: 256 << 20,
-            blob_compression: CompressionType::None,
+            blob_compression_type: CompressionType::None,
             comparator: bytewise(),
         }
     }
@@ -187,8 +187,8 @@ impl ColumnFamilyOptions {
         let blob = self.blob_file_size;
         require(blob >= 64 << 10, "blob_file_size", "at least 64 KiB", blob)?;
         require(
-            self.blob_compression != CompressionType::Snappy,
-            "blob_compression",
+            self.blob_compression_type != CompressionType::Snappy,
+            "blob_compression_type",
             "none, lz4 or zstd",
             "snappy",
         )

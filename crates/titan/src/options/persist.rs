@@ -84,14 +84,17 @@ fn set_family(file: &mut OptionsFile, name: &str, comparator: &str, options: &Co
     );
     set("target_file_size_base", &options.target_file_size_base);
     set("level_compaction_dynamic_level_bytes", &true);
-    set("disable_auto_compactions", &!options.auto_compactions);
+    set(
+        "disable_auto_compactions",
+        &options.disable_auto_compactions,
+    );
     set("compression", &options.compression.option_name());
     set("enable_blob_files", &options.enable_blob_files);
     set("min_blob_size", &options.min_blob_size);
     set("blob_file_size", &options.blob_file_size);
     set(
         "blob_compression_type",
-        &options.blob_compression.option_name(),
+        &options.blob_compression_type.option_name(),
     );
     set("table_factory", &"BlockBasedTable");
     let mut set =

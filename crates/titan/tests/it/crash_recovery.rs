@@ -132,7 +132,7 @@ fn writes_without_a_wal_are_kept_by_flushes_and_by_closing() {
 fn closing_waits_for_a_compaction_of_another_thread() {
     let vfs = SimVfs::new();
     let mut options = options(&vfs, 2);
-    options.default.auto_compactions = false;
+    options.default.disable_auto_compactions = true;
     let db = Db::open(DIR, &options).unwrap();
     for round in 0..3u8 {
         for i in 0..50u8 {

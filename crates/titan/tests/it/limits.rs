@@ -173,8 +173,7 @@ fn levels_stay_within_their_targets_and_files_move_where_they_can() {
 #[test]
 fn tables_of_deletions_are_compacted_soon() {
     let vfs = SimVfs::new();
-    let family = |auto_compactions| ColumnFamilyOptions {
-        auto_compactions,
+    let family = ColumnFamilyOptions {
         level0_file_num_compaction_trigger: 2,
         max_bytes_for_level_base: 256 << 10,
         max_bytes_for_level_multiplier: 4,
@@ -182,7 +181,7 @@ fn tables_of_deletions_are_compacted_soon() {
         min_blob_size: 100,
         ..ColumnFamilyOptions::default()
     };
-    let db = open(&options(&vfs, family(true)));
+    let db = open(&options(&vfs, family));
     for n in 0..3000 {
         db.put(&key(n), &value(n, 1000)).unwrap();
     }

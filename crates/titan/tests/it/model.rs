@@ -86,18 +86,18 @@ const CONFIGS: &[Config] = &[
     }),
     config("snappy and lz4", |o, _| {
         o.default.compression = CompressionType::Snappy;
-        o.default.blob_compression = CompressionType::Lz4;
+        o.default.blob_compression_type = CompressionType::Lz4;
         o.default.min_blob_size = 100;
     }),
     config("zstd and zstd", |o, _| {
         o.default.compression = CompressionType::Zstd;
-        o.default.blob_compression = CompressionType::Zstd;
+        o.default.blob_compression_type = CompressionType::Zstd;
         o.default.min_blob_size = 1;
         tiny_levels(&mut o.default);
     }),
     config("no compression and zstd", |o, _| {
         o.default.compression = CompressionType::None;
-        o.default.blob_compression = CompressionType::Zstd;
+        o.default.blob_compression_type = CompressionType::Zstd;
         o.default.block_restart_interval = 3;
     }),
     config("reversed order", |o, _| {
@@ -135,7 +135,7 @@ const CONFIGS: &[Config] = &[
                 CompressionType::Zstd,
                 CompressionType::Snappy,
             ][opening % 3];
-            o.default.blob_compression = [
+            o.default.blob_compression_type = [
                 CompressionType::None,
                 CompressionType::Lz4,
                 CompressionType::Zstd,

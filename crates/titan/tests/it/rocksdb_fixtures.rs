@@ -48,7 +48,7 @@ fn assert_same_text(found: &str, expected: &str, what: &str) {
 }
 
 /// Small files, and values separated that RocksDB kept inline.
-fn options(blob_compression: CompressionType) -> Options {
+fn options(blob_compression_type: CompressionType) -> Options {
     Options {
         db: DbOptions {
             create_if_missing: false,
@@ -60,7 +60,7 @@ fn options(blob_compression: CompressionType) -> Options {
             max_bytes_for_level_base: 512 << 10,
             min_blob_size: 200,
             blob_file_size: 128 << 10,
-            blob_compression,
+            blob_compression_type,
             ..ColumnFamilyOptions::default()
         },
         ..Options::default()

@@ -121,7 +121,7 @@ fn family_options(compression: CompressionType, blobs: CompressionType) -> Colum
         min_blob_size: 300,
         blob_file_size: 64 << 10,
         compression,
-        blob_compression: blobs,
+        blob_compression_type: blobs,
         ..ColumnFamilyOptions::default()
     }
 }

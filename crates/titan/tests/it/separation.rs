@@ -162,11 +162,11 @@ fn each_blob_file_keeps_its_compression() {
         CompressionType::Zstd,
     ];
     let text = |n: usize| format!("{n} and so on; ").repeat(100).into_bytes();
-    for (round, blob_compression) in kinds.into_iter().enumerate() {
+    for (round, blob_compression_type) in kinds.into_iter().enumerate() {
         let db = open(&options(
             &vfs,
             ColumnFamilyOptions {
-                blob_compression,
+                blob_compression_type,
                 ..manual()
             },
         ));
@@ -179,7 +179,7 @@ fn each_blob_file_keeps_its_compression() {
             .unwrap()
             .unwrap();
         let shorter = stored.stored_len() < text(round).len() as u64 / 2;
-        assert_eq!(shorter, blob_compression != CompressionType::None);
+        assert_eq!(shorter, blob_compression_type != CompressionType::None);
         db.compact_range(None, None, &FORCE).unwrap();
         assert_eq!(
             metrics(&db).blob_files,

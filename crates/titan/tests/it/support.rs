@@ -29,7 +29,7 @@ pub(crate) fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
 /// A family that separates from 100 bytes on, stores as is, and compacts only when told to.
 pub(crate) fn manual() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
-        auto_compactions: false,
+        disable_auto_compactions: true,
         min_blob_size: 100,
         compression: CompressionType::None,
         ..ColumnFamilyOptions::default()

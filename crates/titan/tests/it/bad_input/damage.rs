@@ -12,9 +12,9 @@ use crate::directory::{Rows, contents, copy, file_starting, files, files_ending,
 
 fn options() -> Options {
     let mut options = must_exist();
-    options.default.blob_compression = CompressionType::Lz4;
+    options.default.blob_compression_type = CompressionType::Lz4;
     // What is on disk does not change while it is looked at.
-    options.default.auto_compactions = false;
+    options.default.disable_auto_compactions = true;
     options
 }
 

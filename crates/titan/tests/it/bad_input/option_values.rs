@@ -60,8 +60,8 @@ fn every_option_has_its_range_and_is_named() {
         }),
         ("blob_file_size", |o| o.blob_file_size = (64 << 10) - 1),
         ("blob_file_size", |o| o.blob_file_size = 0),
-        ("blob_compression", |o| {
-            o.blob_compression = CompressionType::Snappy
+        ("blob_compression_type", |o| {
+            o.blob_compression_type = CompressionType::Snappy
         }),
         ("max_write_buffer_number", |o| o.max_write_buffer_number = 0),
         ("num_levels", |o| o.num_levels = usize::MAX),
@@ -183,14 +183,14 @@ fn options_from_a_file_take_no_unknown_names() {
         max_open_files = 50
         [default]
         min_blob_size = 100
-        blob_compression = \"zstd\"
+        blob_compression_type = \"zstd\"
         [families.pages]
         block_size = 8192
     ";
     let options: Options = toml::from_str(good).unwrap();
     assert_eq!(options.db.max_open_files, 50);
     assert_eq!(options.default.min_blob_size, 100);
-    assert_eq!(options.default.blob_compression, CompressionType::Zstd);
+    assert_eq!(options.default.blob_compression_type, CompressionType::Zstd);
     assert_eq!(options.family("pages").block_size, 8192);
     assert_eq!(options.family("another").min_blob_size, 100);
     let text = toml::to_string(&options).unwrap();
@@ -203,7 +203,7 @@ fn options_from_a_file_take_no_unknown_names() {
         ("[families.pages]\ncomparator = 'x'", "comparator"),
         ("[family.pages]\nblock_size = 8192", "family"),
         ("max_open_files = 50", "max_open_files"),
-        ("[default]\nblob_compression = 'brotli'", "brotli"),
+        ("[default]\nblob_compression_type = 'brotli'", "brotli"),
         ("[default]\nmin_blob_size = -1", "-1"),
         ("[default]\nmin_blob_size = 'many'", "many"),
     ] {

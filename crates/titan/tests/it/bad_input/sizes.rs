@@ -164,7 +164,7 @@ fn values_of_64_mib() {
     let mut inline = small();
     inline.default.enable_blob_files = false;
     let mut compressed = small();
-    compressed.default.blob_compression = CompressionType::Zstd;
+    compressed.default.blob_compression_type = CompressionType::Zstd;
     for options in [small(), inline, compressed] {
         through_every_state(&options, write, check);
     }

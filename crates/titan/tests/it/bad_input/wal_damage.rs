@@ -10,7 +10,7 @@ use crate::directory::{Rows, contents, copy, files_ending, hex};
 
 fn options() -> Options {
     let mut options = must_exist();
-    options.default.auto_compactions = false;
+    options.default.disable_auto_compactions = true;
     options
 }
 
