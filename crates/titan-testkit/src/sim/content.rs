@@ -21,6 +21,11 @@ impl Content {
         self.len
     }
 
+    /// The number of blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// Appends `data` and returns the blocks it touched.
     pub(super) fn append(&mut self, mut data: &[u8]) -> Range<usize> {
         let first = self.len as usize / BLOCK;

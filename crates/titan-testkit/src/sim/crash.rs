@@ -11,8 +11,8 @@ use super::op::FileId;
 /// documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The process stops, the machine does not: nothing is lost, and what was not synced still
-    /// is not.
+    /// The process stops, the machine does not: nothing is lost but the unsynced bytes of bulk
+    /// files, and what was not synced still is not. Logs that were open end in zeros.
     None,
     /// The machine stops, and only what was synced is there.
     All,
@@ -28,7 +28,12 @@ impl Disk {
         let mut disk = self.clone();
         disk.handles.clear();
         match *loss {
-            Loss::None => disk.sweep(),
+            Loss::None => {
+                for file in disk.files.values_mut().filter(|f| f.needs_its_process()) {
+                    *file = Arc::new(file.abandoned());
+                }
+                disk.sweep();
+            }
             Loss::All => {
                 disk.lose_names(|_| false);
                 disk.lose_bytes(|_, file| file.synced_only());

@@ -122,11 +122,15 @@ impl Disk {
         names.map(|name| name.to_string()).collect()
     }
 
-    /// What reads of a file see.
+    /// A file's bytes as programs know them.
     pub(super) fn content(&self, file: FileId) -> io::Result<&Content> {
+        self.file(file).map(File::now)
+    }
+
+    pub(super) fn file(&self, file: FileId) -> io::Result<&File> {
         self.files
             .get(&file)
-            .map(|f| f.now())
+            .map(|file| &**file)
             .ok_or_else(|| ErrorKind::NotFound.into())
     }
 
@@ -151,19 +155,24 @@ impl Disk {
     /// Performs one operation, whole or not at all.
     pub(super) fn apply(&mut self, op: &FsOp) -> io::Result<()> {
         match op {
-            FsOp::Create { path, file } => {
+            FsOp::Create {
+                path,
+                file,
+                purpose,
+            } => {
                 let place = self.place(path)?;
                 match self.get(&place) {
                     Some(Node::Dir(_)) => return Err(ErrorKind::IsADirectory.into()),
-                    Some(Node::File(existing)) => self.change(existing, File::clear),
+                    Some(Node::File(existing)) => self.change(existing, |f| f.clear(*purpose)),
                     None => {
                         self.next = self.next.max(file.0 + 1);
-                        self.files.insert(*file, Arc::default());
+                        self.files.insert(*file, Arc::new(File::new(*purpose)));
                         self.record(None, Some((place, Node::File(*file))));
                     }
                 }
             }
             FsOp::Append { file, data, .. } => self.change(*file, |f| f.append(data)),
+            FsOp::Close { file, .. } => self.change(*file, File::close),
             FsOp::Sync { file, .. } => self.change(*file, File::sync),
             FsOp::SyncLost { file, .. } => self.change(*file, File::fail_sync),
             FsOp::Rename { from, to } => self.rename(from, to)?,

@@ -1,8 +1,13 @@
 //! One file: what reads see, what the medium surely holds, and what lies between.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use super::content::{BLOCK, Content};
+use super::op::Purpose;
+
+/// Bytes of zeros that a log is extended by.
+pub(super) const EXTENSION: u64 = 256 << 10;
 
 /// A file's bytes in the page cache (`now`) and on the medium as of its last sync.
 #[derive(Clone, Default)]
@@ -13,9 +18,23 @@ pub(super) struct File {
     dirty: BTreeSet<usize>,
     /// Blocks a failed sync dropped: they never reach the medium, whatever later syncs say.
     lost: BTreeSet<usize>,
+    purpose: Purpose,
+    /// Of a bulk file: bytes that were there when it was last synced. Those behind are in the
+    /// memory of the process.
+    handed_over: u64,
+    /// Of a log: where the zeros end, as long as it is open.
+    extended: u64,
 }
 
 impl File {
+    /// An empty file of which nothing is on the medium.
+    pub(super) fn new(purpose: Purpose) -> Self {
+        File {
+            purpose,
+            ..File::default()
+        }
+    }
+
     /// A file that is on the medium as it is.
     pub(super) fn durable(content: Content) -> Self {
         File {
@@ -25,30 +44,68 @@ impl File {
         }
     }
 
-    /// What reads see.
+    /// All that was appended.
     pub(super) fn now(&self) -> &Content {
         &self.now
     }
 
-    /// Whether a crash changes nothing.
+    /// Reads what programs can see.
+    pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if offset.saturating_add(buf.len() as u64) > self.handed_over {
+            self.check_handed_over()?;
+        }
+        Ok(self.now.read_at(offset, buf))
+    }
+
+    /// The size programs can see.
+    pub(super) fn size(&self) -> io::Result<u64> {
+        self.check_handed_over()?;
+        Ok(self.now.len())
+    }
+
+    fn check_handed_over(&self) -> io::Result<()> {
+        if self.purpose == Purpose::Bulk && self.now.len() > self.handed_over {
+            return Err(io::Error::other(format!(
+                "bulk file used before its sync: only {} of {} bytes are synced",
+                self.handed_over,
+                self.now.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether a crash of the machine changes nothing.
     pub(super) fn is_durable(&self) -> bool {
-        self.dirty.is_empty() && self.lost.is_empty() && self.now.len() == self.medium.len()
+        self.dirty.is_empty()
+            && self.lost.is_empty()
+            && self.now.len() == self.medium.len()
+            && self.purpose != Purpose::Log
     }
 
     pub(super) fn append(&mut self, data: &[u8]) {
         self.dirty.extend(self.now.append(data));
+        if self.purpose == Purpose::Log && self.now.len() > self.extended {
+            self.extended = self.now.len() + EXTENSION;
+        }
     }
 
     /// Empties the file, as opening it for creation does; its old bytes stay on the medium until
     /// a sync.
-    pub(super) fn clear(&mut self) {
-        self.now = Content::default();
-        self.dirty.clear();
-        self.lost.clear();
+    pub(super) fn clear(&mut self, purpose: Purpose) {
+        *self = File {
+            medium: std::mem::take(&mut self.medium),
+            ..File::new(purpose)
+        };
+    }
+
+    /// Cuts the zeros behind a log.
+    pub(super) fn close(&mut self) {
+        self.extended = 0;
     }
 
     /// A sync that succeeded: size and dirty blocks reach the medium, lost ones excepted.
     pub(super) fn sync(&mut self) {
+        self.handed_over = self.now.len();
         self.medium.resize(self.now.len());
         for index in std::mem::take(&mut self.dirty) {
             if !self.lost.contains(&index) {
@@ -60,6 +117,31 @@ impl File {
     /// A sync that failed: the kernel marks the pages clean, so they are never written.
     pub(super) fn fail_sync(&mut self) {
         self.lost.append(&mut self.dirty);
+    }
+
+    /// Whether a crash of the process changes the file.
+    pub(super) fn needs_its_process(&self) -> bool {
+        self.purpose != Purpose::Any
+    }
+
+    /// The file after its process is gone.
+    pub(super) fn abandoned(&self) -> Self {
+        let mut file = self.clone();
+        file.purpose = Purpose::Any;
+        match self.purpose {
+            Purpose::Any => {}
+            Purpose::Log => {
+                let zeros = self.extended.saturating_sub(self.now.len());
+                file.append(&vec![0; zeros as usize]);
+            }
+            Purpose::Bulk => {
+                file.now.resize(self.handed_over);
+                let gone = file.now.blocks();
+                file.dirty.split_off(&gone);
+                file.lost.split_off(&gone);
+            }
+        }
+        file
     }
 
     /// The file if nothing unsynced reached the medium.
@@ -99,6 +181,9 @@ impl File {
             } else {
                 content.take_block(index, &self.now);
             }
+        }
+        if self.purpose == Purpose::Log && rng.bool() {
+            content.append(&vec![0; rng.u64(1..=EXTENSION) as usize]);
         }
         Self::durable(content)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use titan::Result;
 use titan::vfs::{FileLock, ReadableFile, WritableFile};
 
-use super::op::{Call, FileId, FsOp, OpKind};
+use super::op::{Call, FileId, FsOp, OpKind, Purpose};
 use super::vfs::{SimVfs, append_op};
 
 /// A file open for appending; `create` has pinned it.
@@ -14,11 +14,17 @@ pub(super) struct Writer {
     vfs: SimVfs,
     file: FileId,
     path: Arc<Path>,
+    purpose: Purpose,
 }
 
 impl Writer {
-    pub(super) fn new(vfs: SimVfs, file: FileId, path: Arc<Path>) -> Self {
-        Writer { vfs, file, path }
+    pub(super) fn new(vfs: SimVfs, file: FileId, path: Arc<Path>, purpose: Purpose) -> Self {
+        Writer {
+            vfs,
+            file,
+            path,
+            purpose,
+        }
     }
 }
 
@@ -46,7 +52,15 @@ impl WritableFile for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.vfs.state().unpin(self.file);
+        let mut state = self.vfs.state();
+        if self.purpose == Purpose::Log {
+            let closed = state.run(FsOp::Close {
+                path: Arc::clone(&self.path),
+                file: self.file,
+            });
+            debug_assert!(closed.is_ok(), "closing a log cannot fail: {closed:?}");
+        }
+        state.unpin(self.file);
     }
 }
 
@@ -71,7 +85,7 @@ impl ReadableFile for Reader {
             ..Call::new(OpKind::Read, &self.path)
         };
         let outcome = self.vfs.observe(&call, "read", |state| {
-            let n = state.disk.content(self.file)?.read_at(offset, buf);
+            let n = state.disk.file(self.file)?.read_at(offset, buf)?;
             Ok((n, n))
         });
         outcome.map_err(|e| e.at_offset(offset))
@@ -80,7 +94,7 @@ impl ReadableFile for Reader {
     fn size(&self) -> Result<u64> {
         self.vfs
             .observe(&Call::new(OpKind::Stat, &self.path), "stat file", |state| {
-                Ok((state.disk.content(self.file)?.len(), 0))
+                Ok((state.disk.file(self.file)?.size()?, 0))
             })
     }
 }

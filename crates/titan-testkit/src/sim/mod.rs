@@ -31,6 +31,13 @@
 //! 7. **A crash of the process** alone ([`Loss::None`]) loses nothing, and makes nothing durable:
 //!    the image remembers what is not synced, and can itself be crashed.
 //! 8. What is durable stays as it is. Damage is a test's own doing ([`SimVfs::flip_bit`]).
+//! 9. **Bulk files** (`create_bulk`) keep unsynced bytes in the memory of the process: reading them,
+//!    or asking for the size while there are any, is an error, and a crash of the process loses
+//!    them.
+//! 10. **Logs** (`create_log`) are extended by zeros, 256 KiB at a time, and cut when they are
+//!    closed. After a crash of the process the zeros are there if the log was open. After a crash
+//!    of the machine any number of them may be, also behind a log that was closed, because nothing
+//!    syncs the cut; [`Loss::All`] has none. Programs that are running do not see them.
 //!
 //! Paths: the root and the working directory are one place, so `/db` and `db` are the same.
 
@@ -52,5 +59,5 @@ mod tests;
 pub use crash::Loss;
 pub use fault::{Errno, Fault, FaultHandle};
 pub use journal::{CrashPoint, CrashPoints, Journal};
-pub use op::{Call, FileId, FsOp, Mark, OpKind};
+pub use op::{Call, FileId, FsOp, Mark, OpKind, Purpose};
 pub use vfs::SimVfs;

@@ -10,6 +10,18 @@ use titan::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(super) u64);
 
+/// By which method a file was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// `create`.
+    #[default]
+    Any,
+    /// `create_log`.
+    Log,
+    /// `create_bulk`.
+    Bulk,
+}
+
 /// Kinds of operation, for faults and counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "named like the methods of `Vfs` and its files")]
@@ -66,6 +78,8 @@ pub enum FsOp {
         path: Arc<Path>,
         /// Its identity in the operations that follow.
         file: FileId,
+        /// What it was created for.
+        purpose: Purpose,
     },
     /// Bytes were appended.
     Append {
@@ -75,6 +89,14 @@ pub enum FsOp {
         file: FileId,
         /// The bytes.
         data: Bytes,
+    },
+    /// A log was closed, which cuts off the zeros behind what was appended. Other files are
+    /// closed without a trace.
+    Close {
+        /// The path the file was created by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
     },
     /// A file was synced.
     Sync {
@@ -137,6 +159,7 @@ impl fmt::Display for FsOp {
             FsOp::Append { path, data, .. } => {
                 write!(f, "append {} {}", path.display(), data.len())
             }
+            FsOp::Close { path, .. } => write!(f, "close {}", path.display()),
             FsOp::Sync { path, .. } => write!(f, "sync {}", path.display()),
             FsOp::SyncLost { path, .. } => write!(f, "sync-lost {}", path.display()),
             FsOp::Rename { from, to } => {

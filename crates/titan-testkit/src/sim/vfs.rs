@@ -15,7 +15,7 @@ use super::disk::{Disk, Node, parts};
 use super::fault::{Effect, Errno, Fault, FaultHandle, Faults};
 use super::handles::{Reader, SimLock, Writer};
 use super::journal::Journal;
-use super::op::{Call, FileId, FsOp, Mark, OpKind};
+use super::op::{Call, FileId, FsOp, Mark, OpKind, Purpose};
 
 type Hook = Arc<dyn Fn(&Call<'_>) + Send + Sync>;
 
@@ -191,6 +191,32 @@ impl SimVfs {
         state.counters.add(call, call.len);
         Ok(value)
     }
+
+    fn create_for(&self, purpose: Purpose, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let call = Call::new(OpKind::Create, path);
+        let plan = |state: &State| {
+            let file = match state.disk.find(path)? {
+                Some(Node::File(file)) => file,
+                _ => state.disk.next_file(),
+            };
+            Ok(FsOp::Create {
+                path: path.into(),
+                file,
+                purpose,
+            })
+        };
+        let file = self.perform_then(&call, "create file", plan, |state| {
+            let file = state.disk.find_file(path)?;
+            state.pin(file);
+            Ok(file)
+        })?;
+        Ok(Box::new(Writer::new(
+            self.clone(),
+            file,
+            path.into(),
+            purpose,
+        )))
+    }
 }
 
 impl State {
@@ -263,23 +289,15 @@ impl State {
 
 impl Vfs for SimVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let call = Call::new(OpKind::Create, path);
-        let plan = |state: &State| {
-            let file = match state.disk.find(path)? {
-                Some(Node::File(file)) => file,
-                _ => state.disk.next_file(),
-            };
-            Ok(FsOp::Create {
-                path: path.into(),
-                file,
-            })
-        };
-        let file = self.perform_then(&call, "create file", plan, |state| {
-            let file = state.disk.find_file(path)?;
-            state.pin(file);
-            Ok(file)
-        })?;
-        Ok(Box::new(Writer::new(self.clone(), file, path.into())))
+        self.create_for(Purpose::Any, path)
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.create_for(Purpose::Log, path)
+    }
+
+    fn create_bulk(&self, path: &Path, _direct: bool) -> Result<Box<dyn WritableFile>> {
+        self.create_for(Purpose::Bulk, path)
     }
 
     fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {
@@ -363,7 +381,7 @@ impl Vfs for SimVfs {
 
     fn size(&self, path: &Path) -> Result<u64> {
         self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
-            Ok((state.disk.content(state.disk.find_file(path)?)?.len(), 0))
+            Ok((state.disk.file(state.disk.find_file(path)?)?.size()?, 0))
         })
     }
 
@@ -387,6 +405,7 @@ impl Vfs for SimVfs {
                 state.run(FsOp::Create {
                     path: path.into(),
                     file,
+                    purpose: Purpose::Any,
                 })?;
             }
             Ok((state.locks.insert(key.clone()), 0))

@@ -5,14 +5,16 @@
 //!
 //! What the engine assumes of an implementation, and a simulated one models:
 //!
-//! 1. Appended bytes are readable at once, and survive the *process*; they survive the *machine*
-//!    after [`WritableFile::sync`] returned.
+//! 1. Appended bytes are readable at once, and survive the *process* (of [`Vfs::create_bulk`] files
+//!    neither before their next sync); they survive the *machine* after [`WritableFile::sync`]
+//!    returned.
 //! 2. A created, renamed, linked or removed name survives the machine after [`Vfs::sync_dir`] of
 //!    its directory returned. Syncing a file does not make its name durable.
 //! 3. A rename replaces its target atomically.
 //! 4. After a failed sync nothing is known about the file's unsynced bytes, and a later sync that
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
+//! 6. Behind the bytes appended to a [`Vfs::create_log`] file zeros may stand, after a crash too.
 
 mod direct;
 mod log_file;
@@ -32,15 +34,15 @@ pub trait Vfs: Send + Sync + 'static {
     /// Creates a file for appending; an existing one is truncated.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Creates a file for many small appends: a WAL. Until it is dropped, zeros may follow what
-    /// was appended. The default is [`Vfs::create`].
+    /// Creates a file for many small appends: a WAL. Until it is dropped, and after a crash,
+    /// zeros may follow what was appended. The default is [`Vfs::create`].
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.create(path)
     }
 
     /// Creates a file that will be written in large pieces and read only after it was synced:
-    /// SSTs and blob files. Until then the implementation may keep appended bytes to itself;
-    /// `direct` asks it to go around the kernel's cache if it can. The default is
+    /// SSTs and blob files. Until then the implementation may keep appended bytes to itself
+    /// and the file's size is open; `direct` asks it to go around the kernel's cache if it can. The default is
     /// [`Vfs::create`].
     fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
         let _ = direct;
