@@ -15,6 +15,7 @@ use crate::blob::reader::{BlobFileReader, Extent, worth_sharing};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::stats::{self, Statistics};
 
 /// The widest gap between two records that are read together, in bytes.
 const JOIN_GAP: u64 = 16 << 10;
@@ -28,11 +29,13 @@ pub(crate) trait BlobReaders: Send + Sync {
     fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>>;
 }
 
-/// Turns pointers into values. Cheap to clone; asks for the newest location table at each call.
+/// Turns pointers into values, and counts them. Cheap to clone; asks for the newest location
+/// table at each call.
 #[derive(Clone)]
 pub(crate) struct ValueFetcher {
     readers: Arc<dyn BlobReaders>,
     locations: Arc<ArcSwap<LocationTable>>,
+    statistics: Arc<Statistics>,
 }
 
 impl ValueFetcher {
@@ -40,17 +43,23 @@ impl ValueFetcher {
     pub(crate) fn new(
         readers: Arc<dyn BlobReaders>,
         locations: Arc<ArcSwap<LocationTable>>,
+        statistics: Arc<Statistics>,
     ) -> Self {
-        ValueFetcher { readers, locations }
+        ValueFetcher {
+            readers,
+            locations,
+            statistics,
+        }
     }
 
     /// The value that `index` points to. One read; see [`BlobFileReader::get`].
     pub(crate) fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
         let locations = self.locations.load();
         let at = locations.resolve(index)?;
-        self.readers
-            .reader(at.file.number)?
-            .get(user_key, &at.index)
+        let reader = self.readers.reader(at.file.number)?;
+        let value = reader.get(user_key, &at.index)?;
+        self.count([&value]);
+        Ok(value)
     }
 
     /// The values of many keys, in the order of `requests`, each as [`ValueFetcher::fetch`] would
@@ -68,6 +77,11 @@ impl ValueFetcher {
             let records = plan.records.get(run.records.clone()).unwrap_or_default();
             run.read(records, requests, &mut outcomes);
         }
+        self.count(
+            outcomes
+                .iter()
+                .filter_map(|(_, outcome)| outcome.as_ref().ok()),
+        );
         outcomes.extend(
             plan.failed
                 .into_iter()
@@ -80,6 +94,16 @@ impl ValueFetcher {
     /// Asks the kernel to read the records ahead, without waiting. No promise.
     pub(crate) fn prefetch_many<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) {
         self.plan(requests).prefetch();
+    }
+
+    fn count<'a>(&self, values: impl IntoIterator<Item = &'a Bytes>) {
+        let (mut reads, mut bytes) = (0, 0);
+        for value in values {
+            reads += 1;
+            bytes += value.len() as u64;
+        }
+        stats::add(&self.statistics.blob_reads, reads);
+        stats::add(&self.statistics.blob_read_bytes, bytes);
     }
 
     fn plan<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) -> Plan {

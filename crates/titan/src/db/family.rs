@@ -163,9 +163,6 @@ impl ColumnFamily {
         }
         let fetched = self.core.shared.fetcher.fetch_many(&pointers);
         for (position, value) in waiting.into_iter().zip(fetched) {
-            if let Ok(value) = &value {
-                self.count_blob_read(value);
-            }
             if let Some(result) = results.get_mut(position) {
                 *result = value.map(Some);
             }
@@ -183,7 +180,6 @@ impl ColumnFamily {
             super_version,
             open_files: Arc::clone(&shared.open_files),
             fetcher: shared.fetcher.clone(),
-            statistics: Arc::clone(&shared.statistics),
             sequence: self.read_sequence(options),
         };
         DbIterator::new(source, options)
@@ -315,17 +311,7 @@ impl ColumnFamily {
     }
 
     fn fetch(&self, key: &[u8], index: &BlobIndex) -> Result<Bytes> {
-        let value = self.core.shared.fetcher.fetch(key, index)?;
-        self.count_blob_read(&value);
-        Ok(value)
-    }
-
-    fn count_blob_read(&self, value: &Bytes) {
-        stats::add(&self.core.shared.statistics.blob_reads, 1);
-        stats::add(
-            &self.core.shared.statistics.blob_read_bytes,
-            value.len() as u64,
-        );
+        self.core.shared.fetcher.fetch(key, index)
     }
 }
 

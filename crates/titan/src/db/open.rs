@@ -149,7 +149,11 @@ fn assemble(
         families.insert(id, Arc::clone(&state.family));
         states.insert(id, state);
     }
-    let fetcher = ValueFetcher::new(Arc::clone(&open_files) as Arc<_>, Arc::clone(&locations));
+    let fetcher = ValueFetcher::new(
+        Arc::clone(&open_files) as Arc<_>,
+        Arc::clone(&locations),
+        Arc::clone(&statistics),
+    );
     Ok(Shared {
         dir: dir.to_owned(),
         options: options.db.clone(),

@@ -18,7 +18,6 @@ use crate::iterator::merging::MergingIterator;
 use crate::options::ReadOptions;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::Snapshot;
-use crate::stats::{self, Statistics};
 use crate::table::TableIterOptions;
 use crate::version::level_iterator::{LevelIterator, open_table_iter};
 use crate::version::tombstones::table_tombstones;
@@ -28,7 +27,6 @@ pub(crate) struct IteratorSource {
     pub(crate) super_version: Arc<SuperVersion>,
     pub(crate) open_files: Arc<OpenFiles>,
     pub(crate) fetcher: ValueFetcher,
-    pub(crate) statistics: Arc<Statistics>,
     pub(crate) sequence: SequenceNumber,
 }
 
@@ -48,7 +46,6 @@ pub struct DbIterator {
     /// Whether the value of the entry shown was read from a blob file.
     value_taken: bool,
     fetcher: ValueFetcher,
-    statistics: Arc<Statistics>,
     super_version: Arc<SuperVersion>,
     _snapshot: Option<Snapshot>,
 }
@@ -59,7 +56,6 @@ impl DbIterator {
             super_version,
             open_files,
             fetcher,
-            statistics,
             sequence,
         } = source;
         let comparator = super_version.version.comparator.clone();
@@ -76,7 +72,6 @@ impl DbIterator {
             in_window: false,
             value_taken: false,
             fetcher,
-            statistics,
             super_version,
             _snapshot: options.snapshot.clone(),
         })
@@ -170,10 +165,7 @@ impl DbIterator {
         match self.pointer()? {
             Some(index) => {
                 self.value_taken = true;
-                let value = self.fetcher.fetch(self.key(), &index)?;
-                stats::add(&self.statistics.blob_reads, 1);
-                stats::add(&self.statistics.blob_read_bytes, value.len() as u64);
-                Ok(value)
+                self.fetcher.fetch(self.key(), &index)
             }
             None => Ok(Bytes::copy_from_slice(self.stored())),
         }

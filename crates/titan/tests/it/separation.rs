@@ -1,7 +1,8 @@
 //! Where values lie, and when blob files go.
 
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, FamilyMetrics, ReadOptions,
+    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbIterator, FamilyMetrics,
+    ReadOptions,
 };
 use titan_testkit::sim::SimVfs;
 
@@ -71,6 +72,53 @@ fn the_threshold_is_exact() {
             "of values in blob files only"
         );
     }
+}
+
+#[test]
+fn every_way_to_read_a_blob_value_counts_it_once() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    for (n, len) in [99, 200, 300].into_iter().enumerate() {
+        db.put(&key(n), &value(n, len)).unwrap();
+    }
+    db.flush().unwrap();
+    let all = ReadOptions::default();
+    let check = |what: &str, read: &dyn Fn(), expected: (u64, u64)| {
+        let now = || {
+            let statistics = db.statistics();
+            (statistics.blob_reads(), statistics.blob_read_bytes())
+        };
+        let before = now();
+        read();
+        let after = now();
+        assert_eq!((after.0 - before.0, after.1 - before.1), expected, "{what}");
+    };
+    check("get", &|| drop(db.get(&key(1)).unwrap()), (1, 200));
+    check("get inline", &|| drop(db.get(&key(0)).unwrap()), (0, 0));
+    let keys = [key(0), key(1), key(2), key(7)];
+    let multi_get = || {
+        for found in db.multi_get(&keys, &all) {
+            found.unwrap();
+        }
+    };
+    check("multi_get", &multi_get, (2, 500));
+    let walk = |take: &dyn Fn(&mut DbIterator)| {
+        let mut it = db.iter(&all).unwrap();
+        it.seek_to_first().unwrap();
+        while it.valid() {
+            take(&mut it);
+            it.next().unwrap();
+        }
+    };
+    check("no values", &|| walk(&|_| {}), (0, 0));
+    let take = |it: &mut DbIterator| drop(it.value().unwrap());
+    check("iterator", &|| walk(&take), (2, 500));
+    let lazy = db.get_lazy(&key(2), &all).unwrap().unwrap();
+    check("lazy, not fetched", &|| drop(lazy.clone()), (0, 0));
+    check("lazy", &|| drop(lazy.fetch().unwrap()), (1, 300));
+    check("lazy again", &|| drop(lazy.fetch().unwrap()), (1, 300));
+    let take = |it: &mut DbIterator| drop(it.lazy_value().unwrap().fetch().unwrap());
+    check("lazy of an iterator", &|| walk(&take), (2, 500));
 }
 
 #[test]

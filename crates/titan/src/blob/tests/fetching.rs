@@ -105,7 +105,11 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
     Counts::take(&counts.reads);
     Counts::take(&counts.longest);
     let locations = Arc::new(ArcSwap::from_pointee(LocationTable::new(locations)));
-    let fetcher = ValueFetcher::new(Arc::new(Readers(readers)), Arc::clone(&locations));
+    let fetcher = ValueFetcher::new(
+        Arc::new(Readers(readers)),
+        Arc::clone(&locations),
+        Arc::default(),
+    );
     Fixture {
         fetcher,
         locations,
