@@ -161,6 +161,18 @@ impl Error {
         self
     }
 
+    /// What a failure to open or stat the file `path`, which the database needs, means: that it is
+    /// missing is damage, not a wrong question.
+    #[must_use]
+    pub(crate) fn of_live_file(self, path: &Path) -> Self {
+        if !self.is_not_found() {
+            return self.in_file(path);
+        }
+        Self::corruption("a file the database needs is missing")
+            .in_file(path)
+            .with_source(self)
+    }
+
     /// Records the error that led to this one.
     #[must_use]
     pub fn with_source(mut self, source: Error) -> Self {

@@ -147,6 +147,6 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
         "  keys about {}, waiting for compaction {}, writes {}",
         output::count(family.estimated_keys),
         output::size(family.pending_compaction_bytes),
-        family.stall.as_deref().unwrap_or("run freely")
+        family.stall
     ))
 }

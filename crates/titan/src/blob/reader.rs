@@ -227,20 +227,11 @@ fn verified_value<'a>(record: &'a [u8], user_key: &[u8], size: u64) -> Result<&'
     Ok(stored)
 }
 
-/// The longest value that `stored` bytes can be the compressed form of, from what one byte of each
-/// codec can stand for at most: it keeps a false size from reserving memory.
+/// The longest value that `stored` bytes can be the compressed form of: it keeps a false size from
+/// reserving memory.
 fn largest_original(kind: CompressionType, stored: usize) -> usize {
-    let expansion = match kind {
-        CompressionType::None => 1,
-        // A copy of 64 bytes takes 3.
-        CompressionType::Snappy => 32,
-        // A byte that lengthens a match counts up to 255.
-        CompressionType::Lz4 => 255,
-        // A block of 128 KiB of one byte takes 4.
-        CompressionType::Zstd => 32 << 10,
-    };
     stored
-        .saturating_mul(expansion)
+        .saturating_mul(kind.max_expansion())
         .saturating_add(64)
         .min(u32::MAX as usize)
 }

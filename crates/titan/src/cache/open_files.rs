@@ -78,7 +78,8 @@ impl OpenFiles {
         let kind = FileKind::Table(number);
         let file = self.files.get_or_insert_with(&number.0, || {
             let path = kind.path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random).map_err(missing)?;
+            let file = self.vfs.open(&path, Access::Random);
+            let file = file.map_err(|e| e.of_live_file(&path))?;
             let options = TableReaderOptions {
                 file_number: number,
                 file_size: size,
@@ -106,26 +107,14 @@ impl BlobReaders for OpenFiles {
     fn reader(&self, number: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
         let file = self.files.get_or_insert_with(&number.0, || {
             let path = FileKind::Blob(number).path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random).map_err(missing)?;
+            let file = self.vfs.open(&path, Access::Random);
+            let file = file.map_err(|e| e.of_live_file(&path))?;
             Ok(OpenFile::Blob(BlobFileReader::open(file, &path, number)?))
         })?;
         match file {
             OpenFile::Blob(reader) => Ok(reader),
             OpenFile::Table(_) => Err(two_kinds(number.0)),
         }
-    }
-}
-
-/// A live file that is missing is damage, not a wrong question.
-fn missing(e: Error) -> Error {
-    match e.path() {
-        Some(path) if e.is_not_found() => {
-            let path = path.to_owned();
-            Error::corruption("a file the database needs is missing")
-                .in_file(&path)
-                .with_source(e)
-        }
-        _ => e,
     }
 }
 

@@ -87,11 +87,8 @@ impl Beneath for LevelsBelow {
     }
 
     fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        (self.first..self.version.num_levels()).all(|level| {
-            self.version
-                .overlapping(level, Some(start), Some(end))
-                .is_empty()
-        })
+        (self.first..self.version.num_levels())
+            .all(|level| !self.version.has_overlapping(level, Some(start), Some(end)))
     }
 }
 

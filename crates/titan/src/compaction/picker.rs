@@ -138,14 +138,14 @@ pub(crate) fn pick_range(
     begin: Option<&[u8]>,
     end: Option<&[u8]>,
 ) -> Option<Compaction> {
-    let mut inputs = version.overlapping(level, begin, end);
-    if level == 0 && !inputs.is_empty() {
-        // Older files of level 0 may overlap newer ones outside the range.
-        inputs = version.level(0).to_vec();
-    }
-    if inputs.is_empty() {
+    if !version.has_overlapping(level, begin, end) {
         return None;
     }
+    let inputs = match level {
+        // Older files of level 0 may overlap newer ones outside the range.
+        0 => version.level(0).to_vec(),
+        _ => version.overlapping(level, begin, end).to_vec(),
+    };
     complete(
         version,
         level,
@@ -170,9 +170,9 @@ fn clean_cut(
         };
         let wider = version.overlapping(level, Some(&smallest), Some(&largest));
         if wider.len() == inputs.len() {
-            return wider;
+            return inputs;
         }
-        inputs = wider;
+        inputs = wider.to_vec();
     }
 }
 
@@ -188,7 +188,7 @@ fn complete(
         Vec::new()
     } else {
         let overlapping = version.overlapping(output_level, Some(&smallest), Some(&largest));
-        clean_cut(version, output_level, overlapping)
+        clean_cut(version, output_level, overlapping.to_vec())
     };
     let taken = |f: &Arc<TableFile>| f.is_compacting();
     if inputs.iter().any(taken) || below.iter().any(taken) {

@@ -157,7 +157,7 @@ impl Shared {
             };
             let base = LevelTargets::of(&f.version, &family.options).base_level;
             let deepest = (0..f.version.num_levels())
-                .rfind(|&level| !f.version.overlapping(level, begin, end).is_empty());
+                .rfind(|&level| f.version.has_overlapping(level, begin, end));
             (deepest.unwrap_or(0).max(base), base)
         };
         for level in 0..last {

@@ -138,15 +138,7 @@ pub(super) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
 pub(super) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
     let size_of = |file: FileKind| {
         let path = file.path(dir);
-        vfs.size(&path).map_err(|e| {
-            if e.is_not_found() {
-                Error::corruption("a file the database needs is missing")
-                    .in_file(&path)
-                    .with_source(e)
-            } else {
-                e
-            }
-        })
+        vfs.size(&path).map_err(|e| e.of_live_file(&path))
     };
     for family in versions.families().values() {
         for (_, table) in family.current.tables() {

@@ -55,8 +55,8 @@ pub struct FamilyMetrics {
     pub flushing: bool,
     /// Compactions of the family that run.
     pub running_compactions: usize,
-    /// Why writes are slowed down or stopped, if they are.
-    pub stall: Option<String>,
+    /// Whether writes are slowed down or stopped, and why.
+    pub stall: StallEvent,
 }
 
 impl FamilyMetrics {
@@ -138,7 +138,6 @@ impl Shared {
         let blobs = version.blob_files.values();
         let state = self.state.lock();
         let running = state.families.get(&family.id);
-        let stall = running.map_or(StallEvent::Normal, |f| f.stall);
         FamilyMetrics {
             name: family.name.clone(),
             id: family.id.0,
@@ -157,11 +156,7 @@ impl Shared {
             pending_compaction_bytes: targets.pending_bytes(version, &family.options),
             flushing: running.is_some_and(|f| f.flushing),
             running_compactions: running.map_or(0, |f| f.running_compactions),
-            stall: match stall {
-                StallEvent::Normal => None,
-                StallEvent::Delayed(cause) => Some(format!("slowed down: {cause}")),
-                StallEvent::Stopped(cause) => Some(format!("stopped: {cause}")),
-            },
+            stall: running.map_or(StallEvent::Normal, |f| f.stall),
         }
     }
 
@@ -187,9 +182,7 @@ impl Shared {
             "estimate-table-readers-mem" => self.open_files.table_memory().to_string(),
             "base-level" => m.base_level.to_string(),
             "num-snapshots" => self.snapshots.len().to_string(),
-            "is-write-stopped" => {
-                u8::from(m.stall.is_some_and(|s| s.starts_with("stopped"))).to_string()
-            }
+            "is-write-stopped" => u8::from(matches!(m.stall, StallEvent::Stopped(_))).to_string(),
             "num-running-compactions" => m.running_compactions.to_string(),
             "num-running-flushes" => u8::from(m.flushing).to_string(),
             _ => return None,

@@ -1,6 +1,5 @@
 //! Deleting files that nobody needs any more.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::core::Shared;
@@ -44,16 +43,7 @@ pub(super) fn remove_leftovers(
     versions: &VersionSet,
     oldest_wal: FileNumber,
 ) -> Result<()> {
-    let mut live = BTreeSet::new();
-    for family in versions.families().values() {
-        live.extend(
-            family
-                .current
-                .tables()
-                .map(|(_, t)| FileKind::Table(t.number())),
-        );
-        live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
-    }
+    let live = versions.live_files();
     let named = vfs.read_dir(dir)?.into_iter();
     let files: Vec<(String, FileKind)> = named
         .filter_map(|name| FileKind::parse(&name).map(|kind| (name, kind)))

@@ -64,10 +64,7 @@ pub(super) fn replay_wals(
     factory: &FileFactory,
     options: &Options,
 ) -> Result<()> {
-    let oldest_log = versions.families().values().map(|f| f.log_number).min();
-    let needed = versions
-        .min_log_number_to_keep()
-        .max(oldest_log.unwrap_or_default());
+    let needed = versions.oldest_log_needed();
     let mut wals: Vec<FileNumber> = files_of(&*factory.vfs, &factory.dir)?
         .into_iter()
         .filter_map(|file| match file {

@@ -39,6 +39,19 @@ impl CompressionType {
         })
     }
 
+    /// The most bytes that one stored byte can stand for. Bounds what a false size can reserve.
+    pub(crate) fn max_expansion(self) -> usize {
+        match self {
+            CompressionType::None => 1,
+            // A copy of 64 bytes takes 3.
+            CompressionType::Snappy => 32,
+            // A byte that lengthens a match counts up to 255.
+            CompressionType::Lz4 => 255,
+            // A block of 128 KiB of one byte takes 4.
+            CompressionType::Zstd => 32 << 10,
+        }
+    }
+
     /// RocksDB's name, as the `rocksdb.compression` property of an SST has it.
     pub(crate) fn property_name(self) -> &'static str {
         match self {

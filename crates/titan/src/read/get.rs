@@ -29,8 +29,7 @@ impl FoundValue {
             ValueType::Value => Ok(Some(FoundValue::Inline(value))),
             ValueType::BlobIndex => Ok(Some(FoundValue::Blob(BlobIndex::decode(&value)?))),
             ValueType::Deletion | ValueType::SingleDeletion => Ok(None),
-            ValueType::Merge => Err(unsupported("a merge operand, which needs its operator")),
-            ValueType::WideColumnEntity => Err(unsupported("a wide-column entity")),
+            ValueType::Merge | ValueType::WideColumnEntity => Err(unsupported(value_type)),
             ValueType::RangeDeletion => Err(Error::corruption(
                 "a range deletion stands among point entries",
             )),
@@ -38,7 +37,12 @@ impl FoundValue {
     }
 }
 
-pub(crate) fn unsupported(what: &str) -> Error {
+/// Why a key cannot be read whose newest entry is of a type that needs what there is not.
+pub(super) fn unsupported(value_type: ValueType) -> Error {
+    let what = match value_type {
+        ValueType::Merge => "a merge operand, which needs its operator",
+        _ => "a wide-column entity",
+    };
     Error::unsupported(format!("the key's newest entry is {what}"))
 }
 

@@ -283,7 +283,6 @@ fn after_all(user_key: &[u8]) -> Vec<u8> {
 fn showable(value_type: ValueType) -> Result<ValueType> {
     match value_type {
         ValueType::Value | ValueType::BlobIndex => Ok(value_type),
-        ValueType::Merge => Err(unsupported("a merge operand, which needs its operator")),
-        _ => Err(unsupported("a wide-column entity")),
+        _ => Err(unsupported(value_type)),
     }
 }

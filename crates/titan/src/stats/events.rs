@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 use crate::error::Error;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 
@@ -36,6 +38,27 @@ pub enum StallEvent {
     Delayed(StallCause),
     /// Writes wait.
     Stopped(StallCause),
+}
+
+/// What writes do: "run freely", "slowed down: .." or "stopped: ..".
+impl fmt::Display for StallEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StallEvent::Normal => f.write_str("run freely"),
+            StallEvent::Delayed(cause) => write!(f, "slowed down: {cause}"),
+            StallEvent::Stopped(cause) => write!(f, "stopped: {cause}"),
+        }
+    }
+}
+
+/// As the text, and as nothing where writes run freely.
+impl Serialize for StallEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            StallEvent::Normal => serializer.serialize_none(),
+            held => serializer.collect_str(held),
+        }
+    }
 }
 
 /// A finished flush.

@@ -15,15 +15,6 @@ use crate::format::checksum::ChecksumType;
 use crate::format::compression::{compress, decompress};
 use crate::vfs::ReadableFile;
 
-/// What a stored byte can at most expand to: for zstd, constant bytes (128 KiB in a block of 4);
-/// for the others the longest match that a byte of length can announce.
-fn max_expansion(kind: CompressionType) -> usize {
-    match kind {
-        CompressionType::Zstd => 1 << 15,
-        _ => 256,
-    }
-}
-
 /// Allowance for payloads too small for the ratio to hold.
 const MIN_UNCOMPRESSED_LIMIT: usize = 256 << 10;
 
@@ -81,7 +72,7 @@ impl BlockSource {
         match CompressionType::from_u8(type_byte)? {
             CompressionType::None => Ok(stored.slice(..payload.len())),
             kind => {
-                let limit = payload.len().saturating_mul(max_expansion(kind));
+                let limit = payload.len().saturating_mul(kind.max_expansion());
                 let limit = limit.clamp(MIN_UNCOMPRESSED_LIMIT, u32::MAX as usize);
                 decompress(kind, payload, limit).map(Bytes::from)
             }

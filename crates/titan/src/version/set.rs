@@ -1,6 +1,6 @@
 //! The set of all versions: applies edits and keeps the MANIFEST.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,8 +97,21 @@ impl VersionSet {
         &self.db_id
     }
 
-    pub(crate) fn min_log_number_to_keep(&self) -> FileNumber {
-        self.min_log_number_to_keep
+    /// The WAL file that recovery starts with: older ones hold nothing that is not in tables.
+    pub(crate) fn oldest_log_needed(&self) -> FileNumber {
+        let oldest = self.families.values().map(|f| f.log_number).min();
+        self.min_log_number_to_keep.max(oldest.unwrap_or_default())
+    }
+
+    /// The SST and blob files of all current versions.
+    pub(crate) fn live_files(&self) -> BTreeSet<FileKind> {
+        let mut live = BTreeSet::new();
+        for family in self.families.values() {
+            let tables = family.current.tables();
+            live.extend(tables.map(|(_, t)| FileKind::Table(t.number())));
+            live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
+        }
+        live
     }
 
     pub(crate) fn families(&self) -> &BTreeMap<ColumnFamilyId, Family> {

@@ -63,18 +63,37 @@ impl Version {
         rest.get(..len).unwrap_or_default()
     }
 
-    /// The files of `level` whose key range meets `begin..=end`; an absent bound is infinite.
+    /// The files of a sorted level (not 0) whose key range meets `begin..=end`; an absent bound is
+    /// infinite. Cost: two binary searches.
     pub(crate) fn overlapping(
         &self,
         level: usize,
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
-    ) -> Vec<Arc<TableFile>> {
-        self.level(level)
-            .iter()
-            .filter(|f| self.overlaps(f, begin, end))
-            .cloned()
-            .collect()
+    ) -> &[Arc<TableFile>] {
+        let files = self.level(level);
+        let compare = |a: &[u8], b: &[u8]| self.comparator.compare_user(a, b);
+        // Neighbours may share a user key, so both ends ascend, but not strictly.
+        let first = begin.map_or(0, |begin| {
+            files.partition_point(|f| compare(f.largest_user_key(), begin).is_lt())
+        });
+        let behind = end.map_or(files.len(), |end| {
+            files.partition_point(|f| compare(f.smallest_user_key(), end).is_le())
+        });
+        files.get(first..behind).unwrap_or_default()
+    }
+
+    /// Whether any file of `level`, sorted or not, meets `begin..=end`.
+    pub(crate) fn has_overlapping(
+        &self,
+        level: usize,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> bool {
+        match level {
+            0 => self.level(0).iter().any(|f| self.overlaps(f, begin, end)),
+            _ => !self.overlapping(level, begin, end).is_empty(),
+        }
     }
 
     /// Whether a file's key range meets `begin..=end`.
@@ -92,5 +111,53 @@ impl Version {
     /// Sum of [`TableFile::logical_size`] over a level.
     pub(crate) fn level_logical_size(&self, level: usize) -> u64 {
         self.level(level).iter().map(|f| f.logical_size()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::internal_key::{ValueType, internal_key};
+    use crate::format::{BytewiseComparator, FileNumber, SequenceNumber};
+    use crate::version::ObsoleteFiles;
+    use crate::version::edit::NewFile;
+
+    #[test]
+    fn a_binary_search_finds_the_files_that_a_scan_finds() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let queue = Arc::new(ObsoleteFiles::default());
+        let boundary = |key: &str, sequence| {
+            let value_type = ValueType::Value as u8;
+            internal_key(key.as_bytes(), SequenceNumber(sequence), value_type)
+        };
+        let mut version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        // The versions of "d" and "g" are spread over several files.
+        let ranges = [("b", "d"), ("d", "d"), ("d", "e"), ("g", "g"), ("g", "j")];
+        for ((smallest, largest), number) in ranges.into_iter().zip(1..) {
+            let meta = NewFile {
+                number: FileNumber(number),
+                smallest: boundary(smallest, 20 - 2 * number),
+                largest: boundary(largest, 19 - 2 * number),
+                ..NewFile::default()
+            };
+            version.levels[1].push(Arc::new(TableFile::new(meta, None, &queue)));
+        }
+        let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "j", "k"];
+        let bounds: Vec<Option<&[u8]>> = std::iter::once(None)
+            .chain(keys.iter().map(|key| Some(key.as_bytes())))
+            .collect();
+        for &begin in &bounds {
+            for &end in &bounds {
+                let scanned = version.level(1).iter();
+                let scanned: Vec<_> = scanned
+                    .filter(|f| version.overlaps(f, begin, end))
+                    .map(|f| f.number())
+                    .collect();
+                let found = version.overlapping(1, begin, end);
+                let found: Vec<_> = found.iter().map(|f| f.number()).collect();
+                assert_eq!(found, scanned, "{begin:?} {end:?}");
+                assert_eq!(version.has_overlapping(1, begin, end), !scanned.is_empty());
+            }
+        }
     }
 }

@@ -435,8 +435,10 @@ fn writes_wait_while_memtables_wait_for_their_flush() {
         *stalls.0.lock(),
         [StallEvent::Stopped(StallCause::Memtables)]
     );
-    let stall = db.metrics().families[0].stall.clone();
-    assert!(stall.is_some_and(|s| s.starts_with("stopped")));
+    assert_eq!(
+        db.metrics().families[0].stall,
+        StallEvent::Stopped(StallCause::Memtables)
+    );
     assert_eq!(
         db.property("rocksdb.is-write-stopped").as_deref(),
         Some("1")

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::Check;
 use super::tables::{FileReferences, Pointer, References, hash_of};
-use super::{Check, missing};
 use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
@@ -77,7 +77,7 @@ impl Walk<'_, '_> {
 
     fn file(&mut self, family: &Family, file: FileReferences) -> Result<()> {
         let opened = self.check.vfs.open(&self.path, Access::Sequential);
-        let opened = opened.map_err(|e| missing(e, &self.path))?;
+        let opened = opened.map_err(|e| e.of_live_file(&self.path))?;
         let reader = BlobFileReader::open(opened, &self.path, self.meta.shared.number)?;
         let (owner, id) = (reader.column_family(), family.current.column_family);
         if owner != id {

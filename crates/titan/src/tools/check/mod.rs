@@ -136,7 +136,8 @@ impl Check<'_> {
     fn run(&mut self, versions: &VersionSet) -> Result<()> {
         let files = self.files()?;
         let wals = wals::needed(versions, files.keys());
-        let mut live = live_files(versions, &wals);
+        let mut live = versions.live_files();
+        live.extend(&wals);
         let (manifest, manifest_path) = read_current(self.vfs, self.dir)?;
         live.insert(FileKind::Manifest(manifest));
         self.total_bytes = live.iter().filter_map(|f| files.get(f)).sum();
@@ -307,25 +308,4 @@ impl Check<'_> {
         }
         self.file_problems = 0;
     }
-}
-
-/// Everything the database consists of but for the small files.
-fn live_files(versions: &VersionSet, wals: &[FileKind]) -> BTreeSet<FileKind> {
-    let mut live: BTreeSet<FileKind> = wals.iter().copied().collect();
-    for family in versions.families().values() {
-        let tables = family.current.tables();
-        live.extend(tables.map(|(_, table)| FileKind::Table(table.number())));
-        live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
-    }
-    live
-}
-
-/// A live file that is missing is damage, not a wrong question.
-fn missing(e: Error, path: &Path) -> Error {
-    if !e.is_not_found() {
-        return e.in_file(path);
-    }
-    Error::corruption("a file the database needs is missing")
-        .in_file(path)
-        .with_source(e)
 }

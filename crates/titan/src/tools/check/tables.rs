@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Check, missing};
+use super::Check;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
@@ -167,7 +167,7 @@ impl Walk<'_, '_> {
     fn table(&mut self, table: &TableFile, family: &Family, cache: &Arc<BlockCache>) -> Result<()> {
         let vfs = self.check.vfs;
         let file = vfs.open(&self.path, Access::Sequential);
-        let file = file.map_err(|e| missing(e, &self.path))?;
+        let file = file.map_err(|e| e.of_live_file(&self.path))?;
         let options = TableReaderOptions {
             file_number: table.number(),
             file_size: table.size(),

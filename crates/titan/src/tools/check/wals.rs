@@ -17,10 +17,7 @@ pub(super) fn needed<'f>(
     versions: &VersionSet,
     files: impl Iterator<Item = &'f FileKind>,
 ) -> Vec<FileKind> {
-    let oldest = versions.families().values().map(|f| f.log_number).min();
-    let oldest = versions
-        .min_log_number_to_keep()
-        .max(oldest.unwrap_or_default());
+    let oldest = versions.oldest_log_needed();
     let is_needed = |f: &&FileKind| matches!(f, FileKind::Wal(number) if *number >= oldest);
     // Kinds sort by number.
     files.filter(is_needed).copied().collect()
