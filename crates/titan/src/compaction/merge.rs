@@ -11,6 +11,7 @@
 //! * An entry under a range tombstone of its own stripe is dropped.
 //! * Merge operands hide nothing and are carried on.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::references::ReferenceCounts;
@@ -87,8 +88,11 @@ impl Beneath for LevelsBelow {
     }
 
     fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        (self.first..self.version.num_levels())
-            .all(|level| !self.version.has_overlapping(level, Some(start), Some(end)))
+        (self.first..self.version.num_levels()).all(|level| {
+            !self
+                .version
+                .has_overlapping(level, Some(start), Bound::Excluded(end))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which tables to merge next.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::levels::LevelTargets;
@@ -113,9 +114,8 @@ fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
         .iter()
         .filter(|f| !f.is_compacting())
         .map(|f| {
-            let (smallest, largest) = (f.smallest_user_key(), f.largest_user_key());
             let overlap: u64 = version
-                .overlapping(level + 1, Some(smallest), Some(largest))
+                .overlapping(level + 1, Some(f.smallest_user_key()), f.end())
                 .iter()
                 .map(|f| f.logical_size())
                 .sum();
@@ -136,7 +136,7 @@ pub(crate) fn pick_range(
     level: usize,
     output_level: usize,
     begin: Option<&[u8]>,
-    end: Option<&[u8]>,
+    end: Bound<&[u8]>,
 ) -> Option<Compaction> {
     if !version.has_overlapping(level, begin, end) {
         return None;
@@ -165,14 +165,14 @@ fn clean_cut(
         return inputs;
     }
     loop {
-        let Some((smallest, largest)) = key_range(&inputs, &version.comparator) else {
+        let Some((smallest, end)) = key_range(&inputs, &version.comparator) else {
             return inputs;
         };
-        let wider = version.overlapping(level, Some(&smallest), Some(&largest));
+        let wider = version.overlapping(level, Some(smallest), end).to_vec();
         if wider.len() == inputs.len() {
             return inputs;
         }
-        inputs = wider.to_vec();
+        inputs = wider;
     }
 }
 
@@ -183,11 +183,11 @@ fn complete(
     output_level: usize,
     inputs: Vec<Arc<TableFile>>,
 ) -> Option<Compaction> {
-    let (smallest, largest) = key_range(&inputs, &version.comparator)?;
+    let (smallest, end) = key_range(&inputs, &version.comparator)?;
     let below = if output_level == level {
         Vec::new()
     } else {
-        let overlapping = version.overlapping(output_level, Some(&smallest), Some(&largest));
+        let overlapping = version.overlapping(output_level, Some(smallest), end);
         clean_cut(version, output_level, overlapping.to_vec())
     };
     let taken = |f: &Arc<TableFile>| f.is_compacting();
@@ -197,18 +197,20 @@ fn complete(
     Some(Compaction::new(version, level, output_level, inputs, below))
 }
 
-/// The smallest and largest user keys of tables, where there are any.
-fn key_range(
-    tables: &[Arc<TableFile>],
+/// Where the keys of tables start and end, if there are any.
+fn key_range<'a>(
+    tables: &'a [Arc<TableFile>],
     comparator: &InternalKeyComparator,
-) -> Option<(Vec<u8>, Vec<u8>)> {
+) -> Option<(&'a [u8], Bound<&'a [u8]>)> {
     let smallest = tables
         .iter()
         .map(|f| f.smallest_user_key())
         .min_by(|a, b| comparator.compare_user(a, b))?;
-    let largest = tables
-        .iter()
-        .map(|f| f.largest_user_key())
-        .max_by(|a, b| comparator.compare_user(a, b))?;
-    Some((smallest.to_vec(), largest.to_vec()))
+    let last = tables.iter().max_by(|a, b| {
+        let included = |f: &TableFile| matches!(f.end(), Bound::Included(_));
+        comparator
+            .compare_user(a.largest_user_key(), b.largest_user_key())
+            .then(included(a).cmp(&included(b)))
+    })?;
+    Some((smallest, last.end()))
 }

@@ -1,5 +1,6 @@
 //! Running compactions: those the picker finds due, and those the user asks for.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::core::Shared;
@@ -106,6 +107,7 @@ impl Shared {
     ) -> Result<()> {
         self.flush(&[family.id])?;
         self.claim_for_manual(family)?;
+        let end = end.map_or(Bound::Unbounded, Bound::Included);
         let outcome = self.compact_levels(family, begin, end, options);
         let mut state = self.state.lock();
         if let Some(family) = state.families.get_mut(&family.id) {
@@ -147,7 +149,7 @@ impl Shared {
         &self,
         family: &Arc<Family>,
         begin: Option<&[u8]>,
-        end: Option<&[u8]>,
+        end: Bound<&[u8]>,
         options: &CompactRangeOptions,
     ) -> Result<()> {
         let (last, base) = {
@@ -176,7 +178,7 @@ impl Shared {
         level: usize,
         output_level: usize,
         begin: Option<&[u8]>,
-        end: Option<&[u8]>,
+        end: Bound<&[u8]>,
         force_rewrite: bool,
     ) -> Result<()> {
         self.failure.check()?;

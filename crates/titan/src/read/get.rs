@@ -1,5 +1,7 @@
 //! Point lookups: the newest visible version of one key.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 
 use super::SuperVersion;
@@ -108,7 +110,7 @@ impl Lookup<'_> {
         }
         let version = &self.super_version.version;
         for file in version.level(0) {
-            if version.overlaps(file, Some(self.user_key), Some(self.user_key)) {
+            if version.overlaps(file, Some(self.user_key), Bound::Included(self.user_key)) {
                 if let Some(entry) = self.search_table(file)? {
                     return Ok(Some(entry));
                 }

@@ -5,14 +5,15 @@
 //! the last version to let go of it hands the name over for deletion. So BLOB-2 needs no search:
 //! whoever can still reach a file holds the `Arc` that keeps it.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::user_key;
-use crate::format::{BlobFileNumber, FileNumber};
+use crate::format::internal_key::{ValueType, pack, trailer, user_key};
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::range_del::FragmentedTombstones;
 use crate::version::edit::{NewFile, TableFacts};
 
@@ -102,6 +103,16 @@ impl TableFile {
 
     pub(crate) fn largest_user_key(&self) -> &[u8] {
         user_key(&self.meta.largest)
+    }
+
+    /// Where the table's keys end: a largest key that a range tombstone made is no longer part.
+    pub(crate) fn end(&self) -> Bound<&[u8]> {
+        let sentinel = pack(SequenceNumber::MAX, ValueType::RangeDeletion as u8);
+        if trailer(&self.meta.largest) == sentinel {
+            Bound::Excluded(self.largest_user_key())
+        } else {
+            Bound::Included(self.largest_user_key())
+        }
     }
 
     /// The counts, if known without reading the table.

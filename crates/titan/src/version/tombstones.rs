@@ -1,12 +1,12 @@
 //! The range tombstones of a table, as far as the table's bounds let them count.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::files::TableFile;
 use crate::cache::OpenFiles;
 use crate::error::Result;
-use crate::format::SequenceNumber;
-use crate::format::internal_key::{InternalKeyComparator, ValueType, pack, trailer};
+use crate::format::internal_key::InternalKeyComparator;
 use crate::range_del::{FragmentedTombstones, clip};
 
 /// The tombstones of `file`, clipped to its key range. RocksDB writes the whole tombstone to every
@@ -43,14 +43,10 @@ fn read_tombstones(
     if tombstones.is_empty() {
         return Ok(FragmentedTombstones::empty());
     }
-    // A largest key made by a tombstone is exclusive; one of a point entry is part of the table.
-    let sentinel = pack(SequenceNumber::MAX, ValueType::RangeDeletion as u8);
-    let upper = if trailer(&meta.largest) == sentinel {
-        Some(file.largest_user_key().to_vec())
-    } else {
-        comparator
-            .user()
-            .immediate_successor(file.largest_user_key())
+    let upper = match file.end() {
+        Bound::Excluded(end) => Some(end.to_vec()),
+        Bound::Included(last) => comparator.user().immediate_successor(last),
+        Bound::Unbounded => None,
     };
     let lower = Some(file.smallest_user_key());
     let clipped = tombstones

@@ -1,7 +1,7 @@
 //! One immutable state of a column family's files.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::files::{BlobFileMeta, TableFile};
@@ -52,43 +52,32 @@ impl Version {
     /// The files of a sorted level that may hold `user_key`. More than one only where another
     /// engine split the versions of one key over two files.
     pub(crate) fn sorted_level_files(&self, level: usize, user_key: &[u8]) -> &[Arc<TableFile>] {
-        let files = self.level(level);
-        let compare = |a: &[u8], b: &[u8]| self.comparator.compare_user(a, b);
-        let start = files.partition_point(|f| compare(f.largest_user_key(), user_key).is_lt());
-        let rest = files.get(start..).unwrap_or_default();
-        let len = rest
-            .iter()
-            .take_while(|f| compare(f.smallest_user_key(), user_key).is_le())
-            .count();
-        rest.get(..len).unwrap_or_default()
+        self.overlapping(level, Some(user_key), Bound::Included(user_key))
     }
 
-    /// The files of a sorted level (not 0) whose key range meets `begin..=end`; an absent bound is
-    /// infinite. Cost: two binary searches.
+    /// The files of a sorted level (not 0) whose key range meets that from `begin`, which is part
+    /// of it, to `end`; an absent `begin` is infinite. Cost: two binary searches.
     pub(crate) fn overlapping(
         &self,
         level: usize,
         begin: Option<&[u8]>,
-        end: Option<&[u8]>,
+        end: Bound<&[u8]>,
     ) -> &[Arc<TableFile>] {
         let files = self.level(level);
-        let compare = |a: &[u8], b: &[u8]| self.comparator.compare_user(a, b);
         // Neighbours may share a user key, so both ends ascend, but not strictly.
         let first = begin.map_or(0, |begin| {
-            files.partition_point(|f| compare(f.largest_user_key(), begin).is_lt())
+            files.partition_point(|f| self.ends_before(f, begin))
         });
-        let behind = end.map_or(files.len(), |end| {
-            files.partition_point(|f| compare(f.smallest_user_key(), end).is_le())
-        });
+        let behind = files.partition_point(|f| !self.starts_behind(f, end));
         files.get(first..behind).unwrap_or_default()
     }
 
-    /// Whether any file of `level`, sorted or not, meets `begin..=end`.
+    /// Whether any file of `level`, sorted or not, meets the range.
     pub(crate) fn has_overlapping(
         &self,
         level: usize,
         begin: Option<&[u8]>,
-        end: Option<&[u8]>,
+        end: Bound<&[u8]>,
     ) -> bool {
         match level {
             0 => self.level(0).iter().any(|f| self.overlaps(f, begin, end)),
@@ -96,16 +85,31 @@ impl Version {
         }
     }
 
-    /// Whether a file's key range meets `begin..=end`.
+    /// Whether a file's key range meets that from `begin` to `end`.
     pub(crate) fn overlaps(
         &self,
         file: &TableFile,
         begin: Option<&[u8]>,
-        end: Option<&[u8]>,
+        end: Bound<&[u8]>,
     ) -> bool {
-        let compare = |a: &[u8], b: &[u8]| self.comparator.compare_user(a, b);
-        end.is_none_or(|end| compare(file.smallest_user_key(), end) != Ordering::Greater)
-            && begin.is_none_or(|begin| compare(file.largest_user_key(), begin) != Ordering::Less)
+        !self.starts_behind(file, end) && begin.is_none_or(|begin| !self.ends_before(file, begin))
+    }
+
+    fn ends_before(&self, file: &TableFile, user_key: &[u8]) -> bool {
+        match file.end() {
+            Bound::Included(last) => self.comparator.compare_user(last, user_key).is_lt(),
+            Bound::Excluded(end) => self.comparator.compare_user(end, user_key).is_le(),
+            Bound::Unbounded => false,
+        }
+    }
+
+    fn starts_behind(&self, file: &TableFile, end: Bound<&[u8]>) -> bool {
+        let first = file.smallest_user_key();
+        match end {
+            Bound::Included(last) => self.comparator.compare_user(first, last).is_gt(),
+            Bound::Excluded(end) => self.comparator.compare_user(first, end).is_ge(),
+            Bound::Unbounded => false,
+        }
     }
 
     /// Sum of [`TableFile::logical_size`] over a level.
@@ -148,6 +152,7 @@ mod tests {
             .collect();
         for &begin in &bounds {
             for &end in &bounds {
+                let end = end.map_or(Bound::Unbounded, Bound::Included);
                 let scanned = version.level(1).iter();
                 let scanned: Vec<_> = scanned
                     .filter(|f| version.overlaps(f, begin, end))
@@ -159,5 +164,34 @@ mod tests {
                 assert_eq!(version.has_overlapping(1, begin, end), !scanned.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn a_table_that_ends_with_a_tombstone_does_not_reach_its_neighbour() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let queue = Arc::new(ObsoleteFiles::default());
+        let key = |key: &str, sequence, value_type: ValueType| {
+            internal_key(key.as_bytes(), SequenceNumber(sequence), value_type as u8)
+        };
+        let mut version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        let sentinel = key("m", SequenceNumber::MAX.0, ValueType::RangeDeletion);
+        let ends = [("a", sentinel), ("m", key("z", 3, ValueType::Value))];
+        for ((smallest, largest), number) in ends.into_iter().zip(1..) {
+            let meta = NewFile {
+                number: FileNumber(number),
+                smallest: key(smallest, 9, ValueType::Value),
+                largest,
+                ..NewFile::default()
+            };
+            version.levels[1].push(Arc::new(TableFile::new(meta, None, &queue)));
+        }
+        let at = |begin: &str, end| {
+            let found = version.overlapping(1, Some(begin.as_bytes()), end);
+            found.iter().map(|f| f.number().0).collect::<Vec<_>>()
+        };
+        assert_eq!(at("m", Bound::Included(b"m")), [2]);
+        assert_eq!(at("l", Bound::Excluded(b"m")), [1]);
+        assert_eq!(at("l", Bound::Included(b"m")), [1, 2]);
+        assert_eq!(at("b", version.level(1)[0].end()), [1]);
     }
 }
