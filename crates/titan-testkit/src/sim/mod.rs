@@ -35,9 +35,9 @@
 //!    or asking for the size while there are any, is an error, and a crash of the process loses
 //!    them.
 //! 10. **Logs** (`create_log`) are extended by zeros, 256 KiB at a time, and cut when they are
-//!    closed. After a crash of the process the zeros are there if the log was open. After a crash
-//!    of the machine any number of them may be, also behind a log that was closed, because nothing
-//!    syncs the cut; [`Loss::All`] has none. Programs that are running do not see them.
+//!     closed. After a crash of the process the zeros are there if the log was open. After a crash
+//!     of the machine any number of them may be, also behind a log that was closed, because nothing
+//!     syncs the cut; [`Loss::All`] has none. Programs that are running do not see them.
 //!
 //! Paths: the root and the working directory are one place, so `/db` and `db` are the same.
 
