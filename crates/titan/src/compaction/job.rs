@@ -124,7 +124,7 @@ fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<M
     let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
     let level = |files: &Vec<_>| {
         LevelIterator::new(
-            files.clone(),
+            files.as_slice().into(),
             Arc::clone(context.open_files),
             comparator.clone(),
             options,

@@ -270,7 +270,7 @@ fn children(
     for level in 1..version.num_levels() {
         if !version.level(level).is_empty() {
             children.push(Box::new(LevelIterator::new(
-                version.level(level).to_vec(),
+                version.shared_level(level),
                 Arc::clone(open_files),
                 version.comparator.clone(),
                 table_options,
@@ -292,7 +292,9 @@ fn all_tombstones(
             all.extend(memtable.range_tombstones().iter_tombstones());
         }
     }
-    for (_, file) in super_version.version.tables() {
+    let version = &super_version.version;
+    let tables = version.may_have_tombstones().then(|| version.tables());
+    for (_, file) in tables.into_iter().flatten() {
         all.extend(table_tombstones(open_files, file, comparator)?.iter_tombstones());
     }
     if all.is_empty() {

@@ -134,10 +134,7 @@ impl Lookup<'_> {
 
     fn search_table(&mut self, file: &TableFile) -> Result<Option<Entry>> {
         let comparator = &self.super_version.version.comparator;
-        if file
-            .facts()
-            .is_none_or(|facts| facts.num_range_deletions > 0)
-        {
+        if file.may_have_tombstones() {
             let tombstones = table_tombstones(self.open_files, file, comparator)?;
             self.cover_by(&tombstones);
         }

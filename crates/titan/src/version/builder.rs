@@ -28,10 +28,12 @@ pub(crate) struct BuiltVersion {
 
 impl VersionBuilder {
     pub(crate) fn new(base: Arc<Version>, queue: Arc<ObsoleteFiles>) -> Self {
-        let levels = base
-            .levels
-            .iter()
-            .map(|files| files.iter().map(|f| (f.number(), Arc::clone(f))).collect())
+        let by_number = |files: &[Arc<TableFile>]| {
+            let files = files.iter();
+            files.map(|f| (f.number(), Arc::clone(f))).collect()
+        };
+        let levels = (0..base.num_levels())
+            .map(|level| by_number(base.level(level)))
             .collect();
         VersionBuilder {
             levels,
@@ -191,12 +193,7 @@ impl VersionBuilder {
                 }
             }
         }
-        let version = Version {
-            column_family: self.base.column_family,
-            comparator,
-            levels,
-            blob_files: self.blob_files,
-        };
+        let version = self.base.with_files(levels, self.blob_files);
         let kept: std::collections::HashSet<FileNumber> =
             version.tables().map(|(_, f)| f.number()).collect();
         let dropped_tables = self

@@ -120,6 +120,11 @@ impl TableFile {
         self.facts.get()
     }
 
+    /// False only if it is known to have no range tombstones.
+    pub(crate) fn may_have_tombstones(&self) -> bool {
+        self.facts().is_none_or(|f| f.num_range_deletions > 0)
+    }
+
     /// Takes over an advice record that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
         let _ = self.facts.set(facts);

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::files::TableFile;
+use super::version::Level;
 use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
@@ -25,7 +26,7 @@ pub(crate) fn open_table_iter(
 
 /// Walks tables that follow each other without overlap, opening each when it is reached.
 pub(crate) struct LevelIterator {
-    files: Vec<Arc<TableFile>>,
+    files: Level,
     open_files: Arc<OpenFiles>,
     comparator: InternalKeyComparator,
     options: TableIterOptions,
@@ -36,7 +37,7 @@ pub(crate) struct LevelIterator {
 
 impl LevelIterator {
     pub(crate) fn new(
-        files: Vec<Arc<TableFile>>,
+        files: Level,
         open_files: Arc<OpenFiles>,
         comparator: InternalKeyComparator,
         options: TableIterOptions,

@@ -19,10 +19,7 @@ pub(crate) fn table_tombstones(
     file: &TableFile,
     comparator: &InternalKeyComparator,
 ) -> Result<Arc<FragmentedTombstones>> {
-    if file
-        .facts()
-        .is_some_and(|facts| facts.num_range_deletions == 0)
-    {
+    if !file.may_have_tombstones() {
         return Ok(FragmentedTombstones::empty());
     }
     if let Some(known) = file.tombstones.get() {

@@ -8,13 +8,18 @@ use super::files::{BlobFileMeta, TableFile};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId};
 
+/// The tables of one level.
+pub(crate) type Level = Arc<[Arc<TableFile>]>;
+
 /// The files of a column family, as of one edit. Readers hold it for as long as they read
 /// (VER-1); installing another never changes or waits for this one.
 pub(crate) struct Version {
     pub(crate) column_family: ColumnFamilyId,
     pub(crate) comparator: InternalKeyComparator,
-    /// Level 0 newest first; the other levels by key, without overlaps.
-    pub(crate) levels: Vec<Vec<Arc<TableFile>>>,
+    /// Level 0 newest first; the other levels by key, without overlaps. Cursors share the lists.
+    levels: Vec<Level>,
+    /// Whether a table has range tombstones, or may have.
+    may_have_tombstones: bool,
     pub(crate) blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
 }
 
@@ -27,8 +32,25 @@ impl Version {
         Version {
             column_family,
             comparator,
-            levels: vec![Vec::new(); num_levels],
+            levels: vec![Level::default(); num_levels],
+            may_have_tombstones: false,
             blob_files: BTreeMap::new(),
+        }
+    }
+
+    /// This version with other files. `levels` are in the order that [`Version::level`] promises.
+    pub(crate) fn with_files(
+        &self,
+        levels: Vec<Vec<Arc<TableFile>>>,
+        blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
+    ) -> Self {
+        let mut tables = levels.iter().flatten();
+        Version {
+            column_family: self.column_family,
+            comparator: self.comparator.clone(),
+            may_have_tombstones: tables.any(|f| f.may_have_tombstones()),
+            levels: levels.into_iter().map(Level::from).collect(),
+            blob_files,
         }
     }
 
@@ -36,9 +58,20 @@ impl Version {
         self.levels.len()
     }
 
-    /// The files of one level; none for a level beyond the last.
+    /// The files of one level; none for a level beyond the last. Level 0 comes newest first, the
+    /// others by key.
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
-        self.levels.get(level).map_or(&[], Vec::as_slice)
+        self.levels.get(level).map_or(&[], |files| files)
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn shared_level(&self, level: usize) -> Level {
+        self.levels.get(level).cloned().unwrap_or_default()
+    }
+
+    /// Whether a table has range tombstones, or may have.
+    pub(crate) fn may_have_tombstones(&self) -> bool {
+        self.may_have_tombstones
     }
 
     /// Every table with its level.
@@ -134,7 +167,8 @@ mod tests {
             let value_type = ValueType::Value as u8;
             internal_key(key.as_bytes(), SequenceNumber(sequence), value_type)
         };
-        let mut version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        let version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        let mut files = Vec::new();
         // The versions of "d" and "g" are spread over several files.
         let ranges = [("b", "d"), ("d", "d"), ("d", "e"), ("g", "g"), ("g", "j")];
         for ((smallest, largest), number) in ranges.into_iter().zip(1..) {
@@ -144,8 +178,9 @@ mod tests {
                 largest: boundary(largest, 19 - 2 * number),
                 ..NewFile::default()
             };
-            version.levels[1].push(Arc::new(TableFile::new(meta, None, &queue)));
+            files.push(Arc::new(TableFile::new(meta, None, &queue)));
         }
+        let version = version.with_files(vec![Vec::new(), files], BTreeMap::new());
         let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "j", "k"];
         let bounds: Vec<Option<&[u8]>> = std::iter::once(None)
             .chain(keys.iter().map(|key| Some(key.as_bytes())))
