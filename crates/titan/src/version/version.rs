@@ -208,7 +208,7 @@ mod tests {
         let key = |key: &str, sequence, value_type: ValueType| {
             internal_key(key.as_bytes(), SequenceNumber(sequence), value_type as u8)
         };
-        let mut version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        let mut files = Vec::new();
         let sentinel = key("m", SequenceNumber::MAX.0, ValueType::RangeDeletion);
         let ends = [("a", sentinel), ("m", key("z", 3, ValueType::Value))];
         for ((smallest, largest), number) in ends.into_iter().zip(1..) {
@@ -218,8 +218,10 @@ mod tests {
                 largest,
                 ..NewFile::default()
             };
-            version.levels[1].push(Arc::new(TableFile::new(meta, None, &queue)));
+            files.push(Arc::new(TableFile::new(meta, None, &queue)));
         }
+        let mut version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        version.levels[1] = files.into();
         let at = |begin: &str, end| {
             let found = version.overlapping(1, Some(begin.as_bytes()), end);
             found.iter().map(|f| f.number().0).collect::<Vec<_>>()
