@@ -16,22 +16,27 @@ impl Shared {
     /// Asks for the tables that refer to blob files. Only hints: failures are met again, and told,
     /// by whoever needs the table.
     pub(super) fn warm_up(&self) {
-        let versions: Vec<_> = {
-            let state = self.state.lock();
-            state.families.values().map(|f| f.version.clone()).collect()
-        };
-        let tables = || versions.iter().flat_map(|v| v.tables());
-        let bytes: u64 = tables().map(|(_, t)| t.size()).sum();
+        // Numbers only: holding versions would keep files that compactions replace meanwhile.
+        let mut wanted = Vec::new();
+        let mut bytes = 0;
+        for family in self.state.lock().families.values() {
+            for (_, table) in family.version.tables() {
+                bytes += table.size();
+                if table.meta.oldest_blob_file.is_some() {
+                    wanted.push((table.number(), table.size()));
+                }
+            }
+        }
         if bytes > self.options.block_cache_size / CACHE_PART {
             return;
         }
-        for (_, table) in tables().filter(|(_, t)| t.meta.oldest_blob_file.is_some()) {
+        for (number, size) in wanted {
             if self.is_closing() {
                 return;
             }
-            let path = FileKind::Table(table.number()).path(&self.dir);
+            let path = FileKind::Table(number).path(&self.dir);
             if let Ok(file) = self.vfs.open(&path, Access::Sequential) {
-                file.prefetch(0, table.size() as usize);
+                file.prefetch(0, size as usize);
             }
         }
     }
