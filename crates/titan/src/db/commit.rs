@@ -73,7 +73,7 @@ impl Shared {
                 .set(self, e.context("inserting into a memtable"))
         })?;
         if group.options.disable_wal {
-            self.note_unlogged(group);
+            self.note_unlogged(&families);
         }
         self.counters.publish_sequence(last);
         stats::add(&self.statistics.write_groups, 1);
@@ -176,13 +176,10 @@ impl Shared {
         Ok(bytes)
     }
 
-    fn note_unlogged(&self, group: &Group) {
+    fn note_unlogged(&self, families: &[Arc<Family>]) {
         let mut state = self.state.lock();
-        for op in group.batches.iter().flat_map(WriteBatch::iter).flatten() {
-            if let Some(family) = op
-                .column_family()
-                .and_then(|id| state.families.get_mut(&id))
-            {
+        for family in families {
+            if let Some(family) = state.families.get_mut(&family.id) {
                 family.unlogged = true;
             }
         }
@@ -234,12 +231,15 @@ impl Shared {
     }
 
     fn wait_out_stall(&self, group: &Group) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.stall() == StallEvent::Normal {
+            return Ok(());
+        }
         let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
         let mut delay =
             Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
         let started = Instant::now();
         let mut waited = false;
-        let mut state = self.state.lock();
         let outcome = loop {
             let stall = state.stall();
             match stall {
