@@ -1,0 +1,192 @@
+//! One run of a campaign: its seed, its time, what it found.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// A campaign gives up after so many failures: the first ones are what is looked at.
+const FAILURES_SHOWN: u64 = 10;
+
+/// Hears what a run finds while it goes on. The default methods do nothing.
+pub trait Observer: Send + Sync {
+    /// The run does something else now.
+    fn phase(&self, what: &str) {
+        let _ = what;
+    }
+
+    /// So much is done.
+    fn progress(&self, tally: Tally) {
+        let _ = tally;
+    }
+
+    /// Something is wrong. The text has all that is needed to see it again.
+    fn failure(&self, what: &str) {
+        let _ = what;
+    }
+}
+
+/// Hears nothing.
+impl Observer for () {}
+
+/// What a run found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Things that were as they should be.
+    pub passed: u64,
+    /// Things that were not.
+    pub failed: u64,
+}
+
+/// `N passed, N failed`: the last line of a campaign.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// One run of a campaign. Shared by the threads of the campaign.
+pub struct Run {
+    seed: u64,
+    time: Option<Duration>,
+    started: Instant,
+    observer: Box<dyn Observer>,
+    passed: AtomicU64,
+    failed: AtomicU64,
+    stopped: AtomicBool,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Run {
+    /// A run that starts now. Without a `time`, a campaign does once what it has to do; with one,
+    /// it goes on with new randomness until the time is over.
+    pub fn new(seed: u64, time: Option<Duration>, observer: impl Observer + 'static) -> Run {
+        Run {
+            seed,
+            time,
+            started: Instant::now(),
+            observer: Box::new(observer),
+            passed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            failures: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A run for a test: once, and [`Run::finish`] panics if anything failed.
+    pub fn once(seed: u64) -> Run {
+        Run::new(seed, None, ())
+    }
+
+    /// Where all randomness of the run comes from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How long the run is to take, if that was said.
+    pub fn time(&self) -> Option<Duration> {
+        self.time
+    }
+
+    /// The seeds of the rounds of this run: the run's own first, so that a round that failed can
+    /// be had again by its seed, then the following ones for as long as the time lasts. Without a
+    /// time there are `rounds`.
+    pub fn seeds(&self, rounds: u64) -> impl Iterator<Item = u64> + '_ {
+        (0..)
+            .take_while(move |round| match self.time {
+                Some(time) => *round == 0 || self.started.elapsed() < time,
+                None => *round < rounds,
+            })
+            .take_while(|_| self.goes_on())
+            .map(|round| self.seed.wrapping_add(round))
+    }
+
+    /// Whether to go on: not stopped, not over time, and not too much has failed.
+    pub fn goes_on(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+            && self.failed.load(Ordering::Relaxed) < FAILURES_SHOWN
+            && self.time.is_none_or(|time| self.started.elapsed() < time)
+    }
+
+    /// Ends the run early, from any thread.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Says what the run does now.
+    pub fn phase(&self, what: impl fmt::Display) {
+        self.observer.phase(&what.to_string());
+    }
+
+    /// So many more things were as they should be.
+    pub fn pass(&self, n: u64) {
+        self.passed.fetch_add(n, Ordering::Relaxed);
+        self.observer.progress(self.tally());
+    }
+
+    /// Something was not as it should be. `what` has all that is needed to see it again.
+    pub fn fail(&self, what: impl fmt::Display) {
+        let what = what.to_string();
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.observer.failure(&what);
+        self.observer.progress(self.tally());
+        self.failures.lock().push(what);
+    }
+
+    /// What was found so far.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            passed: self.passed.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ends a run in a test.
+    ///
+    /// # Panics
+    /// If anything failed, or fewer than `at_least` things were looked at.
+    #[expect(clippy::panic, reason = "it is how a test fails")]
+    pub fn finish(self, at_least: u64) {
+        let tally = self.tally();
+        if let Some(first) = self.failures.lock().first() {
+            panic!("seed {}: {tally}; the first:\n{first}", self.seed);
+        }
+        assert!(
+            tally.passed >= at_least,
+            "seed {}: only {tally}, not {at_least}",
+            self.seed
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_time_has_its_rounds_and_one_with_no_time_left_has_one() {
+        assert_eq!(Run::once(5).seeds(3).collect::<Vec<_>>(), [5, 6, 7]);
+        let over = Run::new(5, Some(Duration::ZERO), ());
+        assert!(!over.goes_on());
+    }
+
+    #[test]
+    fn a_run_gives_up_after_enough_failures() {
+        let run = Run::once(1);
+        for _ in 0..FAILURES_SHOWN {
+            assert!(run.goes_on());
+            run.fail("wrong");
+        }
+        assert!(!run.goes_on());
+        assert_eq!(run.tally().to_string(), "0 passed, 10 failed");
+    }
+
+    #[test]
+    #[should_panic(expected = "only 2 passed, 0 failed, not 3")]
+    fn a_test_that_looked_at_too_little_fails() {
+        let run = Run::once(1);
+        run.pass(2);
+        run.finish(3);
+    }
+}

@@ -1,0 +1,83 @@
+//! Running a campaign on a terminal: seed, time, progress, interruption, the last line.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use titan_campaigns::run::{Observer, Run, Tally};
+
+/// The arguments of every campaign.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Budget {
+    /// Go on for so long, with new randomness all the time; without it, once through.
+    #[arg(long, value_name = "N")]
+    minutes: Option<f64>,
+    /// Where all randomness comes from; without it, another one each time.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+impl Budget {
+    /// The time that was given.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        let seconds = self.minutes? * 60.0;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// The seed that was given, or a random one.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| fastrand::u64(..1 << 32))
+    }
+}
+
+/// Runs a campaign to its end, or until it is interrupted, and prints what it found.
+pub(crate) fn run(name: &str, budget: Budget, campaign: impl FnOnce(&Run)) -> ExitCode {
+    let seed = budget.seed();
+    println!("{name}: seed {seed}");
+    let bar = ProgressBar::new_spinner().with_prefix(name.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed}: {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let run = Arc::new(Run::new(seed, budget.time(), Terminal { bar: bar.clone() }));
+    let interrupted = Arc::clone(&run);
+    if let Err(e) = ctrlc::set_handler(move || interrupted.stop()) {
+        eprintln!("cannot be interrupted in good order: {e}");
+    }
+    campaign(&run);
+    bar.finish_and_clear();
+    conclude(run.tally())
+}
+
+/// Prints the last line of a campaign, and gives its exit status.
+pub(crate) fn conclude(tally: Tally) -> ExitCode {
+    println!("{tally}");
+    match tally.failed {
+        0 if tally.passed > 0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+struct Terminal {
+    bar: ProgressBar,
+}
+
+impl Observer for Terminal {
+    fn phase(&self, what: &str) {
+        // Without a terminal nobody sees the bar.
+        match self.bar.is_hidden() {
+            true => println!("{what}"),
+            false => self.bar.set_prefix(what.to_owned()),
+        }
+    }
+
+    fn progress(&self, tally: Tally) {
+        self.bar.set_message(tally.to_string());
+    }
+
+    fn failure(&self, what: &str) {
+        self.bar.suspend(|| println!("FAILED: {what}\n"));
+    }
+}
