@@ -23,6 +23,8 @@
 //!    is lost, so is all that is in it.
 //! 4. **A rename is atomic**, also between directories: the file is found under the old name or
 //!    under the new one, never both or none. Syncing either directory makes it durable.
+//!    A **link** is a name that comes, durable with the directory it lies in; the file is there as
+//!    long as any name of it is.
 //! 5. **Emptying a file** by creating it again is a change of its bytes: until a sync the old ones
 //!    may come back.
 //! 6. **A failed sync** (see [`Fault::losing_pages`]) drops the unsynced blocks. Reads still see

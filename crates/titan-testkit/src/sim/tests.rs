@@ -232,6 +232,40 @@ fn a_rename_between_directories_is_atomic_and_either_sync_suffices() {
 }
 
 #[test]
+fn a_link_is_a_name_of_its_own() {
+    let vfs = fresh();
+    let mut f = settled(&vfs, "/db/a", b"x");
+    vfs.link(p("/db/a"), p("/db/b")).unwrap();
+    assert_eq!(vfs.link_count(p("/db/a")).unwrap(), 2);
+    assert_eq!(outcomes(&vfs, names), set(["a", "a b"]));
+    assert_eq!(
+        vfs.link(p("/db/a"), p("/db/b")).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
+    // Two names of one file: a rename of one to the other is nothing.
+    vfs.rename(p("/db/a"), p("/db/b")).unwrap();
+    assert_eq!(names(&vfs), "a b");
+    f.append(b"y").unwrap();
+    assert_eq!(vfs.read_all("/db/b").unwrap(), b"xy");
+    vfs.remove(p("/db/a")).unwrap();
+    assert_eq!(vfs.link_count(p("/db/b")).unwrap(), 1);
+    // Neither change is durable: but for the case of "removed, not linked", the file is there.
+    assert_eq!(outcomes(&vfs, names), set(["", "a", "a b", "b"]));
+    vfs.sync_dir(p("/db")).unwrap();
+    let image = crash(&vfs, Loss::All);
+    assert_eq!(
+        (names(&image), image.read_all("/db/b").unwrap()),
+        ("b".into(), b"x".to_vec())
+    );
+    assert!(vfs.link(p("/db"), p("/db/d")).is_err());
+    assert!(vfs.link(p("/db/a"), p("/db/d")).unwrap_err().is_not_found());
+    assert_eq!(vfs.count(OpKind::Link, ""), 1);
+    vfs.inject(Fault::on([OpKind::Link]).error(Errno::CROSS_DEVICE));
+    let e = vfs.link(p("/db/b"), p("/db/d")).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn removing_is_not_durable_until_the_directory_is() {
     let vfs = fresh();
     drop(settled(&vfs, "/db/f", b"x"));

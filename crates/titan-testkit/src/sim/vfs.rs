@@ -328,6 +328,26 @@ impl Vfs for SimVfs {
         })
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let call = Call {
+            to: Some(to),
+            ..Call::new(OpKind::Link, from)
+        };
+        self.perform(&call, "link file", |_| {
+            Ok(FsOp::Link {
+                from: from.into(),
+                to: to.into(),
+            })
+        })
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
+            let file = state.disk.find_file(path)?;
+            Ok((state.disk.link_count(file), 0))
+        })
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.perform(&Call::new(OpKind::SyncDir, dir), "sync directory", |_| {
             Ok(FsOp::SyncDir { path: dir.into() })
