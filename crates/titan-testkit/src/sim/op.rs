@@ -43,6 +43,16 @@ pub enum OpKind {
     Lock,
 }
 
+impl OpKind {
+    /// Whether it takes a descriptor, if only for a moment.
+    pub(super) fn opens(self) -> bool {
+        matches!(
+            self,
+            OpKind::Create | OpKind::Open | OpKind::Lock | OpKind::ReadDir | OpKind::SyncDir
+        )
+    }
+}
+
 /// An operation about to happen, as faults and hooks see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {

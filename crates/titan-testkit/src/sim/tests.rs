@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use titan::ErrorKind;
 use titan::vfs::{Access, Vfs, WritableFile};
 
 use super::*;
+use crate::clock::SimClock;
 
 const ANY: std::ops::Range<u64> = 0..300;
 
@@ -524,6 +526,59 @@ fn a_full_device_takes_what_fits_and_space_comes_back() {
     assert!(g.append(b"x").is_err(), "an open file holds its space");
     drop(f);
     g.append(b"x").unwrap();
+}
+
+#[test]
+fn open_files_and_locks_are_limited_together() {
+    let vfs = fresh();
+    let mut f = put(&vfs, "/db/f", b"x");
+    vfs.set_max_open_files(Some(3));
+    let lock = vfs.lock(p("/db/LOCK")).unwrap();
+    let r = vfs.open(p("/db/f"), Access::Random).unwrap();
+    let raw = |e: titan::Error| e.to_string().contains("os error 24");
+    assert!(raw(vfs.open(p("/db/f"), Access::Random).err().unwrap()));
+    assert!(raw(vfs.create(p("/db/g")).err().unwrap()));
+    assert!(raw(vfs.read_dir(p("/db")).unwrap_err()));
+    assert!(raw(vfs.sync_dir(p("/db")).unwrap_err()));
+    assert_eq!(names(&vfs), "LOCK f");
+    // What is open stays usable, and what needs no descriptor works.
+    f.append(b"y").unwrap();
+    vfs.rename(p("/db/f"), p("/db/h")).unwrap();
+    assert_eq!(r.read_at(0, &mut [0; 4]).unwrap(), 2);
+    drop(lock);
+    vfs.sync_dir(p("/db")).unwrap();
+    vfs.set_max_open_files(None);
+    drop([
+        vfs.create(p("/db/g")).unwrap(),
+        vfs.create(p("/db/i")).unwrap(),
+    ]);
+}
+
+#[test]
+fn operations_take_simulated_time_that_follows_from_a_seed() {
+    let spent = |seed: u64| {
+        let (vfs, clock) = (fresh(), SimClock::with_seed(1));
+        vfs.set_latency(Latency::with_seed(seed), &clock);
+        let mut steps = Vec::new();
+        let mut f = put(&vfs, "/db/f", &[1; 8192]);
+        for _ in 0..100 {
+            let before = clock.elapsed();
+            f.sync().unwrap();
+            steps.push(clock.elapsed() - before);
+        }
+        // A failing operation takes time as well.
+        vfs.inject(Fault::on([OpKind::Stat]));
+        let before = clock.elapsed();
+        vfs.size(p("/db/f")).unwrap_err();
+        assert!(clock.elapsed() > before);
+        steps
+    };
+    let (one, two) = (spent(1), spent(2));
+    assert_eq!(one, spent(1));
+    assert_ne!(one, two);
+    let mean = one.iter().sum::<Duration>() / 100;
+    let expected = Duration::from_micros(520);
+    assert!(mean > expected / 2 && mean < expected * 2, "{mean:?}");
 }
 
 #[test]
