@@ -148,13 +148,13 @@ impl Disk {
         self.named().filter(|named| *named == file).count() as u64
     }
 
-    /// Bytes in all files that have a name or a handle.
+    /// Bytes in all files that have a name or a handle, without those in holes.
     pub(super) fn used(&self) -> u64 {
         let alive: BTreeSet<FileId> = self.named().chain(self.handles.keys().copied()).collect();
         alive
             .iter()
             .filter_map(|f| self.content(*f).ok())
-            .map(Content::len)
+            .map(Content::outside_holes)
             .sum()
     }
 
@@ -178,6 +178,9 @@ impl Disk {
                 }
             }
             FsOp::Append { file, data, .. } => self.change(*file, |f| f.append(data)),
+            FsOp::PunchHole {
+                file, offset, len, ..
+            } => self.change(*file, |f| f.punch_hole(*offset, *len)),
             FsOp::Close { file, .. } => self.change(*file, File::close),
             FsOp::Sync { file, .. } => self.change(*file, File::sync),
             FsOp::SyncLost { file, .. } => self.change(*file, File::fail_sync),

@@ -63,7 +63,9 @@ impl Device {
         if matches!(call.kind, OpKind::Sync | OpKind::SyncDir) {
             mean += self.latency.sync;
         }
-        mean += self.latency.block.mul_f64(call.len as f64 / 4096.0);
+        if matches!(call.kind, OpKind::Read | OpKind::Append) {
+            mean += self.latency.block.mul_f64(call.len as f64 / 4096.0);
+        }
         let stretch = if rng.u8(..100) == 0 { 10.0 } else { 1.0 };
         self.clock
             .advance(mean.mul_f64((0.5 + rng.f64()) * stretch));

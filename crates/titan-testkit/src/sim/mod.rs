@@ -40,6 +40,8 @@
 //!     closed. After a crash of the process the zeros are there if the log was open. After a crash
 //!     of the machine any number of them may be, also behind a log that was closed, because nothing
 //!     syncs the cut; [`Loss::All`] has none. Programs that are running do not see them.
+//! 11. **Holes** are changes of bytes: each punched block is there until a sync, or not. One that
+//!     was punched as a whole is never torn.
 //!
 //! Paths: the root and the working directory are one place, so `/db` and `db` are the same.
 

@@ -28,6 +28,7 @@ pub enum Purpose {
 pub enum OpKind {
     Create,
     Append,
+    PunchHole,
     Sync,
     Rename,
     Link,
@@ -38,7 +39,7 @@ pub enum OpKind {
     Open,
     Read,
     ReadDir,
-    /// `size` of a path or an open file, `link_count` and `exists`.
+    /// `size` of a path or an open file, `allocated_bytes`, `link_count` and `exists`.
     Stat,
     Lock,
 }
@@ -62,9 +63,9 @@ pub struct Call<'a> {
     pub path: &'a Path,
     /// The new name in a rename or link.
     pub to: Option<&'a Path>,
-    /// Where a read starts.
+    /// Where a read or a hole starts.
     pub offset: u64,
-    /// How many bytes are read or appended.
+    /// How many bytes are read, appended or punched out.
     pub len: usize,
 }
 
@@ -94,31 +95,42 @@ pub enum FsOp {
     },
     /// Bytes were appended.
     Append {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
         /// The bytes.
         data: Bytes,
     },
+    /// A hole was punched.
+    PunchHole {
+        /// The path the file was opened by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+        /// Where it starts.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+    },
     /// A log was closed, which cuts off the zeros behind what was appended. Other files are
     /// closed without a trace.
     Close {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
     },
     /// A file was synced.
     Sync {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
     },
     /// A sync failed and the kernel dropped the unsynced pages.
     SyncLost {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
@@ -177,6 +189,9 @@ impl fmt::Display for FsOp {
             FsOp::Append { path, data, .. } => {
                 write!(f, "append {} {}", path.display(), data.len())
             }
+            FsOp::PunchHole {
+                path, offset, len, ..
+            } => write!(f, "punch-hole {} {offset} {len}", path.display()),
             FsOp::Close { path, .. } => write!(f, "close {}", path.display()),
             FsOp::Sync { path, .. } => write!(f, "sync {}", path.display()),
             FsOp::SyncLost { path, .. } => write!(f, "sync-lost {}", path.display()),

@@ -355,6 +355,74 @@ fn a_failed_sync_loses_its_pages_for_good() {
 }
 
 #[test]
+fn each_unsynced_hole_may_be_there_or_not() {
+    let vfs = fresh();
+    drop(settled(&vfs, "/db/f", &[1; 4 * 4096 + 100]));
+    let before = vfs.allocated_bytes(p("/db/f")).unwrap();
+    assert_eq!(before, 5 * 4096);
+    let mut f = vfs.open_to_punch(p("/db/f")).unwrap();
+    // One block as a whole, a part of the next one; later the fourth.
+    f.punch_hole(4096, 5000).unwrap();
+    f.punch_hole(3 * 4096, 4096).unwrap();
+    f.punch_hole(1 << 20, 4096).unwrap();
+    let after = vfs.allocated_bytes(p("/db/f")).unwrap();
+    assert_eq!(after, before - 2 * 4096);
+    let starts = |image: &SimVfs| -> Vec<u8> {
+        let data = image.read_all("/db/f").unwrap();
+        assert_eq!(data.len(), 4 * 4096 + 100);
+        for hole in [1, 3] {
+            let block = &data[hole * 4096..(hole + 1) * 4096];
+            assert!(block.iter().all(|byte| *byte == block[0]), "a torn hole");
+        }
+        data.chunks(4096).map(|block| block[0]).collect()
+    };
+    assert_eq!(starts(&vfs), [1, 0, 0, 0, 1]);
+    assert_eq!(starts(&crash(&vfs, Loss::All)), [1; 5]);
+    let seen = outcomes(&vfs, starts);
+    for possible in [
+        [1, 0, 1, 1, 1],
+        [1, 1, 0, 1, 1],
+        [1, 1, 1, 0, 1],
+        [1, 0, 0, 0, 1],
+    ] {
+        assert!(seen.contains(&possible[..]), "{possible:?} never happened");
+    }
+    let size = |image: &SimVfs| image.allocated_bytes(p("/db/f")).unwrap();
+    assert_eq!(size(&crash(&vfs, Loss::All)), before);
+    f.sync().unwrap();
+    assert_eq!(outcomes(&vfs, starts), [vec![1, 0, 0, 0, 1]].into());
+    assert_eq!(outcomes(&vfs, size), [after].into());
+    let journal = vfs.journal().to_string();
+    assert!(
+        journal.contains("punch-hole /db/f 4096 5000\n"),
+        "{journal}"
+    );
+}
+
+#[test]
+fn holes_give_space_back_and_fail_like_anything_else() {
+    let vfs = fresh();
+    vfs.set_capacity(Some(3 * 4096));
+    let mut f = settled(&vfs, "/db/f", &[1; 3 * 4096]);
+    assert_eq!(f.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
+    let mut punched = vfs.open_to_punch(p("/db/f")).unwrap();
+    vfs.inject(Fault::on([OpKind::PunchHole]).after_the_fact());
+    let e = punched.punch_hole(0, 4096).unwrap_err();
+    assert_eq!((e.kind(), e.offset()), (ErrorKind::Io, Some(0)));
+    f.append(&[2; 4096]).unwrap();
+    assert_eq!(f.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
+    assert!(vfs.open_to_punch(p("/db/g")).err().unwrap().is_not_found());
+    // Nothing can be punched out of what only the process has.
+    let mut b = vfs.create_bulk(p("/db/b"), true).unwrap();
+    vfs.set_capacity(None);
+    b.append(&[1; 100]).unwrap();
+    let mut punched = vfs.open_to_punch(p("/db/b")).unwrap();
+    assert!(punched.punch_hole(0, 10).is_err());
+    b.sync().unwrap();
+    punched.punch_hole(0, 10).unwrap();
+}
+
+#[test]
 fn emptying_a_file_is_durable_only_with_its_sync() {
     let vfs = fresh();
     drop(settled(&vfs, "/db/f", b"old content"));

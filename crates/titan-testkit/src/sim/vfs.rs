@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use titan::vfs::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use titan::vfs::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile};
 use titan::{Bytes, Error, ErrorKind, Result};
 
 use crate::clock::SimClock;
@@ -115,7 +115,8 @@ impl SimVfs {
     }
 
     /// Limits the bytes of all files together; `None` lifts the limit. An append that does not fit
-    /// writes what does and reports ENOSPC. Files that were removed but are open count.
+    /// writes what does and reports ENOSPC. Files that were removed but are open count, punched
+    /// holes do not.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
@@ -212,6 +213,15 @@ impl SimVfs {
         let value = outcome.map_err(|e| Error::io(e, action, call.path))?;
         state.counters.add(call, call.len);
         Ok(value)
+    }
+
+    /// The file of this name, pinned.
+    fn open_file(&self, path: &Path) -> Result<FileId> {
+        self.observe(&Call::new(OpKind::Open, path), "open file", |state| {
+            let file = state.disk.find_file(path)?;
+            state.pin(file);
+            Ok((file, 0))
+        })
     }
 
     fn create_for(&self, purpose: Purpose, path: &Path) -> Result<Box<dyn WritableFile>> {
@@ -340,12 +350,18 @@ impl Vfs for SimVfs {
     }
 
     fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {
-        let file = self.observe(&Call::new(OpKind::Open, path), "open file", |state| {
-            let file = state.disk.find_file(path)?;
-            state.pin(file);
-            Ok((file, 0))
-        })?;
+        let file = self.open_file(path)?;
         Ok(Arc::new(Reader::new(self.clone(), file, path.into())))
+    }
+
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        let file = self.open_file(path)?;
+        Ok(Box::new(Writer::new(
+            self.clone(),
+            file,
+            path.into(),
+            Purpose::Any,
+        )))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -441,6 +457,13 @@ impl Vfs for SimVfs {
     fn size(&self, path: &Path) -> Result<u64> {
         self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
             Ok((state.disk.file(state.disk.find_file(path)?)?.size()?, 0))
+        })
+    }
+
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
+            let file = state.disk.find_file(path)?;
+            Ok((state.disk.file(file)?.allocated()?, 0))
         })
     }
 

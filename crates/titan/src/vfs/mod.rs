@@ -15,6 +15,8 @@
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
 //! 6. Behind the bytes appended to a [`Vfs::create_log`] file zeros may stand, after a crash too.
+//! 7. A punched hole reads as zeros at once; until a sync a crash of the machine may bring back what
+//!    was there, for each block by itself.
 
 mod direct;
 mod log_file;
@@ -51,6 +53,14 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Opens a file for positioned reads.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
+
+    /// Opens a file to give ranges of it back to the file system. The default cannot.
+    ///
+    /// # Errors
+    /// `Unsupported` where files have no holes; some file systems say so only when one is punched.
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        Err(Error::unsupported("the file system punches no holes").in_file(path))
+    }
 
     /// Removes a file's name. Open handles stay usable.
     fn remove(&self, path: &Path) -> Result<()>;
@@ -89,6 +99,12 @@ pub trait Vfs: Send + Sync + 'static {
     /// A file's size in bytes.
     fn size(&self, path: &Path) -> Result<u64>;
 
+    /// Bytes that a file takes on the device: about its size, in whole blocks, less its holes. The
+    /// default knows of no holes: the size.
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        self.size(path)
+    }
+
     /// Whether something has this name.
     fn exists(&self, path: &Path) -> Result<bool>;
 
@@ -114,6 +130,19 @@ pub trait WritableFile: Send + Sync {
     fn append(&mut self, data: &[u8]) -> Result<()>;
 
     /// Makes all appended bytes and the file's size durable.
+    fn sync(&mut self) -> Result<()>;
+}
+
+/// A file open to have holes punched into it.
+pub trait PunchableFile: Send + Sync {
+    /// Makes a range read as zeros, and gives the blocks that lie in it as a whole back. The file
+    /// keeps its size; what of the range lies behind its end, or a range of no bytes, is nothing.
+    ///
+    /// # Errors
+    /// `Unsupported` where files have no holes.
+    fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()>;
+
+    /// Makes the holes durable, with everything else in the file.
     fn sync(&mut self) -> Result<()>;
 }
 

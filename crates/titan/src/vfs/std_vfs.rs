@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{Advice, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use super::direct::DirectFile;
 use super::log_file::LogFile;
-use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where the
@@ -60,6 +60,14 @@ impl Vfs for StdVfs {
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
         Ok(Arc::new(StdReadable {
             file,
+            path: path.to_owned(),
+        }))
+    }
+
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        let opened = OpenOptions::new().write(true).open(path);
+        Ok(Box::new(StdWritable {
+            file: opened.map_err(failed("open file", path))?,
             path: path.to_owned(),
         }))
     }
@@ -127,6 +135,13 @@ impl Vfs for StdVfs {
             .len())
     }
 
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        /// What `st_blocks` counts in, whatever the file system's blocks are.
+        const UNIT: u64 = 512;
+        let meta = std::fs::metadata(path).map_err(failed("stat file", path))?;
+        Ok(meta.blocks() * UNIT)
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(failed("stat file", path))
     }
@@ -150,6 +165,21 @@ impl WritableFile for StdWritable {
 
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(failed("sync", &self.path))
+    }
+}
+
+impl PunchableFile for StdWritable {
+    fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, mode, offset, len))
+            .map_err(|e| Error::io(e.into(), "punch hole", &self.path).at_offset(offset))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        WritableFile::sync(self)
     }
 }
 
@@ -309,6 +339,31 @@ mod tests {
         assert!(StdVfs.link(&a, &b).unwrap_err().is_not_found());
         assert_eq!(StdVfs.link_count(&b).unwrap(), 1);
         assert_eq!(StdVfs.size(&b).unwrap(), 1);
+    }
+
+    #[test]
+    fn holes_read_as_zeros_and_take_no_space() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("f");
+        let mut w = StdVfs.create(&path).unwrap();
+        w.append(&[1; 64 << 10]).unwrap();
+        w.sync().unwrap();
+        let before = StdVfs.allocated_bytes(&path).unwrap();
+        assert!(before >= 64 << 10, "{before}");
+        let mut file = StdVfs.open_to_punch(&path).unwrap();
+        match file.punch_hole(4000, 40 << 10) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => return eprintln!("skipped: {e}"),
+            other => other.unwrap(),
+        }
+        file.punch_hole(1 << 20, 1 << 20).unwrap();
+        file.punch_hole(0, 0).unwrap();
+        file.sync().unwrap();
+        let after = StdVfs.allocated_bytes(&path).unwrap();
+        assert!(after <= before - (32 << 10), "{before} {after}");
+        let bytes = super::super::read_file(&StdVfs, &path).unwrap();
+        let mut expected = vec![1; 64 << 10];
+        expected[4000..4000 + (40 << 10)].fill(0);
+        assert!(bytes == expected);
     }
 
     #[test]
