@@ -106,8 +106,12 @@
 //!   is a [`SimVfs`](sim::SimVfs) with a journal of its own.
 //! - Kill the process in the middle of an append:
 //!   [`CrashPoint::kill_within`](sim::CrashPoint::kill_within).
-//! - Make operations fail instead: [`Fault`](sim::Fault). Assert on
+//! - Make operations fail instead: [`Fault`](sim::Fault), which is also a text. Assert on
 //!   [`FaultHandle::hits`](sim::FaultHandle::hits), or the test may test nothing.
+//! - Let the device get full ([`SimVfs::set_capacity`](sim::SimVfs::set_capacity)), or open files
+//!   be few ([`SimVfs::set_max_open_files`](sim::SimVfs::set_max_open_files)).
+//! - Let time and names follow from a seed: give [`SimClock`](clock::SimClock) to
+//!   `DbOptions::clock`, and to [`SimVfs::set_latency`](sim::SimVfs::set_latency).
 //! - Hold a thread at an operation while others go on: [`SimVfs::set_hook`](sim::SimVfs::set_hook).
 //! - Shrink what fails with [`ops::reduce`], and paste the text of what is left into a test that
 //!   starts with [`Ops::parse`](ops::Ops::parse).

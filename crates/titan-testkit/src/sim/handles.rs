@@ -108,8 +108,9 @@ impl ReadableFile for Reader {
             len: buf.len(),
             ..Call::new(OpKind::Read, &self.path)
         };
-        let outcome = self.vfs.observe(&call, "read", |state| {
-            let n = state.disk.file(self.file)?.read_at(offset, buf)?;
+        let outcome = self.vfs.observe_within(&call, "read", |state, limit| {
+            let file = state.disk.file(self.file)?;
+            let n = file.read_at(offset, &mut buf[..limit.min(call.len)])?;
             Ok((n, n))
         });
         outcome.map_err(|e| e.at_offset(offset))

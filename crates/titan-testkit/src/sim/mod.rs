@@ -50,6 +50,7 @@ mod counters;
 mod crash;
 mod disk;
 mod fault;
+mod fault_text;
 mod file;
 mod handles;
 mod journal;

@@ -22,26 +22,46 @@ pub enum Purpose {
     Bulk,
 }
 
-/// Kinds of operation, for faults and counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "named like the methods of `Vfs` and its files")]
-pub enum OpKind {
-    Create,
-    Append,
-    PunchHole,
-    Sync,
-    Rename,
-    Link,
-    Remove,
-    SyncDir,
-    CreateDir,
-    RemoveDir,
-    Open,
-    Read,
-    ReadDir,
+macro_rules! op_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// Kinds of operation, for faults and counters.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "named like the methods of `Vfs` and its files")]
+        pub enum OpKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl OpKind {
+            /// All of them.
+            pub const ALL: &[OpKind] = &[$(OpKind::$kind),*];
+
+            /// Its name, as in the text of a [`Fault`](super::Fault).
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(OpKind::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+op_kinds! {
+    Create = "create",
+    Append = "append",
+    PunchHole = "punch-hole",
+    Sync = "sync",
+    Rename = "rename",
+    Link = "link",
+    Remove = "remove",
+    SyncDir = "sync-dir",
+    CreateDir = "create-dir",
+    RemoveDir = "remove-dir",
+    Open = "open",
+    Read = "read",
+    ReadDir = "read-dir",
     /// `size` of a path or an open file, `allocated_bytes`, `link_count` and `exists`.
-    Stat,
-    Lock,
+    Stat = "stat",
+    Lock = "lock",
 }
 
 impl OpKind {

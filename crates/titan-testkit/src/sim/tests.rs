@@ -583,6 +583,49 @@ fn faults_strike_when_and_as_often_as_they_should() {
 }
 
 #[test]
+fn a_read_may_come_back_short() {
+    let vfs = fresh();
+    drop(put(&vfs, "/db/f", b"0123456789"));
+    let fault = vfs.inject(Fault::on(OpKind::ALL.iter().copied()).skip(1).short(4));
+    let r = vfs.open(p("/db/f"), Access::Random).unwrap();
+    let mut buf = *b"----------";
+    assert_eq!(r.read_at(2, &mut buf[..6]).unwrap(), 6);
+    assert_eq!(r.read_at(3, &mut buf).unwrap(), 4);
+    assert_eq!(
+        &buf, b"345667----",
+        "nothing behind the bytes that were read"
+    );
+    assert_eq!((fault.hits(), vfs.bytes_read("f")), (1, 10));
+    vfs.inject(Fault::on([OpKind::Read]).short(4));
+    assert!(r.read_exact_at(0, 5).unwrap_err().is_corruption());
+}
+
+#[test]
+fn a_fault_may_wait_for_another_operation() {
+    let vfs = fresh();
+    let fault = "append on *.blob nth 3 after 2 sync on *.sst error ENOSPC";
+    let fault = vfs.inject(Fault::parse(fault).unwrap());
+    let mut blob = put(&vfs, "/db/1.blob", b"");
+    let mut table = put(&vfs, "/db/2.sst", b"");
+    for syncs in 0..2 {
+        (0..9).for_each(|_| blob.append(b"x").unwrap());
+        blob.sync().unwrap();
+        assert_eq!(fault.hits(), 0, "after {syncs}");
+        table.sync().unwrap();
+    }
+    table.sync().unwrap();
+    (0..2).for_each(|_| blob.append(b"x").unwrap());
+    assert_eq!(blob.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
+    blob.append(b"x").unwrap();
+    assert_eq!(fault.hits(), 1);
+    // The operation that is waited for does not count itself.
+    let fault = vfs.inject(Fault::on([OpKind::Sync]).after(1, [OpKind::Sync], "*"));
+    table.sync().unwrap();
+    table.sync().unwrap_err();
+    assert_eq!(fault.hits(), 1);
+}
+
+#[test]
 fn a_full_device_takes_what_fits_and_space_comes_back() {
     let vfs = fresh();
     vfs.set_capacity(Some(10));

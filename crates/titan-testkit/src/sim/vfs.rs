@@ -172,11 +172,22 @@ impl SimVfs {
         action: &str,
         look: impl FnOnce(&mut State) -> io::Result<(T, usize)>,
     ) -> Result<T> {
+        self.observe_within(call, action, |state, _| look(state))
+    }
+
+    /// As [`SimVfs::observe`]; `look` is also told how many bytes a fault lets it move.
+    pub(super) fn observe_within<T>(
+        &self,
+        call: &Call<'_>,
+        action: &str,
+        look: impl FnOnce(&mut State, usize) -> io::Result<(T, usize)>,
+    ) -> Result<T> {
         self.call_hook(call);
         let mut state = self.state();
         let outcome = state.begin(call).and_then(|struck| match struck {
+            Some((_, Effect::Short(limit))) => look(&mut state, limit),
             Some((errno, _)) => Err(errno.error()),
-            None => look(&mut state),
+            None => look(&mut state, usize::MAX),
         });
         let (value, bytes) = outcome.map_err(|e| Error::io(e, action, call.path))?;
         state.counters.add(call, bytes);
