@@ -237,6 +237,7 @@ fn a_rename_between_directories_is_atomic_and_either_sync_suffices() {
 fn a_link_is_a_name_of_its_own() {
     let vfs = fresh();
     let mut f = settled(&vfs, "/db/a", b"x");
+    drop(put(&vfs, "/another", b""));
     vfs.link(p("/db/a"), p("/db/b")).unwrap();
     assert_eq!(vfs.link_count(p("/db/a")).unwrap(), 2);
     assert_eq!(outcomes(&vfs, names), set(["a", "a b"]));
