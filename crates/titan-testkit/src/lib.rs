@@ -1,8 +1,9 @@
-//! Simulated file system, crash images and models for testing Titan.
+//! Simulated file system, simulated time, crash images and models for testing Titan.
 //!
 //! | module | gives |
 //! |---|---|
 //! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
+//! | [`clock`] | time that passes when a test says so |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should hold |
 //! | [`history`] | whether what was recovered is a state that the database went through |
@@ -114,7 +115,14 @@
 //!   with [`SimVfs::copy_out_to`](sim::SimVfs::copy_out_to).
 //! - See the test fail once: leave out a sync, and look whether it is missed.
 
+pub mod clock;
 pub mod history;
 pub mod model;
 pub mod ops;
 pub mod sim;
+
+/// A seed that has nothing to do with those of neighbouring numbers.
+fn mix(seed: u64, number: u64) -> u64 {
+    let mut rng = fastrand::Rng::with_seed(seed.rotate_left(32) ^ number);
+    rng.u64(..)
+}

@@ -14,6 +14,8 @@ pub struct Errno(pub i32);
 impl Errno {
     /// EIO: the medium failed.
     pub const IO: Errno = Errno(5);
+    /// EXDEV: a link would cross file systems.
+    pub const CROSS_DEVICE: Errno = Errno(18);
     /// EMFILE: the process has too many open files.
     pub const TOO_MANY_FILES: Errno = Errno(24);
     /// ENOSPC: no space is left.
@@ -74,8 +76,8 @@ impl Fault {
     }
 
     /// Only on paths that match `pattern`, in which `*` stands for any text and `?` for a
-    /// character. A pattern without `/` is compared with the file name. A rename matches by either
-    /// of its names.
+    /// character. A pattern without `/` is compared with the file name. A rename or link matches
+    /// by either of its names.
     pub fn path(mut self, pattern: &str) -> Self {
         self.pattern = Some(pattern.to_owned());
         self

@@ -23,6 +23,8 @@
 //!    is lost, so is all that is in it.
 //! 4. **A rename is atomic**, also between directories: the file is found under the old name or
 //!    under the new one, never both or none. Syncing either directory makes it durable.
+//!    A **link** is a name that comes, durable with the directory it lies in; the file is there as
+//!    long as any name of it is.
 //! 5. **Emptying a file** by creating it again is a change of its bytes: until a sync the old ones
 //!    may come back.
 //! 6. **A failed sync** (see [`Fault::losing_pages`]) drops the unsynced blocks. Reads still see
@@ -49,6 +51,7 @@ mod fault;
 mod file;
 mod handles;
 mod journal;
+mod latency;
 mod op;
 mod tools;
 mod vfs;
@@ -59,5 +62,6 @@ mod tests;
 pub use crash::Loss;
 pub use fault::{Errno, Fault, FaultHandle};
 pub use journal::{CrashPoint, CrashPoints, Journal};
+pub use latency::Latency;
 pub use op::{Call, FileId, FsOp, Mark, OpKind, Purpose};
 pub use vfs::SimVfs;

@@ -30,6 +30,7 @@ pub enum OpKind {
     Append,
     Sync,
     Rename,
+    Link,
     Remove,
     SyncDir,
     CreateDir,
@@ -37,9 +38,19 @@ pub enum OpKind {
     Open,
     Read,
     ReadDir,
-    /// `size` of a path or an open file, and `exists`.
+    /// `size` of a path or an open file, `link_count` and `exists`.
     Stat,
     Lock,
+}
+
+impl OpKind {
+    /// Whether it takes a descriptor, if only for a moment.
+    pub(super) fn opens(self) -> bool {
+        matches!(
+            self,
+            OpKind::Create | OpKind::Open | OpKind::Lock | OpKind::ReadDir | OpKind::SyncDir
+        )
+    }
 }
 
 /// An operation about to happen, as faults and hooks see it.
@@ -49,7 +60,7 @@ pub struct Call<'a> {
     pub kind: OpKind,
     /// The path as given; of an open file, the one it was opened by.
     pub path: &'a Path,
-    /// The new name in a rename.
+    /// The new name in a rename or link.
     pub to: Option<&'a Path>,
     /// Where a read starts.
     pub offset: u64,
@@ -119,6 +130,13 @@ pub enum FsOp {
         /// New path.
         to: Arc<Path>,
     },
+    /// A file got a further name.
+    Link {
+        /// A path it has.
+        from: Arc<Path>,
+        /// The further one.
+        to: Arc<Path>,
+    },
     /// A file's name was removed.
     Remove {
         /// Its path.
@@ -164,6 +182,9 @@ impl fmt::Display for FsOp {
             FsOp::SyncLost { path, .. } => write!(f, "sync-lost {}", path.display()),
             FsOp::Rename { from, to } => {
                 write!(f, "rename {} {}", from.display(), to.display())
+            }
+            FsOp::Link { from, to } => {
+                write!(f, "link {} {}", from.display(), to.display())
             }
             FsOp::Remove { path } => write!(f, "remove {}", path.display()),
             FsOp::SyncDir { path } => write!(f, "sync-dir {}", path.display()),

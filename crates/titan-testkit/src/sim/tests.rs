@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use titan::ErrorKind;
 use titan::vfs::{Access, Vfs, WritableFile};
 
 use super::*;
+use crate::clock::SimClock;
 
 const ANY: std::ops::Range<u64> = 0..300;
 
@@ -229,6 +231,40 @@ fn a_rename_between_directories_is_atomic_and_either_sync_suffices() {
         vfs.sync_dir(p(synced)).unwrap();
         assert_eq!(look(&crash(&vfs, Loss::All)), new);
     }
+}
+
+#[test]
+fn a_link_is_a_name_of_its_own() {
+    let vfs = fresh();
+    let mut f = settled(&vfs, "/db/a", b"x");
+    vfs.link(p("/db/a"), p("/db/b")).unwrap();
+    assert_eq!(vfs.link_count(p("/db/a")).unwrap(), 2);
+    assert_eq!(outcomes(&vfs, names), set(["a", "a b"]));
+    assert_eq!(
+        vfs.link(p("/db/a"), p("/db/b")).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
+    // Two names of one file: a rename of one to the other is nothing.
+    vfs.rename(p("/db/a"), p("/db/b")).unwrap();
+    assert_eq!(names(&vfs), "a b");
+    f.append(b"y").unwrap();
+    assert_eq!(vfs.read_all("/db/b").unwrap(), b"xy");
+    vfs.remove(p("/db/a")).unwrap();
+    assert_eq!(vfs.link_count(p("/db/b")).unwrap(), 1);
+    // Neither change is durable: but for the case of "removed, not linked", the file is there.
+    assert_eq!(outcomes(&vfs, names), set(["", "a", "a b", "b"]));
+    vfs.sync_dir(p("/db")).unwrap();
+    let image = crash(&vfs, Loss::All);
+    assert_eq!(
+        (names(&image), image.read_all("/db/b").unwrap()),
+        ("b".into(), b"x".to_vec())
+    );
+    assert!(vfs.link(p("/db"), p("/db/d")).is_err());
+    assert!(vfs.link(p("/db/a"), p("/db/d")).unwrap_err().is_not_found());
+    assert_eq!(vfs.count(OpKind::Link, ""), 1);
+    vfs.inject(Fault::on([OpKind::Link]).error(Errno::CROSS_DEVICE));
+    let e = vfs.link(p("/db/b"), p("/db/d")).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
 }
 
 #[test]
@@ -490,6 +526,59 @@ fn a_full_device_takes_what_fits_and_space_comes_back() {
     assert!(g.append(b"x").is_err(), "an open file holds its space");
     drop(f);
     g.append(b"x").unwrap();
+}
+
+#[test]
+fn open_files_and_locks_are_limited_together() {
+    let vfs = fresh();
+    let mut f = put(&vfs, "/db/f", b"x");
+    vfs.set_max_open_files(Some(3));
+    let lock = vfs.lock(p("/db/LOCK")).unwrap();
+    let r = vfs.open(p("/db/f"), Access::Random).unwrap();
+    let raw = |e: titan::Error| e.to_string().contains("os error 24");
+    assert!(raw(vfs.open(p("/db/f"), Access::Random).err().unwrap()));
+    assert!(raw(vfs.create(p("/db/g")).err().unwrap()));
+    assert!(raw(vfs.read_dir(p("/db")).unwrap_err()));
+    assert!(raw(vfs.sync_dir(p("/db")).unwrap_err()));
+    assert_eq!(names(&vfs), "LOCK f");
+    // What is open stays usable, and what needs no descriptor works.
+    f.append(b"y").unwrap();
+    vfs.rename(p("/db/f"), p("/db/h")).unwrap();
+    assert_eq!(r.read_at(0, &mut [0; 4]).unwrap(), 2);
+    drop(lock);
+    vfs.sync_dir(p("/db")).unwrap();
+    vfs.set_max_open_files(None);
+    drop([
+        vfs.create(p("/db/g")).unwrap(),
+        vfs.create(p("/db/i")).unwrap(),
+    ]);
+}
+
+#[test]
+fn operations_take_simulated_time_that_follows_from_a_seed() {
+    let spent = |seed: u64| {
+        let (vfs, clock) = (fresh(), SimClock::with_seed(1));
+        vfs.set_latency(Latency::with_seed(seed), &clock);
+        let mut steps = Vec::new();
+        let mut f = put(&vfs, "/db/f", &[1; 8192]);
+        for _ in 0..100 {
+            let before = clock.elapsed();
+            f.sync().unwrap();
+            steps.push(clock.elapsed() - before);
+        }
+        // A failing operation takes time as well.
+        vfs.inject(Fault::on([OpKind::Stat]));
+        let before = clock.elapsed();
+        vfs.size(p("/db/f")).unwrap_err();
+        assert!(clock.elapsed() > before);
+        steps
+    };
+    let (one, two) = (spent(1), spent(2));
+    assert_eq!(one, spent(1));
+    assert_ne!(one, two);
+    let mean = one.iter().sum::<Duration>() / 100;
+    let expected = Duration::from_micros(520);
+    assert!(mean > expected / 2 && mean < expected * 2, "{mean:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use std_vfs::StdVfs;
 
@@ -57,6 +57,22 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Atomically gives `from` the name `to`, replacing what had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives the file `from` a further name `to`, a hard link: the file stays as long as it has a
+    /// name. The default cannot.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if something has the name `to`. `Unsupported` where the file system has no
+    /// links, allows this file no more of them, or `to` lies in another one: copying may work.
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let _ = to;
+        Err(Error::unsupported("the file system has no hard links").in_file(from))
+    }
+
+    /// How many names a file has. The default knows of no links: one.
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.size(path).map(|_| 1)
+    }
 
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
@@ -124,8 +140,7 @@ pub trait ReadableFile: Send + Sync {
         let n = self.read_at(offset, &mut buf)?;
         if n < len {
             return Err(
-                crate::Error::corruption(format!("file ends after {n} of {len} bytes"))
-                    .at_offset(offset),
+                Error::corruption(format!("file ends after {n} of {len} bytes")).at_offset(offset),
             );
         }
         Ok(Bytes::from(buf))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::fs::{Advice, FlockOperation};
+use rustix::io::Errno;
 
 use super::direct::DirectFile;
 use super::log_file::LogFile;
@@ -69,6 +70,24 @@ impl Vfs for StdVfs {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         std::fs::rename(from, to).map_err(failed("rename file", from))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        rustix::fs::link(from, to).map_err(|e| {
+            // What Linux says of a file system that has no links.
+            let e = if e == Errno::PERM {
+                Errno::OPNOTSUPP
+            } else {
+                e
+            };
+            Error::io(e.into(), "link file", to)
+        })
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        Ok(std::fs::metadata(path)
+            .map_err(failed("stat file", path))?
+            .nlink())
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -207,7 +226,7 @@ impl StdLock {
             .map_err(failed("open lock file", path))?;
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+            Err(Errno::AGAIN | Errno::ACCESS) => {
                 return Err(locked("another process"));
             }
             Err(e) => return Err(Error::io(e.into(), "lock file", path)),
@@ -275,6 +294,28 @@ mod tests {
             );
         }
         assert_eq!(StdVfs.read_dir(dir.path()).unwrap(), ["CURRENT"]);
+    }
+
+    #[test]
+    fn a_file_stays_as_long_as_it_has_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        StdVfs.create(&a).unwrap().append(b"x").unwrap();
+        StdVfs.link(&a, &b).unwrap();
+        assert_eq!(StdVfs.link_count(&a).unwrap(), 2);
+        let e = StdVfs.link(&a, &b).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::AlreadyExists);
+        StdVfs.remove(&a).unwrap();
+        assert!(StdVfs.link(&a, &b).unwrap_err().is_not_found());
+        assert_eq!(StdVfs.link_count(&b).unwrap(), 1);
+        assert_eq!(StdVfs.size(&b).unwrap(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_linked_is_unsupported() {
+        let dir = tempfile::tempdir().unwrap();
+        let e = StdVfs.link(dir.path(), &dir.path().join("b")).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
     }
 
     #[test]

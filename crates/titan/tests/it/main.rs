@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::disallowed_methods,
     unreachable_pub,
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
@@ -14,6 +15,7 @@ mod basics;
 mod concurrency;
 mod crash;
 mod crash_recovery;
+mod determinism;
 mod directory;
 mod fault_sweep;
 mod faults;

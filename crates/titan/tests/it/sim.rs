@@ -119,7 +119,11 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn open(vfs: &SimVfs, jobs: usize) -> Result<Store> {
-        let options = options(vfs, jobs);
+        Store::with_options(vfs, options(vfs, jobs))
+    }
+
+    /// `options` are such that the database is on `vfs`.
+    pub(crate) fn with_options(vfs: &SimVfs, options: Options) -> Result<Store> {
         Ok(Store {
             vfs: vfs.clone(),
             db: Db::open(DIR, &options)?,
