@@ -11,6 +11,7 @@
 //! | [`store`] | a simulated database that operations are applied to |
 //! | [`record`] | what was done, what was promised, and what may be found after a crash |
 //! | [`reads`], [`recovery`] | comparing contents; what is asked of every recovered database |
+//! | [`regression`] | a workload and what it is to survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
 //!
@@ -23,6 +24,7 @@ pub mod pool;
 pub mod reads;
 pub mod record;
 pub mod recovery;
+pub mod regression;
 pub mod run;
 pub mod settings;
 pub mod store;

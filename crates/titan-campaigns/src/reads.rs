@@ -65,7 +65,10 @@ pub(crate) fn compare_scan(
     options: &ReadOptions,
     model: &Model,
 ) -> Result<(), Trouble> {
-    let (from, to) = (options.lower_bound.as_deref(), options.upper_bound.as_deref());
+    let (from, to) = (
+        options.lower_bound.as_deref(),
+        options.upper_bound.as_deref(),
+    );
     let mut expected: Vec<_> = model.scan(family.name(), from, to).collect();
     if reverse {
         expected.reverse();

@@ -154,7 +154,10 @@ impl ByFamily {
     }
 
     fn promise_all(&mut self) -> u64 {
-        let lengths = self.families.iter().map(|(name, h)| (name.clone(), h.len()));
+        let lengths = self
+            .families
+            .iter()
+            .map(|(name, h)| (name.clone(), h.len()));
         self.durable = lengths.collect();
         self.note()
     }
@@ -172,7 +175,10 @@ impl ByFamily {
                 .matches_some_prefix(&only(found, name), at_least)
                 .doing(format!("family {name} by itself"))?;
         }
-        match found.families().find(|name| !self.families.contains_key(*name)) {
+        match found
+            .families()
+            .find(|name| !self.families.contains_key(*name))
+        {
             Some(name) => Err(Trouble::wrong(format!("nobody made the family {name}"))),
             None => Ok(()),
         }
@@ -215,7 +221,10 @@ put default c 3*10
     #[test]
     fn logged_writes_come_back_as_a_prefix_with_what_was_synced() {
         let (record, states) = states(false);
-        assert_eq!(states.iter().map(|s| s.1).collect::<Vec<_>>(), [0, 1, 1, 3, 3, 3]);
+        assert_eq!(
+            states.iter().map(|s| s.1).collect::<Vec<_>>(),
+            [0, 1, 1, 3, 3, 3]
+        );
         for (state, promised) in &states {
             record.allows(state, *promised).unwrap();
         }
@@ -228,7 +237,10 @@ put default c 3*10
     #[test]
     fn unlogged_writes_come_back_as_a_prefix_by_family_with_what_was_flushed() {
         let (mut record, states) = states(true);
-        assert_eq!(states.iter().map(|s| s.1).collect::<Vec<_>>(), [0, 1, 1, 1, 2, 2]);
+        assert_eq!(
+            states.iter().map(|s| s.1).collect::<Vec<_>>(),
+            [0, 1, 1, 1, 2, 2]
+        );
         let mut mixed = states[2].0.clone();
         mixed.insert_family("cf1", []);
         record.allows(&mixed, 2).unwrap();

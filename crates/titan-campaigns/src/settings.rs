@@ -25,7 +25,7 @@ const COMPRESSIONS: [(&str, CompressionType); 4] = [
 pub struct Settings {
     /// `max_background_jobs`.
     pub jobs: usize,
-    /// Of tables and of blob files.
+    /// Of tables, and of blob files where they know it.
     pub compression: CompressionType,
     /// Values from here on go to blob files; `None` leaves all in the tables.
     pub min_blob: Option<u64>,
@@ -39,6 +39,8 @@ pub struct Settings {
     pub unlogged: bool,
     /// Every other opening has separation switched off.
     pub toggles: bool,
+    /// Next to nothing is cached: neither blocks nor open files.
+    pub cold: bool,
     /// Background work comes to its end before the next operation, so that runs are much alike.
     pub settled: bool,
 }
@@ -54,6 +56,7 @@ impl Default for Settings {
             table: 4 << 10,
             unlogged: false,
             toggles: false,
+            cold: false,
             settled: false,
         }
     }
@@ -85,6 +88,7 @@ impl Settings {
             table: [1 << 10, 4 << 10, 4 << 10, 32 << 10][rng.usize(..4)],
             unlogged: rarely(rng),
             toggles: rarely(rng),
+            cold: rarely(rng),
             settled: rng.bool(),
         }
     }
@@ -103,7 +107,11 @@ impl Settings {
             min_blob_size: self.min_blob.unwrap_or(MIN_BLOB),
             blob_file_size: 64 << 10,
             compression: self.compression,
-            blob_compression_type: self.compression,
+            blob_compression_type: match self.compression {
+                // Not for blob files.
+                CompressionType::Snappy => CompressionType::None,
+                other => other,
+            },
             ..ColumnFamilyOptions::default()
         };
         Options {
@@ -111,7 +119,8 @@ impl Settings {
                 vfs: Arc::new(vfs.clone()),
                 max_background_jobs: self.jobs,
                 max_total_wal_size: self.wal_limit,
-                block_cache_size: 1 << 20,
+                block_cache_size: if self.cold { 0 } else { 1 << 20 },
+                max_open_files: if self.cold { 16 } else { 1000 },
                 // Small enough that the MANIFEST is replaced now and then while it is in use.
                 max_manifest_file_size: 4096,
                 ..DbOptions::default()
@@ -136,6 +145,7 @@ impl fmt::Display for Settings {
         let flags = [
             (self.unlogged, "unlogged"),
             (self.toggles, "toggles"),
+            (self.cold, "cold"),
             (self.settled, "settled"),
         ];
         let set = flags.iter().filter(|(is_set, _)| *is_set);
@@ -167,6 +177,7 @@ impl FromStr for Settings {
                 "table" => settings.table = number()?,
                 "unlogged" => settings.unlogged = true,
                 "toggles" => settings.toggles = true,
+                "cold" => settings.cold = true,
                 "settled" => settings.settled = true,
                 _ => return Err(unknown()),
             }

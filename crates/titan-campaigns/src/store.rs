@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use titan::{
-    ColumnFamily, CompactRangeOptions, Db, ReadOptions, Result, WriteBatch, WriteOptions,
-};
+use titan::{ColumnFamily, CompactRangeOptions, Db, ReadOptions, Result, WriteBatch, WriteOptions};
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Write};
 use titan_testkit::sim::{Loss, SimVfs};
@@ -134,7 +132,11 @@ impl Store {
                 self.close()?;
                 self.reopen()?;
             }
-            Op::Get { family: name, key, at } => {
+            Op::Get {
+                family: name,
+                key,
+                at,
+            } => {
                 let family = family(&self.db, name)?;
                 if let Some((model, options)) = self.seen(&family, *at) {
                     compare_get(&family, key, &options, model)?;

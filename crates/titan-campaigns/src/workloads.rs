@@ -43,14 +43,60 @@ impl Script {
 pub fn scripts() -> Vec<Workload> {
     let all: [(&str, Settings, fn(&mut Script)); 9] = [
         ("a bit of everything", Settings::jobs(2), everything),
-        ("many families", Settings { wal_limit: 48 << 10, ..Settings::jobs(3) }, families),
-        ("values over blocks of the log", Settings::jobs(2), big_values),
-        ("ranges deleted", Settings { table: 1 << 10, ..Settings::jobs(2) }, ranges),
-        ("values move to blob files late", Settings { toggles: true, ..Settings::jobs(2) }, separation),
+        (
+            "many families",
+            Settings {
+                wal_limit: 48 << 10,
+                ..Settings::jobs(3)
+            },
+            families,
+        ),
+        (
+            "values over blocks of the log",
+            Settings::jobs(2),
+            big_values,
+        ),
+        (
+            "ranges deleted",
+            Settings {
+                table: 1 << 10,
+                ..Settings::jobs(2)
+            },
+            ranges,
+        ),
+        (
+            "values move to blob files late",
+            Settings {
+                toggles: true,
+                ..Settings::jobs(2)
+            },
+            separation,
+        ),
         ("families come and go", Settings::jobs(4), drops),
-        ("opened again and again", Settings { min_blob: None, ..Settings::jobs(1) }, reopens),
-        ("small writes, some synced", Settings { levels: 2, ..Settings::jobs(2) }, small),
-        ("past the log", Settings { unlogged: true, ..Settings::jobs(2) }, unlogged),
+        (
+            "opened again and again",
+            Settings {
+                min_blob: None,
+                ..Settings::jobs(1)
+            },
+            reopens,
+        ),
+        (
+            "small writes, some synced",
+            Settings {
+                levels: 2,
+                ..Settings::jobs(2)
+            },
+            small,
+        ),
+        (
+            "past the log",
+            Settings {
+                unlogged: true,
+                ..Settings::jobs(2)
+            },
+            unlogged,
+        ),
     ];
     let workload = |(name, settings, write): (&str, Settings, fn(&mut Script))| {
         let mut script = Script::default();
@@ -111,21 +157,42 @@ fn everything(s: &mut Script) {
             "batch [put default d{i:03} {i}*{size}; put cf1 d{i:03} {i}*{size}; put cf1 s{i:03} {i}*200]"
         )
     }));
-    s.lines(["sync put default synced 1*50", "flush default", "snapshot 1"]);
+    s.lines([
+        "sync put default synced 1*50",
+        "flush default",
+        "snapshot 1",
+    ]);
     s.lines((0..30).map(|i| {
         let other = i + 100;
         format!(
             "batch [put cf1 d{i:03} {other}*600; delete default d{i:03}; put default e{i:03} {i}*300]"
         )
     }));
-    s.lines(["flush cf1", "compact cf1", "sync delete-range default e000 e015"]);
-    s.lines(["get default d001 @1", "drop-snapshot 1", "compact default", "create-cf cf2"]);
+    s.lines([
+        "flush cf1",
+        "compact cf1",
+        "sync delete-range default e000 e015",
+    ]);
+    s.lines([
+        "get default d001 @1",
+        "drop-snapshot 1",
+        "compact default",
+        "create-cf cf2",
+    ]);
     s.lines((0..20).map(|i| format!("batch [put cf2 f{i:03} {i}*400; single-delete cf1 s{i:03}]")));
-    s.lines(["flush cf2", "drop-cf cf2", "create-cf cf2", "sync put cf2 again 3*200"]);
+    s.lines([
+        "flush cf2",
+        "drop-cf cf2",
+        "create-cf cf2",
+        "sync put cf2 again 3*200",
+    ]);
     s.lines((0..40).map(|i| format!("put default g{:03} {i}*900", i % 5)));
     s.line("reopen");
     s.lines((0..25).map(|i| {
-        format!("batch [put default g{:03} {i}*150; put cf2 g{i:03} {i}*150]", i % 5)
+        format!(
+            "batch [put default g{:03} {i}*150; put cf2 g{i:03} {i}*150]",
+            i % 5
+        )
     }));
     s.lines(["flush default", "put cf2 last 5*2000"]);
 }
@@ -155,7 +222,10 @@ fn families(s: &mut Script) {
 fn big_values(s: &mut Script) {
     s.line("create-cf cf1");
     for i in 0..14 {
-        let (size, sync) = (9_000 + 7_919 * (i % 5), if i % 4 == 1 { "sync " } else { "" });
+        let (size, sync) = (
+            9_000 + 7_919 * (i % 5),
+            if i % 4 == 1 { "sync " } else { "" },
+        );
         s.line(format!("put default small{i:02} {i}*20"));
         s.line(format!(
             "{sync}batch [put default big{} {i}*{size}; put cf1 big{i:02} {i}*40]",
@@ -168,7 +238,11 @@ fn big_values(s: &mut Script) {
             s.line("reopen");
         }
     }
-    s.lines(["compact default", "sync put cf1 last 1*32768", "put default end 1*32740"]);
+    s.lines([
+        "compact default",
+        "sync put cf1 last 1*32768",
+        "put default end 1*32740",
+    ]);
 }
 
 /// Range deletions over keys in memory and in tables, beneath snapshots, across families.
@@ -186,8 +260,16 @@ fn ranges(s: &mut Script) {
             from + 4,
             from + 2
         ));
-        s.line(if round % 2 == 0 { "flush default" } else { "flush cf1" });
-        s.line(format!("sync delete-range cf1 k{:02} k{:02}", 15 - round, 16));
+        s.line(if round % 2 == 0 {
+            "flush default"
+        } else {
+            "flush cf1"
+        });
+        s.line(format!(
+            "sync delete-range cf1 k{:02} k{:02}",
+            15 - round,
+            16
+        ));
         s.line(format!("scan default - - @{}", round + 1));
         if round > 1 {
             s.line(format!("drop-snapshot {}", round - 1));
@@ -197,7 +279,11 @@ fn ranges(s: &mut Script) {
             s.line("reopen");
         }
     }
-    s.lines(["delete-range default a z", "sync put cf1 k00 1*1", "compact default"]);
+    s.lines([
+        "delete-range default a z",
+        "sync put cf1 k00 1*1",
+        "compact default",
+    ]);
 }
 
 /// Values written inline that compactions move to blob files, and the other way round.
@@ -262,7 +348,11 @@ fn small(s: &mut Script) {
             if i % 3 == 0 { "cf1" } else { "default" },
             if i % 7 == 6 { "sync " } else { "" },
         );
-        s.line(format!("{sync}put {family} k{:02} {i}*{}", i % 30, 10 + i % 50));
+        s.line(format!(
+            "{sync}put {family} k{:02} {i}*{}",
+            i % 30,
+            10 + i % 50
+        ));
         match i % 40 {
             19 => s.line("flush default"),
             29 => s.line("flush cf1"),

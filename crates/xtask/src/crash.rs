@@ -16,8 +16,10 @@ use crate::campaign::{self, Budget};
 /// and some of it is crashed again. A round takes some minutes; with --minutes rounds follow each
 /// other.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  cargo xtask crash --minutes 10 --seed 7\n  \
-                        cargo xtask crash --replay failure.txt")]
+#[command(
+    after_help = "Examples:\n  cargo xtask crash --minutes 10 --seed 7\n  \
+                        cargo xtask crash --replay failure.txt"
+)]
 pub(crate) struct CrashArgs {
     #[command(flatten)]
     budget: Budget,

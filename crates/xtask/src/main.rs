@@ -3,12 +3,11 @@
 
 mod campaign;
 mod crash;
+mod faults;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use campaign::Budget;
 
 #[derive(Parser)]
 #[command(
@@ -24,10 +23,12 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Crash(crash::CrashArgs),
+    Faults(faults::FaultsArgs),
 }
 
 fn main() -> ExitCode {
     match Args::parse().command {
         Command::Crash(args) => crash::main(&args),
+        Command::Faults(args) => faults::main(&args),
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
+use crate::regression::Trial;
 use crate::trouble::Trouble;
 
 /// What becomes of unsynced state.
@@ -49,6 +50,10 @@ impl fmt::Display for Cut {
             Policy::KillWithin(seed) => write!(f, "kill:{seed}"),
         }
     }
+}
+
+impl Trial for Cut {
+    const VERB: &'static str = "crash";
 }
 
 impl FromStr for Cut {

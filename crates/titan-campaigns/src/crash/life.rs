@@ -71,12 +71,7 @@ impl Life {
     }
 
     /// Recovers what a crash at `point` left, and asks all that is asked of it.
-    pub(super) fn check(
-        &self,
-        image: &SimVfs,
-        point: usize,
-        promised: u64,
-    ) -> Result<(), Trouble> {
+    pub(super) fn check(&self, image: &SimVfs, point: usize, promised: u64) -> Result<(), Trouble> {
         let (record, promised) = self.allowed(point, promised);
         recover(image, &self.settings, record, promised).map(drop)
     }
@@ -85,7 +80,14 @@ impl Life {
     pub(super) fn tail(&self, point: usize) -> String {
         let start = point.saturating_sub(25);
         let mut text = String::new();
-        for (n, op) in self.journal.ops().iter().enumerate().take(point).skip(start) {
+        for (n, op) in self
+            .journal
+            .ops()
+            .iter()
+            .enumerate()
+            .take(point)
+            .skip(start)
+        {
             let _ = writeln!(text, "#   {n} {op}");
         }
         text

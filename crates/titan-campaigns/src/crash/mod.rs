@@ -7,12 +7,10 @@
 //! |---|---|
 //! | `life` | a workload once lived through, or what comes after a crash; what a crash may leave |
 //! | `cut` | a crash as data and as text |
-//! | `regression` | a workload and its crashes as text |
 //! | `replay` | seeing a failure again, and making it small |
 
 mod cut;
 mod life;
-mod regression;
 mod replay;
 
 use std::sync::Arc;
@@ -22,12 +20,12 @@ use titan_testkit::sim::{CrashPoint, Loss};
 use self::life::Life;
 use crate::pool::{Task, catch, run_all};
 use crate::recovery::is_sound;
+use crate::regression::Regression;
 use crate::run::Run;
 use crate::trouble::{Doing, Trouble};
 use crate::workloads::{self, Workload};
 
 pub use cut::{Cut, Policy};
-pub use regression::Regression;
 pub use replay::replay;
 
 /// How much is looked at.

@@ -1,60 +1,42 @@
 //! Seeing a failure again, and making it small.
 
 use std::fmt;
-use std::time::{Duration, Instant};
 
-use titan_testkit::ops::{Op, reduce};
+use titan_testkit::sim::{CrashPoint, Loss};
 
 use super::cut::{Cut, Policy};
 use super::life::Life;
-use super::regression::Regression;
-use super::{Failure, lives_on, recovers};
+use super::{Failure, cut_at, lives_on, recovers};
 use crate::pool::{Task, catch};
+use crate::regression::{Regression, smaller};
 use crate::trouble::Trouble;
 use crate::workloads::Workload;
 
-/// How long a failing list of operations is made smaller.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// A second crash is looked for so far around the first one's point, as threads do not keep time.
 const NEAR: usize = 3;
 /// Of a second crash anywhere after a first one anywhere, one first one in so many is tried.
 const ANYWHERE: usize = 16;
-
-impl Regression {
-    /// A workload and its crashes.
-    pub(super) fn of(workload: &Workload, cuts: Vec<Cut>) -> Regression {
-        Regression {
-            settings: workload.settings,
-            cuts,
-            ops: workload.ops.clone(),
-        }
-    }
-}
 
 /// Runs a regression: first at its points, then, as threads do not keep time, at all others.
 /// Returns how many crashes passed.
 ///
 /// # Errors
 /// What was wrong, with the crashes after which it was.
-pub fn replay(regression: &Regression) -> Result<u64, Trouble> {
+pub fn replay(regression: &Regression<Cut>) -> Result<u64, Trouble> {
     again(regression).map_err(|failure| {
         let cuts: Vec<String> = failure.cuts.iter().map(Cut::to_string).collect();
         Trouble::Wrong(format!("{}: {}", cuts.join(", "), failure.trouble))
     })
 }
 
-fn again(regression: &Regression) -> Result<u64, Failure> {
-    let workload = Workload {
-        name: String::new(),
-        settings: regression.settings,
-        ops: regression.ops.clone(),
-    };
+fn again(regression: &Regression<Cut>) -> Result<u64, Failure> {
+    let workload = regression.workload();
     let life = catch(|| Life::of(&workload)).map_err(|trouble| Failure {
         trouble,
         cuts: Vec::new(),
         tail: String::new(),
     })?;
-    let Some((first, then)) = regression.cuts.split_first() else {
+    let Some((first, then)) = regression.trials.split_first() else {
         return Ok(1);
     };
     let mut passed = 0;
@@ -78,11 +60,11 @@ fn again(regression: &Regression) -> Result<u64, Failure> {
 /// The crashes `second` of what comes after a first one.
 fn recover_next(
     life: &Life,
-    point: &titan_testkit::sim::CrashPoint<'_>,
+    point: &CrashPoint<'_>,
     policy: Policy,
     second: &Cut,
 ) -> Result<u64, Failure> {
-    let earlier = [super::cut_at(point, policy)];
+    let earlier = [cut_at(point, policy)];
     let next = lives_on(life, point, policy).map_err(|trouble| Failure {
         trouble,
         cuts: earlier.to_vec(),
@@ -99,52 +81,40 @@ fn recover_next(
 
 fn recover(
     life: &Life,
-    point: &titan_testkit::sim::CrashPoint<'_>,
+    point: &CrashPoint<'_>,
     policy: Policy,
     earlier: &[Cut],
 ) -> Result<u64, Failure> {
     let passed = catch(|| recovers(life, point, policy, true));
     passed.map(u64::from).map_err(|trouble| Failure {
         trouble,
-        cuts: [earlier, &[super::cut_at(point, policy)]].concat(),
+        cuts: [earlier, &[cut_at(point, policy)]].concat(),
         tail: life.tail(point.index()),
     })
 }
 
 /// A failure and the smallest workload found that shows one with the same policies.
 pub(super) fn reduced(workload: &Workload, failure: Failure, task: &Task) -> Report {
-    let mut regression = Regression::of(workload, failure.cuts.clone());
-    let deadline = Instant::now() + PATIENCE;
-    let anywhere: Vec<Cut> = failure
-        .cuts
-        .iter()
-        .map(|cut| Cut { point: None, ..*cut })
-        .collect();
+    let mut regression = Regression::of(workload, Vec::new());
+    let anywhere = |cut: &Cut| Cut {
+        point: None,
+        ..*cut
+    };
+    let trials: Vec<Cut> = failure.cuts.iter().map(anywhere).collect();
     let mut newest = failure;
-    regression.ops = reduce(regression.ops.clone(), |ops: &[Op]| {
-        if Instant::now() > deadline {
-            return false;
-        }
-        let candidate = Regression {
-            cuts: anywhere.clone(),
+    regression.ops = smaller(regression.ops, task, |ops| {
+        let outcome = again(&Regression {
+            settings: workload.settings,
+            trials: trials.clone(),
             ops: ops.to_vec(),
-            ..regression.clone()
-        };
-        let text = candidate.to_string();
-        task.step(move || text.clone());
-        match again(&candidate) {
-            Ok(_) => false,
-            Err(failure) => {
-                newest = failure;
-                true
-            }
-        }
+        });
+        outcome.map_err(|failure| newest = failure).is_err()
     });
-    regression.cuts = match newest.cuts.is_empty() {
+    regression.trials = match newest.cuts.is_empty() {
         // The workload itself fails, whatever crash follows.
         true => vec![Cut {
             point: None,
-            policy: Policy::Lose(titan_testkit::sim::Loss::All),
+            policy: Policy::Lose(Loss::All),
         }],
         false => newest.cuts.clone(),
     };
@@ -156,7 +126,7 @@ pub(super) fn reduced(workload: &Workload, failure: Failure, task: &Task) -> Rep
 
 /// A failure as it is told: why, and below it a regression as `--replay` reads it.
 pub(super) struct Report {
-    regression: Regression,
+    regression: Regression<Cut>,
     failure: Failure,
 }
 
