@@ -23,7 +23,7 @@ pub fn recover(
     record: &Record,
     promised: u64,
 ) -> Result<Model, Trouble> {
-    let db = Db::open(DIR, &settings.options(image, 0)).doing("opening")?;
+    let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
     let found = contents(&db).doing("reading")?;
     record.allows(&found, promised)?;
     let wrong = misplaced_files(&db, image).doing("settling")?;
@@ -36,7 +36,7 @@ pub fn recover(
 
 /// Whether the engine's own check of a closed database finds nothing wrong.
 pub fn is_sound(vfs: &SimVfs, settings: &Settings) -> Result<(), Trouble> {
-    let report = check(Path::new(DIR), &settings.options(vfs, 0), &mut |_| {}).doing("checking")?;
+    let report = check(Path::new(DIR), &settings.options(vfs), &mut |_| {}).doing("checking")?;
     match report.problems.first() {
         None => Ok(()),
         Some(problem) => Err(Trouble::wrong(format!(

@@ -37,7 +37,7 @@ pub struct Settings {
     pub table: u64,
     /// Writes go past the WAL, so that only flushes keep them.
     pub unlogged: bool,
-    /// Every other opening has separation switched off.
+    /// Each opening switches separation off or on again.
     pub toggles: bool,
     /// Next to nothing is cached: neither blocks nor open files.
     pub cold: bool,
@@ -93,8 +93,8 @@ impl Settings {
         }
     }
 
-    /// The engine's options for a database in `vfs` that is opened for the `nth` time.
-    pub fn options(&self, vfs: &SimVfs, nth: usize) -> Options {
+    /// The engine's options for a database in `vfs`.
+    pub fn options(&self, vfs: &SimVfs) -> Options {
         let family = ColumnFamilyOptions {
             write_buffer_size: 64 << 10,
             level0_file_num_compaction_trigger: 2,
@@ -103,7 +103,7 @@ impl Settings {
             num_levels: self.levels,
             target_file_size_base: self.table,
             block_size: 512,
-            enable_blob_files: self.min_blob.is_some() && !(self.toggles && nth % 2 == 1),
+            enable_blob_files: self.min_blob.is_some(),
             min_blob_size: self.min_blob.unwrap_or(MIN_BLOB),
             blob_file_size: 64 << 10,
             compression: self.compression,
@@ -197,7 +197,7 @@ mod tests {
             let settings = Settings::random(&mut rng);
             let text = settings.to_string();
             assert_eq!(text.parse::<Settings>().unwrap(), settings, "{text}");
-            settings.options(&SimVfs::new(), 0).validate().unwrap();
+            settings.options(&SimVfs::new()).validate().unwrap();
         }
         "jobs=x".parse::<Settings>().unwrap_err();
         "colour=red".parse::<Settings>().unwrap_err();

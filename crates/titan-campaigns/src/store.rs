@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use titan::{ColumnFamily, CompactRangeOptions, Db, ReadOptions, Result, WriteBatch, WriteOptions};
+use titan::{
+    ColumnFamily, CompactRangeOptions, Db, Options, ReadOptions, Result, WriteBatch, WriteOptions,
+};
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Write};
 use titan_testkit::sim::{Loss, SimVfs};
@@ -55,23 +57,29 @@ pub struct Store {
     pub vfs: SimVfs,
     /// What it runs under.
     pub settings: Settings,
+    /// The engine's options, with which it is opened next.
+    pub options: Options,
     /// The database; operations of one's own go past the record.
     pub db: Db,
     /// What was done and promised.
     pub record: Record,
-    openings: usize,
     snapshots: BTreeMap<u32, View>,
 }
 
 impl Store {
     /// A new database.
     pub fn open(vfs: &SimVfs, settings: Settings) -> Result<Store> {
+        Store::with_options(vfs, settings, settings.options(vfs))
+    }
+
+    /// A new database with other options than those of its settings, but in `vfs`.
+    pub fn with_options(vfs: &SimVfs, settings: Settings, options: Options) -> Result<Store> {
         Ok(Store {
             vfs: vfs.clone(),
-            db: Db::open(DIR, &settings.options(vfs, 0))?,
+            db: Db::open(DIR, &options)?,
             settings,
+            options,
             record: Record::starting_at(Model::new(), settings.unlogged),
-            openings: 0,
             snapshots: BTreeMap::new(),
         })
     }
@@ -108,7 +116,7 @@ impl Store {
                 self.db.write(batch_of(&self.db, writes)?, &options)?;
             }
             Op::CreateCf { family } => {
-                let options = self.settings.options(&self.vfs, self.openings).default;
+                let options = self.options.default.clone();
                 self.db.create_column_family(family, options)?;
             }
             Op::DropCf { family: name } => {
@@ -164,7 +172,8 @@ impl Store {
             self.vfs.mark(promise);
         }
         if self.settings.settled {
-            self.db.wait_idle()?;
+            // A failure of background work is for the next operation to tell: this one succeeded.
+            let _ = self.db.wait_idle();
         }
         Ok(())
     }
@@ -181,8 +190,10 @@ impl Store {
     /// Opens it again, after it was closed.
     pub fn reopen(&mut self) -> Result<()> {
         self.snapshots.clear();
-        self.openings += 1;
-        self.db = Db::open(DIR, &self.settings.options(&self.vfs, self.openings))?;
+        if self.settings.toggles {
+            self.options.default.enable_blob_files ^= true;
+        }
+        self.db = Db::open(DIR, &self.options)?;
         Ok(())
     }
 

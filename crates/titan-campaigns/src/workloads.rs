@@ -272,7 +272,10 @@ fn ranges(s: &mut Script) {
         ));
         s.line(format!("scan default - - @{}", round + 1));
         if round > 1 {
-            s.line(format!("drop-snapshot {}", round - 1));
+            // Opening ends all of them.
+            if round < 4 {
+                s.line(format!("drop-snapshot {}", round - 1));
+            }
             s.lines(["compact default", "compact cf1"]);
         }
         if round == 3 {
@@ -391,7 +394,7 @@ mod tests {
         assert_eq!(scripts.len(), 9);
         for Workload { name, ops, .. } in scripts {
             assert!(ops.len() > 20, "{name}: {} operations", ops.len());
-            assert_eq!(legal(&ops), ops, "{name}");
+            assert_eq!(Ops(legal(&ops)).to_string(), Ops(ops).to_string(), "{name}");
         }
     }
 

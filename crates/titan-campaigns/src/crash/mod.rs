@@ -31,7 +31,7 @@ pub use replay::replay;
 /// How much is looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// One crash point in so many.
+    /// One crash point in so many, and the last of each workload.
     pub points: u64,
     /// Of the images that were recovered, one in so many is given to the engine's own check.
     pub checked: u64,
@@ -58,7 +58,7 @@ impl Scope {
 
     /// A small part, for tests.
     pub const SAMPLE: Scope = Scope {
-        points: 25,
+        points: 12,
         checked: 4,
         crashed_again: 8,
         dissected: 200,
@@ -122,7 +122,8 @@ impl Visit<'_> {
             if !self.task.goes_on() {
                 break;
             }
-            if rng.u64(..self.scope.points) > 0 {
+            let last = point.index() == life.journal.len();
+            if rng.u64(..self.scope.points) > 0 && !last {
                 continue;
             }
             let policies = [

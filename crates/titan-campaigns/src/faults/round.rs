@@ -127,22 +127,11 @@ impl Round<'_> {
             }
             self.while_it_fails(doubt).doing(told())?;
             self.fault.lift();
-            self.heal(op, doubt).doing(told())?;
-            if self.took_effect(op) {
+            if self.heal(op, doubt).doing(told())? || *op == Op::Reopen {
                 return Ok(());
             }
         }
         Err(Trouble::wrong("fails again and again"))
-    }
-
-    /// Whether an operation that failed, and is not to be repeated, has its effect.
-    fn took_effect(&self, op: &Op) -> bool {
-        match op {
-            Op::CreateCf { family } => self.store.db.column_family(family).is_some(),
-            Op::DropCf { family } => self.store.db.column_family(family).is_none(),
-            Op::Reopen => true,
-            _ => false,
-        }
     }
 
     /// The process or the machine stops at the failure.
@@ -210,30 +199,38 @@ impl Round<'_> {
         }
     }
 
-    /// Heals the database and reads everything.
-    fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Result<(), Trouble> {
-        match self.fault.plan.heal {
-            Heal::Resume if *op != Op::Reopen => {
-                self.twice("resuming", |store| Ok(store.db.resume()?))?;
-                // What failed and was not acknowledged is gone.
-                self.twice("reading", |store| store.verify())
-            }
-            _ => {
-                // It may fail as the database did; opening is what counts.
-                if let Err(error) = self.store.close()
-                    && error.kind() != ErrorKind::Closed
-                {
-                    self.fault.excuse(&error).doing("closing")?;
-                }
-                self.twice("opening", |store| Ok(store.reopen()?))?;
-                if self.twice("reading", |store| store.verify()).is_err()
-                    && let Some(op) = doubt
-                {
-                    self.store.record.push(op);
-                }
-                self.twice("reading", |store| store.verify())
-            }
+    /// Heals the database and reads everything. Returns whether the operation that failed turns
+    /// out to have taken effect.
+    fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Result<bool, Trouble> {
+        if self.fault.plan.heal == Heal::Resume && *op != Op::Reopen {
+            self.twice("resuming", |store| Ok(store.db.resume()?))?;
+            // What failed and was not acknowledged is gone.
+            self.twice("reading", |store| store.verify())?;
+            return Ok(false);
         }
+        // Closing may fail as the database did; opening is what counts.
+        if let Err(error) = self.store.close()
+            && error.kind() != ErrorKind::Closed
+        {
+            self.fault.excuse(&error).doing("closing")?;
+        }
+        self.twice("opening", |store| Ok(store.reopen()?))?;
+        let mut found = None;
+        self.twice("reading", |store| {
+            found = Some(contents(&store.db)?);
+            Ok(())
+        })?;
+        let as_if_not = found
+            .iter()
+            .all(|found| self.store.record.is_now(found).is_ok());
+        if as_if_not {
+            return Ok(false);
+        }
+        if let Some(op) = doubt {
+            self.store.record.push(op);
+        }
+        self.twice("reading", |store| store.verify())?;
+        Ok(doubt.is_some())
     }
 
     /// Does something that must succeed unless the fault strikes, and then at the second attempt.
@@ -252,31 +249,30 @@ impl Round<'_> {
         act(&mut self.store).doing(format!("{what} again"))
     }
 
-    /// In the end everything is there, durable, and nothing else is.
+    /// In the end, the fault gone, everything is there, durable, and nothing else is.
     fn conclude(&mut self) -> Result<(), Trouble> {
+        let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
         self.fault.lift();
-        if self.store.db.background_error().is_some() {
-            self.twice("resuming in the end", |store| Ok(store.db.resume()?))?;
+        vfs.clear_faults();
+        // What still runs may have met it.
+        let _ = self.store.db.wait_idle();
+        if let Some(error) = self.store.db.background_error() {
+            self.fault.excuse(&error)?;
+            self.store.db.resume().doing("resuming in the end")?;
         }
-        self.twice("reading in the end", |store| store.verify())?;
-        let unlogged = self.store.settings.unlogged;
-        let durable = |store: &Store| match unlogged {
-            true => store.db.flush_all(),
-            false => store.db.sync_wal(),
-        };
-        if let Err(error) = durable(&self.store) {
-            self.fault.excuse(&error).doing("syncing in the end")?;
-            self.twice("resuming in the end", |store| Ok(store.db.resume()?))?;
-            durable(&self.store).doing("syncing again in the end")?;
+        self.store.verify().doing("reading in the end")?;
+        match settings.unlogged {
+            true => self.store.db.flush_all(),
+            false => self.store.db.sync_wal(),
         }
+        .doing("syncing in the end")?;
         let all = self.store.record.promise_all();
-        let cut = power_cut(&self.store.vfs);
-        recover(&cut, &self.store.settings, &self.store.record, all).doing("power cut")?;
-        is_sound(&cut, &self.store.settings).doing("power cut")?;
-        self.store.vfs.clear_faults();
+        let cut = power_cut(&vfs);
+        recover(&cut, &settings, &self.store.record, all).doing("power cut")?;
+        is_sound(&cut, &settings).doing("power cut")?;
         self.store.close().doing("closing in the end")?;
         self.store.reopen().doing("opening in the end")?;
-        let wrong = misplaced_files(&self.store.db, &self.store.vfs)?;
+        let wrong = misplaced_files(&self.store.db, &vfs)?;
         match wrong.is_empty() {
             true => Ok(()),
             false => Err(Trouble::wrong(wrong.join("\n"))),
