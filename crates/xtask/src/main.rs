@@ -2,12 +2,12 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod crash;
+mod faults;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use campaign::Budget;
 
 #[derive(Parser)]
 #[command(
@@ -21,8 +21,14 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Crash(crash::CrashArgs),
+    Faults(faults::FaultsArgs),
+}
 
 fn main() -> ExitCode {
-    match Args::parse().command {}
+    match Args::parse().command {
+        Command::Crash(args) => crash::main(&args),
+        Command::Faults(args) => faults::main(&args),
+    }
 }
