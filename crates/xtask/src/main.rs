@@ -4,6 +4,7 @@
 mod campaign;
 mod crash;
 mod faults;
+mod mutants;
 
 use std::process::ExitCode;
 
@@ -24,11 +25,13 @@ struct Args {
 enum Command {
     Crash(crash::CrashArgs),
     Faults(faults::FaultsArgs),
+    Mutants(mutants::Mutants),
 }
 
 fn main() -> ExitCode {
     match Args::parse().command {
         Command::Crash(args) => crash::main(&args),
         Command::Faults(args) => faults::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
     }
 }
