@@ -5,6 +5,7 @@
 //! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should hold |
+//! | [`reference`](mod@reference) | what every operation on it should answer |
 //! | [`history`] | whether what was recovered is a state that the database went through |
 //!
 //! # How to write a crash test
@@ -117,4 +118,5 @@
 pub mod history;
 pub mod model;
 pub mod ops;
+pub mod reference;
 pub mod sim;

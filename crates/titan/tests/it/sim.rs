@@ -149,7 +149,7 @@ impl Store {
                 self.db.drop_column_family(&family(&self.db, name))?;
             }
             Op::Flush { family: name } => family(&self.db, name).flush()?,
-            Op::Compact { family: name } => {
+            Op::Compact { family: name, .. } => {
                 family(&self.db, name).compact_range(
                     None,
                     None,
