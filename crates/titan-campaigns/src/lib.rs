@@ -4,10 +4,17 @@
 //! | module | gives |
 //! |---|---|
 //! | [`run`] | what all campaigns share: seed, time, what was found, how far it is |
+//! | [`lists`], [`session`] | lists of operations, and an open database they are applied to |
+//! | [`metamorphic`] | many configurations, equal answers |
 //!
 //! A campaign is a function that takes a [`Run`], asks it for its seed and whether to go on, and
 //! tells it of each thing that passed or failed.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
+
+pub mod lists;
+pub mod metamorphic;
 pub mod run;
+pub mod session;
 
 pub use run::{Run, Tally};

@@ -220,9 +220,8 @@ impl Reference {
             Op::Reopen => {
                 self.snapshots.clear();
                 self.iterators.clear();
-                // While it was open it could not be opened again, and after it was closed no
-                // longer be written.
-                return Outcome::Refused(vec![ErrorKind::Locked, ErrorKind::Closed]);
+                // While it was open it could not be opened a second time.
+                return Outcome::Refused(vec![ErrorKind::Locked]);
             }
             Op::CreateCf { family } => {
                 self.model.create_family(family);

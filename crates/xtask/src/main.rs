@@ -2,12 +2,11 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod metamorphic;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use campaign::Budget;
 
 #[derive(Parser)]
 #[command(
@@ -21,8 +20,12 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Metamorphic(metamorphic::MetamorphicArgs),
+}
 
 fn main() -> ExitCode {
-    match Args::parse().command {}
+    match Args::parse().command {
+        Command::Metamorphic(args) => args.run(),
+    }
 }
