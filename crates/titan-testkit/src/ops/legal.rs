@@ -106,7 +106,7 @@ impl Legality {
             },
             Write::DeleteRange { from, to, .. } => {
                 if from >= to {
-                    return true;
+                    return from == to;
                 }
                 let range = || (Bound::Included(from), Bound::Excluded(to));
                 let mut covered = keys.range::<Vec<u8>, _>(range());
@@ -180,8 +180,8 @@ impl Legality {
 }
 
 /// The operations without those that have no defined outcome where they stand: a single deletion
-/// of a key that was ever overwritten or deleted otherwise, or the other way round; a family,
-/// snapshot or iterator that does not exist. Removing operations from a legal list can make others
+/// of a key that was ever overwritten or deleted otherwise, or the other way round; a range that
+/// ends before it begins; a family, snapshot or iterator that does not exist. Removing operations from a legal list can make others
 /// illegal.
 pub fn legal(ops: &[Op]) -> Vec<Op> {
     let mut legality = Legality::new();
@@ -243,7 +243,6 @@ put default a 1*1
 put default b 1*1
 put default b 2*1
 batch [single-delete default a; delete default c]
-delete-range default z a
 put default b 3*1
 put default d 1*1
 single-delete default d

@@ -97,7 +97,7 @@ pub enum Write {
         family: String,
         key: Vec<u8>,
     },
-    /// The keys from `from` on and before `to`.
+    /// The keys from `from` on and before `to`, which does not come before `from`.
     DeleteRange {
         family: String,
         from: Vec<u8>,
