@@ -9,8 +9,9 @@ use titan_testkit::ops::{Generator, Op, Ops, Weights, legal};
 const FAMILIES: [&str; 3] = [DEFAULT, "cf1", "cf2"];
 
 /// About `n` operations of every kind that follow from `seed`. Wherever files were rewritten,
-/// everything is read, in all snapshots; so it is at the end, after a last reopening.
-pub fn list(seed: u64, n: usize) -> Ops {
+/// everything is read, in all snapshots; so it is at the end, after a last reopening. Of 900
+/// operations about `reopenings` close and open the database.
+pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
     let mut generator = Generator::with_seed(seed);
     generator.keys = [60, 400, 150][(seed % 3) as usize];
     generator.value_sizes = vec![0, 1, 30, 99, 100, 101, 1000];
@@ -31,6 +32,7 @@ pub fn list(seed: u64, n: usize) -> Ops {
         flush: 30,
         compact: 5,
         compact_some: 5,
+        reopen: reopenings,
         ..Weights::everything()
     };
     let mut ops = Vec::with_capacity(n + n / 4);

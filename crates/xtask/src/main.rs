@@ -2,6 +2,7 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod differential;
 mod metamorphic;
 
 use std::process::ExitCode;
@@ -21,11 +22,13 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Differential(differential::DifferentialArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
 }
 
 fn main() -> ExitCode {
     match Args::parse().command {
+        Command::Differential(args) => args.run(),
         Command::Metamorphic(args) => args.run(),
     }
 }

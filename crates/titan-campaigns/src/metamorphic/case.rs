@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use titan_testkit::ops::{Op, Ops, reduce};
 
 use super::configurations::{CONFIGURATIONS, Configuration, named};
-use super::history::{Deviation, expected, replay};
+use super::executor::replay;
+use crate::history::{Deviation, expected};
 
 /// How long a failing list is made smaller.
 const REDUCING: Duration = Duration::from_secs(120);

@@ -13,6 +13,7 @@ use titan_testkit::sim::SimVfs;
 
 use super::configurations::Configuration;
 use super::properties;
+use crate::history::{Deviation, same};
 use crate::session::{Checked, Session, ensure};
 
 /// Where a database lies.
@@ -38,7 +39,7 @@ impl Place {
 }
 
 /// A database of one configuration.
-pub(super) struct Executor {
+struct Executor {
     configuration: &'static Configuration,
     place: Place,
     openings: usize,
@@ -50,7 +51,7 @@ pub(super) struct Executor {
 
 impl Executor {
     /// With a new database.
-    pub(super) fn new(configuration: &'static Configuration) -> Checked<Executor> {
+    fn new(configuration: &'static Configuration) -> Checked<Executor> {
         let place = match configuration.real_files {
             false => Place::Simulated(SimVfs::new()),
             true => {
@@ -108,7 +109,7 @@ impl Executor {
     }
 
     /// Performs a legal operation, and looks at what must hold after it.
-    pub(super) fn apply(&mut self, op: &Op) -> Checked<Outcome> {
+    fn apply(&mut self, op: &Op) -> Checked<Outcome> {
         let configuration = self.configuration;
         let mut op = op.clone();
         match &mut op {
@@ -160,7 +161,7 @@ impl Executor {
     }
 
     /// Closes the database and checks what is left.
-    pub(super) fn finish(mut self) -> Checked<()> {
+    fn finish(mut self) -> Checked<()> {
         let mut session = self.session.take().ok_or("the database is closed")?;
         session.release();
         let dir = self.place.dir();
@@ -169,4 +170,22 @@ impl Executor {
         session.end(true)?;
         properties::clean(&dir, &options)
     }
+}
+
+/// Whether a configuration answers what is expected, and all that must hold does.
+pub(super) fn replay(
+    configuration: &'static Configuration,
+    ops: &[Op],
+    expected: &[Outcome],
+) -> Result<(), Deviation> {
+    let at = |after| move |what| Deviation { after, what };
+    let mut executor = Executor::new(configuration).map_err(at(0))?;
+    for (n, (op, expected)) in ops.iter().zip(expected).enumerate() {
+        let found = executor.apply(op);
+        found
+            .and_then(|found| same(&found, expected))
+            .map_err(|what| format!("{op}: {what}"))
+            .map_err(at(n))?;
+    }
+    executor.finish().map_err(at(ops.len()))
 }

@@ -5,7 +5,6 @@
 //! | [`configurations`] | the table of configurations |
 //! | `executor` | a list of operations on a database of one configuration |
 //! | `properties` | what must hold of a database besides its answers |
-//! | `history` | the answers, expected and found |
 //! | [`case`] | a failing list made small, kept as a file |
 //!
 //! The expected answers are those of [`Reference`](titan_testkit::reference::Reference); they are
@@ -14,7 +13,6 @@
 pub mod case;
 pub mod configurations;
 mod executor;
-mod history;
 mod properties;
 
 use std::fs;
@@ -29,8 +27,12 @@ use titan_testkit::reference::Outcome;
 
 use self::case::Case;
 use self::configurations::{CONFIGURATIONS, Configuration};
+use crate::history::expected;
 use crate::lists::list;
 use crate::run::Run;
+
+/// How often a list reopens the database: see [`list`].
+const REOPENINGS: u32 = 4;
 
 /// How large a campaign is.
 #[derive(Clone, Debug)]
@@ -70,8 +72,8 @@ impl Metamorphic {
     pub fn run(&self, run: &Run) {
         let lists = run.seeds(self.lists).map(|seed| {
             run.phase(format_args!("list {seed}"));
-            let ops = list(seed, self.operations);
-            let expected = history::expected(&ops.0);
+            let ops = list(seed, self.operations, REOPENINGS);
+            let expected = expected(&ops.0);
             Arc::new(List {
                 seed,
                 ops,
@@ -98,7 +100,7 @@ impl Metamorphic {
             ops,
             expected,
         } = list;
-        let Err(deviation) = history::replay(configuration, &ops.0, expected) else {
+        let Err(deviation) = executor::replay(configuration, &ops.0, expected) else {
             return run.pass(ops.0.len() as u64);
         };
         let (after, what) = (deviation.after, deviation.what.clone());
