@@ -14,18 +14,29 @@
 //! | [`regression`] | a workload and what it is to survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
+//! | [`lists`], [`session`] | lists of operations, and an open database they are applied to |
+//! | `history` | what the operations of a list answer, expected and found |
+//! | [`metamorphic`] | many configurations, equal answers |
+//! | [`differential`] | RocksDB itself, equal answers, and directories handed to and fro |
 //!
 //! A campaign is a function that takes a [`Run`], asks it for its seed and whether to go on, and
 //! tells it of each thing that passed or failed.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
+
 pub mod crash;
+pub mod differential;
 pub mod faults;
+mod history;
+pub mod lists;
+pub mod metamorphic;
 pub mod pool;
 pub mod reads;
 pub mod record;
 pub mod recovery;
 pub mod regression;
 pub mod run;
+pub mod session;
 pub mod settings;
 pub mod store;
 pub mod trouble;

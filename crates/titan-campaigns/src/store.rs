@@ -123,9 +123,17 @@ impl Store {
                 self.db.drop_column_family(&family(&self.db, name)?)?;
             }
             Op::Flush { family: name } => family(&self.db, name)?.flush()?,
-            Op::Compact { family: name } => {
-                let options = CompactRangeOptions::default();
-                family(&self.db, name)?.compact_range(None, None, &options)?;
+            Op::Compact {
+                family: name,
+                from,
+                to,
+                bottommost,
+            } => {
+                let options = CompactRangeOptions {
+                    force_bottommost: *bottommost,
+                };
+                let family = family(&self.db, name)?;
+                family.compact_range(from.as_deref(), to.as_deref(), &options)?;
             }
             Op::Snapshot { id } => {
                 let view = View::of_now(&self.db, self.record.last());
@@ -150,6 +158,18 @@ impl Store {
                     compare_get(&family, key, &options, model)?;
                 }
             }
+            Op::MultiGet {
+                family: name,
+                keys,
+                at,
+            } => {
+                let family = family(&self.db, name)?;
+                if let Some((model, options)) = self.seen(&family, *at) {
+                    for key in keys {
+                        compare_get(&family, key, &options, model)?;
+                    }
+                }
+            }
             Op::Scan {
                 family: name,
                 from,
@@ -166,6 +186,9 @@ impl Store {
                     };
                     compare_scan(&family, *reverse, &options, model)?;
                 }
+            }
+            Op::Iter { .. } | Op::Move { .. } | Op::DropIter { .. } => {
+                return Err(Trouble::wrong("a store keeps no iterators"));
             }
         }
         if let Some(promise) = self.record.push(op) {

@@ -3,7 +3,9 @@
 
 mod campaign;
 mod crash;
+mod differential;
 mod faults;
+mod metamorphic;
 mod mutants;
 
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ enum Command {
     Crash(crash::CrashArgs),
     Faults(faults::FaultsArgs),
     Mutants(mutants::Mutants),
+    Differential(differential::DifferentialArgs),
+    Metamorphic(metamorphic::MetamorphicArgs),
 }
 
 fn main() -> ExitCode {
@@ -33,5 +37,7 @@ fn main() -> ExitCode {
         Command::Crash(args) => crash::main(&args),
         Command::Faults(args) => faults::main(&args),
         Command::Mutants(args) => mutants::main(&args),
+        Command::Differential(args) => args.run(),
+        Command::Metamorphic(args) => args.run(),
     }
 }

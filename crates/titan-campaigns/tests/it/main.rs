@@ -9,5 +9,7 @@
 )]
 
 mod crash;
+mod differential;
 mod faults;
+mod metamorphic;
 mod regressions;

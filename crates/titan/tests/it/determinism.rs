@@ -45,7 +45,7 @@ fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
     options.default.write_buffer_size = 16 * full;
     let mut store = Store::with_options(&vfs, Settings::jobs(1), options).unwrap();
     for op in &ops.0 {
-        if let Op::Compact { family } = op {
+        if let Op::Compact { family, .. } = op {
             // It flushes first, after which the background may compact beside the user.
             flush(&mut store, family);
         }

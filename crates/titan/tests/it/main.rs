@@ -19,7 +19,6 @@ mod directory;
 mod faults;
 mod iterators;
 mod limits;
-mod model;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod separation;
