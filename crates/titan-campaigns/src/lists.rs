@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use titan_testkit::model::DEFAULT;
-use titan_testkit::ops::{Generator, Op, Ops, Weights, legal};
+use titan_testkit::ops::{Generator, Op, Ops, Weights, Write, legal};
 
 /// The families that may exist.
 const FAMILIES: [&str; 3] = [DEFAULT, "cf1", "cf2"];
 
-/// About `n` operations of every kind that follow from `seed`. Wherever files were rewritten,
-/// everything is read, in all snapshots; so it is at the end, after a last reopening. Of 900
+/// About `n` operations of every kind that follow from `seed`. Wherever a range was deleted, its
+/// bounds are read; where files were rewritten, everything is, in all snapshots; so it is at the
+/// end, after a last reopening. Of 900
 /// operations about `reopenings` close and open the database.
 pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
     let mut generator = Generator::with_seed(seed);
@@ -43,6 +44,7 @@ pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
         match &op {
             Op::Snapshot { id } => drop(snapshots.insert(*id)),
             Op::DropSnapshot { id } => drop(snapshots.remove(id)),
+            Op::Write { writes, .. } => ops.extend(writes.iter().filter_map(bounds)),
             Op::Flush { family } => ops.push(everything(family, None)),
             Op::Compact { family, .. } => {
                 let now_and_then = snapshots.iter().copied().map(Some).chain([None]);
@@ -59,6 +61,18 @@ pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
     ops.extend(FAMILIES.map(|family| everything(family, None)));
     // Not all families exist, and some not as long as a snapshot.
     Ops(legal(&ops))
+}
+
+/// Reads the bounds of a deleted range, where mistakes are made.
+fn bounds(write: &Write) -> Option<Op> {
+    let Write::DeleteRange { family, from, to } = write else {
+        return None;
+    };
+    Some(Op::MultiGet {
+        family: family.clone(),
+        keys: vec![from.clone(), to.clone()],
+        at: None,
+    })
 }
 
 fn everything(family: &str, at: Option<u32>) -> Op {

@@ -1,6 +1,6 @@
 //! `cargo xtask metamorphic`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -27,14 +27,11 @@ pub(crate) struct MetamorphicArgs {
 
 impl MetamorphicArgs {
     pub(crate) fn run(self) -> ExitCode {
-        let cases = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../titan-campaigns/regressions/metamorphic"
-        );
+        let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("titan-campaigns");
         let default = Metamorphic::default();
         let metamorphic = Metamorphic {
             threads: self.threads.unwrap_or(default.threads),
-            cases: Some(PathBuf::from(cases)),
+            cases: Some(campaigns.join("regressions/metamorphic")),
             ..default
         };
         campaign::run("metamorphic", self.budget, |run| match &self.replay {

@@ -94,7 +94,7 @@ impl Case {
         })
     }
 
-    /// The smallest case found from a list that failed.
+    /// The smallest case found from a list that failed, for all configurations that fail it.
     pub(super) fn reduced(
         configuration: &'static Configuration,
         seed: u64,
@@ -117,12 +117,18 @@ impl Case {
             // What comes after it mattered, or it comes and goes.
             false => ops,
         };
-        let ops = Ops(reduce(start.to_vec(), fails));
+        let ops = reduce(start.to_vec(), fails);
+        let expected = expected(&ops);
+        let mut configurations = vec![configuration];
+        let others = CONFIGURATIONS
+            .iter()
+            .filter(|c| c.name != configuration.name);
+        configurations.extend(others.filter(|c| replay(c, &ops, &expected).is_err()));
         Case {
             about: last,
-            configurations: vec![configuration],
+            configurations,
             seed,
-            ops,
+            ops: Ops(ops),
         }
     }
 }
@@ -133,7 +139,10 @@ fn find(name: &str) -> Result<&'static Configuration, String> {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.configurations.iter().map(|c| c.name).collect();
+        let names: Vec<&str> = match self.configurations.len() == CONFIGURATIONS.len() {
+            true => vec!["all"],
+            false => self.configurations.iter().map(|c| c.name).collect(),
+        };
         self.about
             .lines()
             .try_for_each(|line| writeln!(f, "# {line}"))?;

@@ -19,6 +19,7 @@ use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -64,6 +65,8 @@ struct List {
     seed: u64,
     ops: Ops,
     expected: Vec<Outcome>,
+    /// It is a case by now, and not gone on with.
+    failed: AtomicBool,
 }
 
 impl Metamorphic {
@@ -74,10 +77,12 @@ impl Metamorphic {
             run.phase(format_args!("list {seed}"));
             let ops = list(seed, self.operations, REOPENINGS);
             let expected = expected(&ops.0);
+            let failed = AtomicBool::new(false);
             Arc::new(List {
                 seed,
                 ops,
                 expected,
+                failed,
             })
         });
         let work = lists.flat_map(|list| CONFIGURATIONS.iter().zip(iter::repeat(list)));
@@ -87,7 +92,11 @@ impl Metamorphic {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
                     while let Some((configuration, list)) = next() {
-                        self.compare(run, configuration, &list);
+                        // However short the time, one list is gone through.
+                        let first = list.seed == run.seed();
+                        if first || run.goes_on() {
+                            self.compare(run, configuration, &list);
+                        }
                     }
                 });
             }
@@ -95,21 +104,23 @@ impl Metamorphic {
     }
 
     fn compare(&self, run: &Run, configuration: &'static Configuration, list: &List) {
-        let List {
-            seed,
-            ops,
-            expected,
-        } = list;
-        let Err(deviation) = executor::replay(configuration, &ops.0, expected) else {
-            return run.pass(ops.0.len() as u64);
+        let (seed, ops) = (list.seed, &list.ops.0);
+        if list.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        let Err(deviation) = executor::replay(configuration, ops, &list.expected) else {
+            return run.pass(ops.len() as u64);
         };
+        if list.failed.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let (after, what) = (deviation.after, deviation.what.clone());
         let found = format!(
             "{}, list {seed}, operation {after}: {what}",
             configuration.name
         );
         run.phase(format_args!("making a failing list smaller: {found}"));
-        let case = Case::reduced(configuration, *seed, &ops.0, deviation);
+        let case = Case::reduced(configuration, seed, ops, deviation);
         let kept = match &self.cases {
             Some(dir) => keep(&case, dir),
             None => String::new(),
