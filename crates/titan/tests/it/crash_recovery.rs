@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
+use titan::vfs::Vfs;
 use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
 use titan_testkit::ops::Ops;
 use titan_testkit::sim::{Call, Loss, OpKind, SimVfs};
@@ -103,7 +104,7 @@ fn writes_without_a_wal_are_kept_by_flushes_and_by_closing() {
         db.write(batch, options).unwrap();
     };
     let keys_after = |image: &SimVfs| -> Vec<u8> {
-        let db = Db::open(DIR, &options(image, 2)).unwrap();
+        let db = Db::open(DIR, &Settings::jobs(2).options(image)).unwrap();
         let found = contents(&db).unwrap();
         let pairs = found.family("default").unwrap();
         assert!(pairs.iter().all(|(key, value)| *value == [key[0]; 300]));
