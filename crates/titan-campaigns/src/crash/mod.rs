@@ -22,6 +22,7 @@ use crate::pool::{Task, catch, run_all};
 use crate::recovery::is_sound;
 use crate::regression::Regression;
 use crate::run::Run;
+use crate::store::file;
 use crate::trouble::{Doing, Trouble};
 use crate::workloads::{self, Workload};
 
@@ -33,7 +34,7 @@ pub use replay::replay;
 pub struct Scope {
     /// One crash point in so many, and the last of each workload.
     pub points: u64,
-    /// Of the images that were recovered, one in so many is given to the engine's own check.
+    /// One image in so many is given to the engine's own check, before and after its recovery.
     pub checked: u64,
     /// One image in so many goes on and is crashed once more, at one point.
     pub crashed_again: u64,
@@ -231,6 +232,12 @@ fn recovers(
     life.check(&image, point.index(), point.acknowledged())?;
     if checked {
         is_sound(&image, &life.settings).doing("after recovery")?;
+        // What a crash leaves is in order even before it is recovered, if a database is there.
+        let untouched = policy.image(point);
+        let untouched = untouched.filter(|image| image.read_all(file("CURRENT")).is_ok());
+        if let Some(image) = untouched {
+            is_sound(&image, &life.settings).doing("before recovery")?;
+        }
     }
     Ok(true)
 }

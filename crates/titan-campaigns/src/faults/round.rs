@@ -169,9 +169,16 @@ impl Round<'_> {
         if !self.fault.plan.lasts() {
             return Ok(());
         }
-        let healed = match self.store.db.resume() {
-            Err(error) if error.kind() == ErrorKind::Closed => self.store.reopen(),
-            other => other,
+        let healed = match self.fault.plan.heal {
+            Heal::Resume => match self.store.db.resume() {
+                Err(error) if error.kind() == ErrorKind::Closed => self.store.reopen(),
+                resumed => resumed,
+            },
+            Heal::Reopen => {
+                // It may fail as the database did; opening is what counts.
+                let _ = self.store.close();
+                self.store.reopen()
+            }
         };
         match healed {
             Ok(()) => Ok(()),
