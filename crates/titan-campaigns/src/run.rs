@@ -16,6 +16,11 @@ pub trait Observer: Send + Sync {
         let _ = what;
     }
 
+    /// Something is worth knowing.
+    fn note(&self, what: &str) {
+        let _ = what;
+    }
+
     /// So much is done.
     fn progress(&self, tally: Tally) {
         let _ = tally;
@@ -117,6 +122,11 @@ impl Run {
     /// Says what the run does now.
     pub fn phase(&self, what: impl fmt::Display) {
         self.observer.phase(&what.to_string());
+    }
+
+    /// Says what is worth knowing, though nothing is wrong.
+    pub fn note(&self, what: impl fmt::Display) {
+        self.observer.note(&what.to_string());
     }
 
     /// So many more things were as they should be.

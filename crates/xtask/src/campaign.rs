@@ -73,6 +73,10 @@ impl Observer for Terminal {
         }
     }
 
+    fn note(&self, what: &str) {
+        self.bar.suspend(|| println!("{what}"));
+    }
+
     fn progress(&self, tally: Tally) {
         self.bar.set_message(tally.to_string());
     }

@@ -2,12 +2,11 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod fuzz;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use campaign::Budget;
 
 #[derive(Parser)]
 #[command(
@@ -21,8 +20,13 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
+    Fuzz(fuzz::FuzzArgs),
+}
 
 fn main() -> ExitCode {
-    match Args::parse().command {}
+    match Args::parse().command {
+        Command::Fuzz(args) => fuzz::run(&args),
+    }
 }

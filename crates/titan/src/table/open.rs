@@ -263,27 +263,30 @@ fn read_range_tombstones(
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {
     let data = source.read(handle)?;
-    let mut tombstones = Vec::new();
-    let walk = || -> Result<()> {
-        let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
-        iter.seek_to_first()?;
-        while iter.valid() {
-            let key = ParsedInternalKey::parse(iter.key())?;
-            if key.value_type != ValueType::RangeDeletion {
-                return Err(Error::corruption("point entry among range tombstones"));
-            }
-            tombstones.push(RangeTombstone {
-                start: Bytes::copy_from_slice(key.user_key),
-                end: Bytes::copy_from_slice(iter.value()),
-                sequence: key.sequence,
-            });
-            iter.next()?;
-        }
-        Ok(())
-    };
-    walk().map_err(|e| {
+    decode_range_tombstones(data, global_sequence).map_err(|e| {
         e.context("range tombstones")
             .at(source.path(), handle.offset)
-    })?;
+    })
+}
+
+pub(super) fn decode_range_tombstones(
+    data: Bytes,
+    global_sequence: Option<SequenceNumber>,
+) -> Result<Vec<RangeTombstone>> {
+    let mut tombstones = Vec::new();
+    let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
+    iter.seek_to_first()?;
+    while iter.valid() {
+        let key = ParsedInternalKey::parse(iter.key())?;
+        if key.value_type != ValueType::RangeDeletion {
+            return Err(Error::corruption("point entry among range tombstones"));
+        }
+        tombstones.push(RangeTombstone {
+            start: Bytes::copy_from_slice(key.user_key),
+            end: Bytes::copy_from_slice(iter.value()),
+            sequence: key.sequence,
+        });
+        iter.next()?;
+    }
     Ok(tombstones)
 }
