@@ -1,6 +1,7 @@
 //! A small database, damaged, then used as if nothing had happened.
 
 use titan::tools::check;
+use titan::vfs::Vfs;
 use titan::{ColumnFamily, Db, Error, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
 use titan_testkit::model::Pairs;
 use titan_testkit::sim::SimVfs;
@@ -54,6 +55,7 @@ struct Use {
 impl Use {
     fn of(damaged: &Damaged) -> Result<Use, String> {
         let vfs = SimVfs::new();
+        vfs.create_dir_all(DIR.as_ref()).map_err(text)?;
         for file in &damaged.files {
             let path = format!("{DIR}/{}", file.name);
             vfs.write_all(path, &file.bytes).map_err(text)?;

@@ -11,6 +11,8 @@ use crate::format::checksum::{crc32c, mask};
 const HEADER: usize = 30;
 const RECORD_HEADER: usize = 32;
 const FOOTER: usize = 32;
+/// Records that are also read by pointers.
+const LOOKED_UP: u64 = 3;
 
 /// A pointer into a blob file.
 pub fn blob_index(data: &[u8]) {
@@ -84,6 +86,9 @@ fn blob_file(bytes: &[u8]) {
         };
         found += 1;
         size += RECORD_HEADER + record.key.len() + record.stored.len();
+        if found > LOOKED_UP {
+            continue;
+        }
         let index = record.index(&reader);
         let value = decoded_at(record.value(&reader), path);
         // Another way to the same record (BLOB-1).

@@ -21,11 +21,15 @@ pub type Seed = (&'static str, Vec<u8>);
 /// What the file `name` of a database gives, nothing if it is of another kind or damaged.
 pub fn seeds(name: &str, bytes: &[u8]) -> Vec<Seed> {
     if name.ends_with(".log") {
-        let mut seeds = vec![("wal_record", [&[0, 0], bytes].concat())];
+        // As it is, and over the end of a block with its checksums put right.
+        let starts = [[0, 0], [0xf0, 0xff]].map(|start| ("wal_record", [&start, bytes].concat()));
+        let mut seeds = Vec::from(starts);
         seeds.extend(records(bytes).map(|record| ("write_batch", record)));
         seeds
     } else if name.starts_with("MANIFEST-") {
-        records(bytes).map(|edit| ("version_edit", edit)).collect()
+        let mut seeds = vec![("wal_record", [&[0, 0], bytes].concat())];
+        seeds.extend(records(bytes).map(|edit| ("version_edit", edit)));
+        seeds
     } else if name.starts_with("OPTIONS-") {
         vec![("options_file", bytes.to_vec())]
     } else if name.ends_with(".blob") {

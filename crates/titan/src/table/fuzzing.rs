@@ -215,7 +215,6 @@ pub fn footer(data: &[u8]) {
     decoded(footer.metaindex.stored_len(offset));
     let Some(index) = footer.index else {
         assert_eq!(footer.format_version, 6);
-        sound(footer.metaindex.stored_len(offset));
         return;
     };
     decoded(index.stored_len(offset));

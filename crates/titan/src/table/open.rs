@@ -51,7 +51,7 @@ pub(super) fn open(
         return Err(Error::corruption(text).at(path, size.min(options.file_size)));
     }
     let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
-        return Err(Error::corruption("file too short for a table").in_file(path));
+        return Err(Error::corruption("file too short for a table").at(path, 0));
     };
     // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
     let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);

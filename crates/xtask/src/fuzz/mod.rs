@@ -17,6 +17,7 @@ mod libfuzzer;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use clap::Args;
 use titan_campaigns::Run;
@@ -27,13 +28,15 @@ use libfuzzer::Fuzzer;
 /// The targets that run whole databases: so much slower that they get more of the time.
 const SLOW: [&str; 2] = ["directory", "operations"];
 const SHARES_OF_SLOW: u32 = 5;
+/// How many runs of a decoder one of theirs stands for.
+const RUNS_OF_SLOW: u64 = 50;
 
 /// The arguments of the command.
 #[derive(Args)]
 #[command(
     after_help = "Without --minutes and --runs each target runs its committed corpus, once.\n\
     \nExamples:\
-    \n  cargo xtask fuzz --minutes 60\
+    \n  cargo xtask fuzz --minutes 60 --runs 10000000\
     \n  cargo xtask fuzz --target version_edit --runs 10000000\
     \n  cargo xtask fuzz --target block --input target/fuzz/failures/block-crash-..."
 )]
@@ -43,7 +46,8 @@ pub(crate) struct FuzzArgs {
     /// Only this target; may be repeated.
     #[arg(long, value_name = "T")]
     target: Vec<String>,
-    /// Go on until each target has run so often, at most for the time given.
+    /// Go on until each decoder has run so often, and whole databases a fiftieth of it; at most for
+    /// the time given.
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
     /// Processes at once; without it, as many as there are cores.
@@ -119,35 +123,45 @@ fn prepare(args: &FuzzArgs) -> Result<Task, String> {
     Ok(Task::Fuzz(names.cloned().map(fuzzer).collect()))
 }
 
-/// Divides the time among the fuzzers, of which `jobs` run at once.
-fn share(run: &Run, fuzzers: &mut [Fuzzer], jobs: usize, runs: Option<u64>) {
-    let shares = |f: &Fuzzer| match SLOW.contains(&f.name()) {
+fn shares(fuzzer: &Fuzzer) -> u32 {
+    match SLOW.contains(&fuzzer.name()) {
         true => SHARES_OF_SLOW,
         false => 1,
-    };
-    let all: u32 = fuzzers.iter().map(shares).sum();
-    let at_once = jobs.min(fuzzers.len()) as u32;
-    for (n, fuzzer) in fuzzers.iter_mut().enumerate() {
-        let time = run.time().map(|time| time * at_once / all.max(1));
-        let seed = run.seed().wrapping_add(n as u64);
-        fuzzer.limit(time.map(|time| time * shares(fuzzer)), runs, seed);
+    }
+}
+
+fn runs(fuzzer: &Fuzzer, of_decoders: Option<u64>) -> Option<u64> {
+    match SLOW.contains(&fuzzer.name()) {
+        true => of_decoders.map(|runs| runs / RUNS_OF_SLOW),
+        false => of_decoders,
     }
 }
 
 /// Runs all fuzzers, some at a time, the long ones first.
 fn fuzz(run: &Run, mut fuzzers: Vec<Fuzzer>, args: &FuzzArgs) {
-    let jobs = args.jobs();
-    share(run, &mut fuzzers, jobs, args.runs);
-    fuzzers.sort_by_key(|f| SLOW.contains(&f.name()));
+    fuzzers.sort_by_key(|f| shares(f));
+    let jobs = args.jobs().min(fuzzers.len());
+    let started = Instant::now();
     let waiting = Mutex::new(fuzzers);
-    let next = || waiting.lock().ok()?.pop();
+    // What the fuzzers before it left of the time is divided among the one that is next and those
+    // behind it.
+    let next = || {
+        let mut waiting = waiting.lock().ok()?;
+        let all: u32 = waiting.iter().map(shares).sum();
+        let mut fuzzer = waiting.pop()?;
+        let left = run
+            .time()
+            .map(|time| time.saturating_sub(started.elapsed()));
+        let at_once = jobs.min(1 + waiting.len()) as u32;
+        let time = left.map(|left| left * at_once * shares(&fuzzer) / all);
+        let seed = run.seed().wrapping_add(waiting.len() as u64);
+        fuzzer.limit(time.min(left), runs(&fuzzer, args.runs), seed);
+        Some(fuzzer)
+    };
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                while let Some(fuzzer) = next() {
-                    if !run.goes_on() {
-                        return;
-                    }
+                while let Some(fuzzer) = next().filter(|_| run.goes_on()) {
                     run.phase(fuzzer.name());
                     match fuzzer.run(run) {
                         Ok(summary) => run.note(summary),
