@@ -17,6 +17,7 @@
 //! | [`lists`], [`session`] | lists of operations, and an open database they are applied to |
 //! | `history` | what the operations of a list answer, expected and found |
 //! | [`metamorphic`] | many configurations, equal answers |
+//! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself, equal answers, and directories handed to and fro |
 //!
 //! A campaign is a function that takes a [`Run`], asks it for its seed and whether to go on, and
@@ -27,6 +28,7 @@
 pub mod crash;
 pub mod differential;
 pub mod faults;
+pub mod fuzz;
 mod history;
 pub mod lists;
 pub mod metamorphic;

@@ -32,6 +32,9 @@ mod compaction;
 mod db;
 mod error;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod iterator;
 mod memtable;
 mod options;

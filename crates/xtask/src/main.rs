@@ -5,6 +5,7 @@ mod campaign;
 mod crash;
 mod differential;
 mod faults;
+mod fuzz;
 mod metamorphic;
 mod mutants;
 
@@ -30,6 +31,8 @@ enum Command {
     Mutants(mutants::Mutants),
     Differential(differential::DifferentialArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
+    /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
+    Fuzz(fuzz::FuzzArgs),
 }
 
 fn main() -> ExitCode {
@@ -39,5 +42,6 @@ fn main() -> ExitCode {
         Command::Mutants(args) => mutants::main(&args),
         Command::Differential(args) => args.run(),
         Command::Metamorphic(args) => args.run(),
+        Command::Fuzz(args) => fuzz::run(&args),
     }
 }

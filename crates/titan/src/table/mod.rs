@@ -42,6 +42,8 @@ mod dissect;
 mod filter;
 mod filter_hash;
 mod footer;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod index;
 mod iterator;
 pub(crate) mod liveness;

@@ -51,7 +51,7 @@ pub(super) fn open(
         return Err(Error::corruption(text).at(path, size.min(options.file_size)));
     }
     let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
-        return Err(Error::corruption("file too short for a table").in_file(path));
+        return Err(Error::corruption("file too short for a table").at(path, 0));
     };
     // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
     let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);
@@ -263,27 +263,30 @@ fn read_range_tombstones(
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {
     let data = source.read(handle)?;
-    let mut tombstones = Vec::new();
-    let walk = || -> Result<()> {
-        let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
-        iter.seek_to_first()?;
-        while iter.valid() {
-            let key = ParsedInternalKey::parse(iter.key())?;
-            if key.value_type != ValueType::RangeDeletion {
-                return Err(Error::corruption("point entry among range tombstones"));
-            }
-            tombstones.push(RangeTombstone {
-                start: Bytes::copy_from_slice(key.user_key),
-                end: Bytes::copy_from_slice(iter.value()),
-                sequence: key.sequence,
-            });
-            iter.next()?;
-        }
-        Ok(())
-    };
-    walk().map_err(|e| {
+    decode_range_tombstones(data, global_sequence).map_err(|e| {
         e.context("range tombstones")
             .at(source.path(), handle.offset)
-    })?;
+    })
+}
+
+pub(super) fn decode_range_tombstones(
+    data: Bytes,
+    global_sequence: Option<SequenceNumber>,
+) -> Result<Vec<RangeTombstone>> {
+    let mut tombstones = Vec::new();
+    let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
+    iter.seek_to_first()?;
+    while iter.valid() {
+        let key = ParsedInternalKey::parse(iter.key())?;
+        if key.value_type != ValueType::RangeDeletion {
+            return Err(Error::corruption("point entry among range tombstones"));
+        }
+        tombstones.push(RangeTombstone {
+            start: Bytes::copy_from_slice(key.user_key),
+            end: Bytes::copy_from_slice(iter.value()),
+            sequence: key.sequence,
+        });
+        iter.next()?;
+    }
     Ok(tombstones)
 }
