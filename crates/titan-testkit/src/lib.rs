@@ -6,6 +6,7 @@
 //! | [`clock`] | time that passes when a test says so |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should hold |
+//! | [`reference`](mod@reference) | what every operation on it should answer |
 //! | [`history`] | whether what was recovered is a state that the database went through |
 //!
 //! # How to write a crash test
@@ -123,6 +124,7 @@ pub mod clock;
 pub mod history;
 pub mod model;
 pub mod ops;
+pub mod reference;
 pub mod sim;
 
 /// A seed that has nothing to do with those of neighbouring numbers.

@@ -2,12 +2,15 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod crash;
+mod differential;
+mod faults;
+mod metamorphic;
+mod mutants;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use campaign::Budget;
 
 #[derive(Parser)]
 #[command(
@@ -21,8 +24,20 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Crash(crash::CrashArgs),
+    Faults(faults::FaultsArgs),
+    Mutants(mutants::Mutants),
+    Differential(differential::DifferentialArgs),
+    Metamorphic(metamorphic::MetamorphicArgs),
+}
 
 fn main() -> ExitCode {
-    match Args::parse().command {}
+    match Args::parse().command {
+        Command::Crash(args) => crash::main(&args),
+        Command::Faults(args) => faults::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
+        Command::Differential(args) => args.run(),
+        Command::Metamorphic(args) => args.run(),
+    }
 }

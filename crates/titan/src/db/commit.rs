@@ -17,7 +17,7 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
 use crate::stats::{self, StallCause, StallEvent};
-use crate::write::batch::{WriteBatch, group_header};
+use crate::write::batch::{BatchOp, WriteBatch, group_header};
 use crate::write::queue::Group;
 
 /// The longest single sleep of a delayed write, so that it notices when the delay is over.
@@ -383,17 +383,25 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
         let Some(id) = op.column_family() else {
             continue;
         };
-        if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
-            continue;
-        }
-        match all.get(&id) {
+        let family = match all.get(&id) {
             Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
-            Some(family) => used.push(Arc::clone(family)),
+            Some(family) => family,
             None => {
                 return Err(Error::invalid_argument(format!(
                     "column family {id} does not exist"
                 )));
             }
+        };
+        if let BatchOp::DeleteRange { begin, end, .. } = op
+            && family.comparator.compare_user(begin, end).is_gt()
+        {
+            // RocksDB could not replay it, and would not open the database (FMT-1).
+            return Err(Error::invalid_argument(
+                "a range to be deleted ends before it begins",
+            ));
+        }
+        if !used.iter().any(|f| f.id == id) {
+            used.push(Arc::clone(family));
         }
     }
     Ok(())

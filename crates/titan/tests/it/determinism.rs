@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use titan::{Db, StallEvent};
+use titan_campaigns::reads::contents;
+use titan_campaigns::settings::Settings;
+use titan_campaigns::store::{DIR, Store};
 use titan_testkit::clock::SimClock;
 use titan_testkit::ops::{Generator, Op, Ops, Weights};
 use titan_testkit::sim::{Journal, Latency, OpKind, SimVfs};
 
-use crate::sim::{DIR, Store, contents, options};
 use crate::support::eventually;
 
 fn random(seed: u64) -> Ops {
@@ -34,16 +36,16 @@ fn random(seed: u64) -> Ops {
 fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
     let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(seed));
     vfs.set_latency(Latency::with_seed(seed), &clock);
-    let mut options = options(&vfs, 1);
+    let mut options = Settings::jobs(1).options(&vfs);
     options.db.clock = Arc::new(clock.clone());
     // No tables are asked for beside the first operations.
     options.db.block_cache_size = 0;
     // No memtable is full before the operation after the one that filled it to this part.
     let full = options.default.write_buffer_size;
     options.default.write_buffer_size = 16 * full;
-    let mut store = Store::with_options(&vfs, options).unwrap();
+    let mut store = Store::with_options(&vfs, Settings::jobs(1), options).unwrap();
     for op in &ops.0 {
-        if let Op::Compact { family } = op {
+        if let Op::Compact { family, .. } = op {
             // It flushes first, after which the background may compact beside the user.
             flush(&mut store, family);
         }
@@ -57,7 +59,7 @@ fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
         // Files of different seconds.
         clock.advance(Duration::from_millis(300));
     }
-    assert!(contents(&store.db).unwrap() == *store.history.last());
+    assert!(contents(&store.db).unwrap() == *store.record.last());
     store.db.close().unwrap();
     (vfs.journal(), clock.elapsed())
 }
@@ -102,7 +104,7 @@ fn two_runs_of_the_same_operations_leave_the_same_journal() {
 #[test]
 fn a_delayed_write_takes_simulated_time_and_no_other() {
     let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(1));
-    let mut options = options(&vfs, 1);
+    let mut options = Settings::jobs(1).options(&vfs);
     options.db.clock = Arc::new(clock.clone());
     options.db.delayed_write_rate = 1024;
     options.default.level0_slowdown_writes_trigger = 2;
