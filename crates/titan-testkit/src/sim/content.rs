@@ -60,10 +60,10 @@ impl Content {
     pub(super) fn punch_hole(&mut self, range: Range<u64>) -> Range<usize> {
         let end = range.end.min(self.len) as usize;
         let start = (range.start as usize).min(end);
-        let touched = start / BLOCK..end.div_ceil(BLOCK);
         if start == end {
             return 0..0;
         }
+        let touched = start / BLOCK..end.div_ceil(BLOCK);
         for index in touched.clone() {
             let first = index * BLOCK;
             let Some(block) = self.blocks.get_mut(index) else {

@@ -270,14 +270,15 @@ impl State {
             device.spend(call);
         }
         let struck = self.faults.strike(call);
-        let open = self.disk.handles.values().sum::<usize>() + self.locks.len();
-        if struck.is_none()
-            && call.kind.opens()
-            && self.max_open_files.is_some_and(|limit| open >= limit)
-        {
+        if struck.is_none() && call.kind.opens() && self.has_all_files_open() {
             return Err(Errno::TOO_MANY_FILES.error());
         }
         Ok(struck)
+    }
+
+    fn has_all_files_open(&self) -> bool {
+        let open = || self.disk.handles.values().sum::<usize>() + self.locks.len();
+        self.max_open_files.is_some_and(|limit| open() >= limit)
     }
 
     /// Applies and records an operation.
