@@ -117,7 +117,7 @@ fn establish_identity(vfs: &dyn Vfs, dir: &Path, versions: &mut VersionSet) -> R
 }
 
 /// Twenty characters, as RocksDB's session ids have; tables are told apart by them.
-fn session_id() -> String {
+pub(crate) fn session_id() -> String {
     let text = uuid::Uuid::new_v4().simple().to_string().to_uppercase();
     text.chars().take(20).collect()
 }

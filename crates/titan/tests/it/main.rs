@@ -20,6 +20,7 @@ mod faults;
 mod iterators;
 mod limits;
 mod model;
+mod repair;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod separation;

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
@@ -39,17 +40,6 @@ use crate::wal::{LogEnd, LogReader, TailMode};
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
 /// How often progress within a file is told, in bytes.
 const PROGRESS_STEP: u64 = 4 << 20;
-
-/// How far a check is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CheckProgress {
-    /// Bytes of files checked so far.
-    pub done_bytes: u64,
-    /// Bytes of all files to be checked.
-    pub total_bytes: u64,
-    /// The name of the file being checked.
-    pub file: String,
-}
 
 /// What a check found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -85,7 +75,7 @@ pub struct CheckReport {
 pub fn check(
     path: &Path,
     options: &Options,
-    progress: &mut dyn FnMut(CheckProgress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<CheckReport> {
     options.validate()?;
     let vfs = Arc::clone(&options.db.vfs);
@@ -122,7 +112,7 @@ pub fn check(
 struct Check<'a> {
     vfs: &'a dyn Vfs,
     dir: &'a Path,
-    progress: &'a mut dyn FnMut(CheckProgress),
+    progress: &'a mut dyn FnMut(Progress),
     report: CheckReport,
     total_bytes: u64,
     /// What progress was last told.
@@ -150,7 +140,7 @@ impl Check<'_> {
         self.wals(&wals);
         self.identity(versions)?;
         self.left_over(&files, &live, versions);
-        (self.progress)(CheckProgress {
+        (self.progress)(Progress {
             done_bytes: self.total_bytes,
             total_bytes: self.total_bytes,
             file: String::new(),
@@ -282,7 +272,7 @@ impl Check<'_> {
 
     fn tell_progress(&mut self, done: u64) {
         self.told_bytes = done;
-        (self.progress)(CheckProgress {
+        (self.progress)(Progress {
             done_bytes: done.min(self.total_bytes),
             total_bytes: self.total_bytes,
             file: self.file.name(),

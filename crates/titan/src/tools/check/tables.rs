@@ -4,53 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::Check;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
+use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
 use crate::format::range_tombstone::RangeTombstone;
-use crate::format::{BlobFileNumber, CompressionType, FileNumber, SequenceNumber};
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::tools::pointers::{FileReferences, Pointer};
 use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
 use crate::version::edit::{NewFile, TableFacts};
 use crate::version::{Family, TableFile, VersionSet};
 use crate::vfs::Access;
-
-/// What stands in a table for a value: enough to tell whether a record is the right one.
-pub(super) struct Pointer {
-    /// Where the value's bytes start.
-    pub(super) offset: u64,
-    /// Stored bytes of the value.
-    pub(super) size: u64,
-    pub(super) key_hash: u64,
-    pub(super) key_len: u32,
-    /// Position in [`References::tables`].
-    table: u32,
-}
-
-impl Pointer {
-    /// Where the record starts.
-    pub(super) fn record_offset(&self) -> u64 {
-        let front = BLOB_RECORD_HEADER_LEN + u64::from(self.key_len);
-        self.offset.saturating_sub(front)
-    }
-
-    /// Bytes of the record.
-    pub(super) fn record_len(&self) -> u64 {
-        (BLOB_RECORD_HEADER_LEN + u64::from(self.key_len)).saturating_add(self.size)
-    }
-}
-
-/// Pointers into one blob file.
-#[derive(Default)]
-pub(super) struct FileReferences {
-    pub(super) pointers: Vec<Pointer>,
-    /// The compressions they name: one, if all is well.
-    pub(super) compressions: Vec<CompressionType>,
-}
 
 /// Pointers of all tables of a family.
 pub(super) struct References {
@@ -69,24 +35,10 @@ impl References {
     }
 
     fn add(&mut self, user_key: &[u8], index: &BlobIndex) {
+        let table = self.tables.len().saturating_sub(1) as u32;
         let file = self.files.entry(index.file).or_default();
-        if !file.compressions.contains(&index.compression) {
-            file.compressions.push(index.compression);
-        }
-        file.pointers.push(Pointer {
-            offset: index.offset,
-            size: index.size,
-            key_hash: hash_of(user_key),
-            key_len: user_key.len() as u32,
-            table: self.tables.len().saturating_sub(1) as u32,
-        });
+        file.add(user_key, index, table);
     }
-}
-
-/// What keys are compared by: 64 bits, so that a record of another key passes for the right one
-/// by chance once in 10^19 times.
-pub(super) fn hash_of(user_key: &[u8]) -> u64 {
-    xxh3_64(user_key)
 }
 
 impl Check<'_> {
