@@ -8,7 +8,7 @@ use crate::compaction::factory::OutputFamily;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
-use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::format::{ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
 use crate::vfs::read_file;
 
@@ -179,21 +179,28 @@ impl Repair<'_> {
             let Some(id) = table.family else {
                 return true;
             };
-            if self.hint.dropped.contains(&id) {
-                return true;
-            }
-            // What is newer than all that is known, or whose origin was lost with other files.
-            self.missing.is_empty() && table.meta.largest_seq <= self.newest_known(id)
+            // Its origin may have been lost with the tables that are missing.
+            self.hint.dropped.contains(&id)
+                || (self.missing.is_empty() && self.is_held_elsewhere(id, table))
         });
         explained && self.hint_levels_are_sorted()
     }
 
-    /// The newest operation of a family in the MANIFEST's tables and, if they are whole, WALs.
-    fn newest_known(&self, id: ColumnFamilyId) -> SequenceNumber {
+    /// Whether everything in a table that no edit names is in tables that edits name, or in WAL
+    /// files: then a job wrote it and did not finish.
+    fn is_held_elsewhere(&self, id: ColumnFamilyId, table: &super::Table) -> bool {
+        // A family is flushed in order: its tables hold everything up to their newest entry.
         let tables = self.hint.tables.values().filter(|table| table.family == id);
-        let tables = tables.map(|table| table.meta.largest_seq).max();
-        let replayed = self.replayed.get(&id).filter(|_| !self.wals_damaged);
-        tables.max(replayed.copied()).unwrap_or_default()
+        let flushed = tables.map(|table| table.meta.largest_seq).max();
+        let flushed = flushed.unwrap_or_default();
+        if table.meta.largest_seq <= flushed {
+            return true;
+        }
+        let unflushed = table.meta.smallest_seq.max(flushed.plus(1));
+        let last = self.replayed.get(&id).copied().unwrap_or_default();
+        !self.wals_damaged
+            && self.first_replayed.is_some_and(|first| first <= unflushed)
+            && table.meta.largest_seq <= last
     }
 
     /// Whether the tables of each sorted level follow each other.

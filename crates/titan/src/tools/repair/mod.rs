@@ -146,6 +146,7 @@ pub fn repair(
         unlisted: BTreeMap::new(),
         missing: Vec::new(),
         replayed: BTreeMap::new(),
+        first_replayed: None,
         wals_damaged: false,
         db_id_of_tables: None,
         placed: Vec::new(),
@@ -196,6 +197,8 @@ struct Repair<'r> {
     missing: Vec<FileNumber>,
     /// The newest operation replayed from WAL files, by family.
     replayed: BTreeMap<ColumnFamilyId, SequenceNumber>,
+    /// The oldest operation in those files, of whatever family.
+    first_replayed: Option<SequenceNumber>,
     wals_damaged: bool,
     /// The identity of the database that wrote the tables.
     db_id_of_tables: Option<String>,

@@ -120,6 +120,7 @@ impl Repair<'_> {
                         }
                         self.report.lost.push(gap);
                     }
+                    self.first_replayed.get_or_insert(batch.sequence());
                     self.apply(replay, &batch, number)
                         .map_err(|e| e.at(&path, offset))?;
                     replay.last_sequence = batch.sequence().plus(u64::from(batch.count()) - 1);
