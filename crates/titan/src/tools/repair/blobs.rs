@@ -55,9 +55,6 @@ impl Repair<'_> {
             }
         }
         for (number, (family, references)) in references {
-            // Not to be given to another file, even if this one is lost.
-            let counters = &self.factory.counters;
-            counters.mark_file_number_used(crate::format::FileNumber(number.0));
             let surveyed = self.survey_blob_file(number, family, references)?;
             self.blob_files.insert(number, surveyed);
         }

@@ -278,6 +278,11 @@ impl Repair<'_> {
             let Some(table) = self.survey(number, hinted.as_ref())? else {
                 continue;
             };
+            for blob_file in table.files.keys() {
+                // Not to be given to another file, even if this one is lost.
+                let counters = &self.factory.counters;
+                counters.mark_file_number_used(FileNumber(blob_file.0));
+            }
             if self.db_id_of_tables.is_none() {
                 self.db_id_of_tables.clone_from(&table.db_id);
             }

@@ -23,8 +23,9 @@ use crate::vfs::Access;
 pub(super) struct Table {
     pub(super) meta: NewFile,
     pub(super) facts: TableFacts,
-    /// Whether the MANIFEST is to have the facts. Not those of a table of RocksDB whose range
-    /// deletions reach beyond its bounds: only tables without facts may do that.
+    /// Whether the MANIFEST is to have the facts. Not those of a table of RocksDB with other bounds
+    /// than its content, whose range deletions may reach beyond them: only tables without facts may
+    /// be so.
     pub(super) record_facts: bool,
     /// Unknown where neither a MANIFEST nor the table says it.
     pub(super) family: Option<ColumnFamilyId>,
@@ -120,14 +121,11 @@ impl Repair<'_> {
             let scanned = std::mem::replace(&mut table.meta, hinted.meta.clone());
             table.meta.oldest_blob_file = scanned.oldest_blob_file;
             if hinted.facts.is_none() {
-                // RocksDB's tombstones may reach beyond the bounds.
-                let within = comparator
-                    .compare(&table.meta.smallest, &scanned.smallest)
-                    .is_le()
-                    && comparator
-                        .compare(&scanned.largest, &table.meta.largest)
-                        .is_le();
-                table.record_facts = within;
+                let bounds = |meta: &NewFile| {
+                    let sequences = (meta.smallest_seq, meta.largest_seq);
+                    (meta.smallest.clone(), meta.largest.clone(), sequences)
+                };
+                table.record_facts = bounds(&scanned) == bounds(&table.meta);
             }
         }
         Ok(Some(table))
