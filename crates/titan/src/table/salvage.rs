@@ -316,9 +316,7 @@ impl Walk<'_> {
 /// Whether an entry can be written to a table again.
 pub(super) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
     match ParsedInternalKey::parse(ikey)?.value_type {
-        ValueType::RangeDeletion => {
-            Err(Error::corruption("range tombstone among point entries"))
-        }
+        ValueType::RangeDeletion => Err(Error::corruption("range tombstone among point entries")),
         ValueType::BlobIndex => BlobIndex::decode(value).map(|_| ()),
         _ => Ok(()),
     }

@@ -147,7 +147,11 @@ impl<'s> Scan<'s> {
 
     /// The size without trailer of the block that starts at the front of `bytes`.
     fn end_in(&mut self, bytes: &[u8], offset: u64) -> Option<u64> {
-        let likely = [self.source.checksum, ChecksumType::Xxh3, ChecksumType::Crc32c];
+        let likely = [
+            self.source.checksum,
+            ChecksumType::Xxh3,
+            ChecksumType::Crc32c,
+        ];
         let candidates = match self.settled {
             true => &likely[..1],
             false => &likely[..],

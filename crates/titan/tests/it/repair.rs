@@ -49,7 +49,9 @@ impl Case {
         options.default.blob_compression_type =
             [CompressionType::None, CompressionType::Zstd][rng.usize(..2)];
         if rng.bool() {
-            options.families.insert("second".to_owned(), options.default.clone());
+            options
+                .families
+                .insert("second".to_owned(), options.default.clone());
         }
         let mut case = Case {
             vfs,
@@ -130,7 +132,8 @@ impl Case {
         vfs.create_dir_all(Path::new(DIR)).unwrap();
         for name in self.vfs.list(DIR).unwrap() {
             let path = format!("{DIR}/{name}");
-            vfs.write_all(&path, &self.vfs.read_all(&path).unwrap()).unwrap();
+            vfs.write_all(&path, &self.vfs.read_all(&path).unwrap())
+                .unwrap();
         }
         vfs.sync_all().unwrap();
         self.on(vfs)
@@ -172,7 +175,11 @@ impl Case {
     /// state only where the report says so.
     fn verify(&self, dir: &str, report: &RepairReport, what: &str) {
         let checked = check(Path::new(dir), &self.options, &mut |_| {}).unwrap();
-        assert!(checked.problems.is_empty(), "{what}: {:?}", checked.problems);
+        assert!(
+            checked.problems.is_empty(),
+            "{what}: {:?}",
+            checked.problems
+        );
         let contents = self.contents(dir);
         let newest = self.newest();
         let keys: BTreeSet<&Key> = contents.keys().chain(newest.keys()).collect();
@@ -184,11 +191,15 @@ impl Case {
             }
             let place = format!("{what}: {family} {}", key.escape_ascii());
             if let Some(found) = found {
-                let known = self.history.get(&id).is_some_and(|values| {
-                    values.iter().any(|value| value.as_ref() == Some(found))
-                });
+                let known = self
+                    .history
+                    .get(&id)
+                    .is_some_and(|values| values.iter().any(|value| value.as_ref() == Some(found)));
                 // Without a MANIFEST a family's name may be gone.
-                assert!(known || family.starts_with("recovered"), "{place}: never had this value");
+                assert!(
+                    known || family.starts_with("recovered"),
+                    "{place}: never had this value"
+                );
             }
             let told = report.lost.iter().any(|loss| {
                 loss.family.as_ref().is_none_or(|name| name == family)
@@ -259,7 +270,11 @@ fn an_undamaged_database_keeps_everything() {
 #[test]
 fn what_survives_damage_is_there_and_what_does_not_is_told() {
     // To look further: REPAIR_SEED=1000 REPAIR_ROUNDS=5000.
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
     let first = number("REPAIR_SEED").unwrap_or(0);
     let rounds = first..first + number("REPAIR_ROUNDS").unwrap_or(100);
     // Seeds that found something: the number of a lost blob file was given to a new one.
@@ -317,13 +332,21 @@ fn an_interrupted_repair_in_place_can_be_run_again() {
             for loss in [CrashLoss::All, CrashLoss::None, CrashLoss::Random(seed)] {
                 let after = case.on(point.crash(&loss));
                 let what = format!("seed {seed}, {done}, crash {} {loss:?}", point.index());
-                let again = repair(Path::new(DIR), &RepairTo::InPlace, &after.options, &mut |_| {});
+                let again = repair(
+                    Path::new(DIR),
+                    &RepairTo::InPlace,
+                    &after.options,
+                    &mut |_| {},
+                );
                 let mut again = again.unwrap_or_else(|e| panic!("{what}: {e}"));
                 // What the first run lost and told is not found missing again.
                 again.lost.extend(report.lost.clone());
                 after.verify(DIR, &again, &what);
                 let names = after.vfs.list(DIR).unwrap();
-                assert!(!names.contains(&"repairing".to_owned()), "{what}: {names:?}");
+                assert!(
+                    !names.contains(&"repairing".to_owned()),
+                    "{what}: {names:?}"
+                );
             }
         }
     }

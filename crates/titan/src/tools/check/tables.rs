@@ -14,9 +14,9 @@ use crate::format::internal_key::{
 };
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
-use crate::tools::pointers::{FileReferences, Pointer};
 use crate::table::writer::bounds;
 use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
+use crate::tools::pointers::{FileReferences, Pointer};
 use crate::version::edit::{NewFile, TableFacts};
 use crate::version::{Family, TableFile, VersionSet};
 use crate::vfs::Access;

@@ -189,7 +189,9 @@ fn bounds_that_are_not_those_of_the_table() {
 fn accounts_that_do_not_agree() {
     let facts = problems(|dir| {
         edit(dir, |edit| {
-            edit.table_facts.iter_mut().for_each(|facts| facts.num_entries += 1);
+            edit.table_facts
+                .iter_mut()
+                .for_each(|facts| facts.num_entries += 1);
         });
     });
     found(&facts, "the MANIFEST says TableFacts", ".sst");
@@ -202,15 +204,27 @@ fn accounts_that_do_not_agree() {
     });
     found(&oldest, "the oldest blob file the table points to", ".sst");
     let count = problems(|dir| {
-        edit(dir, |edit| edit.blob_additions.iter_mut().for_each(|blob| blob.count += 1));
+        edit(dir, |edit| {
+            edit.blob_additions
+                .iter_mut()
+                .for_each(|blob| blob.count += 1)
+        });
     });
     found(&count, "records of", ".blob");
     let bytes = problems(|dir| {
-        edit(dir, |edit| edit.blob_additions.iter_mut().for_each(|b| b.total_bytes += 1));
+        edit(dir, |edit| {
+            edit.blob_additions
+                .iter_mut()
+                .for_each(|b| b.total_bytes += 1)
+        });
     });
     found(&bytes, "bytes, ", ".blob");
     let size = problems(|dir| {
-        edit(dir, |edit| edit.new_files.iter_mut().for_each(|(_, table)| table.size += 1));
+        edit(dir, |edit| {
+            edit.new_files
+                .iter_mut()
+                .for_each(|(_, table)| table.size += 1)
+        });
     });
     found(&size, "expected", ".sst");
 }
@@ -340,7 +354,10 @@ fn logs_that_do_not_continue() {
 fn small_files_that_do_not_fit() {
     let newest_options = |dir: &Path| {
         let names = StdVfs.read_dir(dir).unwrap();
-        let newest = names.iter().filter(|name| name.starts_with("OPTIONS")).max();
+        let newest = names
+            .iter()
+            .filter(|name| name.starts_with("OPTIONS"))
+            .max();
         dir.join(newest.unwrap())
     };
     let broken = problems(|dir| std::fs::write(newest_options(dir), "[Version\n").unwrap());
@@ -348,7 +365,10 @@ fn small_files_that_do_not_fit() {
     let comparator = problems(|dir| {
         let path = newest_options(dir);
         let text = std::fs::read_to_string(&path).unwrap();
-        let text = text.replace("leveldb.BytewiseComparator", "rocksdb.ReverseBytewiseComparator");
+        let text = text.replace(
+            "leveldb.BytewiseComparator",
+            "rocksdb.ReverseBytewiseComparator",
+        );
         std::fs::write(&path, text).unwrap();
     });
     found(&comparator, "names comparator", "OPTIONS");

@@ -73,7 +73,8 @@ impl Check<'_> {
             });
             match batch {
                 Ok(batch) if batch.count() > 0 => {
-                    let before = last_sequence.max(previous.map_or(last_sequence, |p| p.last_sequence));
+                    let before =
+                        last_sequence.max(previous.map_or(last_sequence, |p| p.last_sequence));
                     if batch.sequence() <= before {
                         let text = format!(
                             "a batch starts with sequence number {}, behind {before}",

@@ -105,7 +105,8 @@ impl Repair<'_> {
         while let Some(mut placed) = rest.pop() {
             let mut met = rest.iter().chain(&older).filter(|o| placed.meets(o, order));
             match met.next() {
-                Some(first) if placed.is_newer_than(first) && met.all(|o| placed.is_newer_than(o)) =>
+                Some(first)
+                    if placed.is_newer_than(first) && met.all(|o| placed.is_newer_than(o)) =>
                 {
                     placed.level = Some(0);
                     self.placed.push(placed);
@@ -145,8 +146,7 @@ impl Repair<'_> {
         let tombstones = FragmentedTombstones::build(tombstones, &order);
         let mut merged = MergingIterator::new(children, order.clone());
         let grandparents = Grandparents::none();
-        let mut writer =
-            OutputWriter::cut(self.factory.clone(), family, tombstones, grandparents);
+        let mut writer = OutputWriter::cut(self.factory.clone(), family, tombstones, grandparents);
         let written = merge_into(&mut merged, &mut writer);
         let output = match written {
             Ok(output) => output,

@@ -88,8 +88,7 @@ impl Repair<'_> {
         let compression = references.compressions.first().copied();
         let compression = compression.unwrap_or(CompressionType::None);
         let reader = Arc::clone(&file);
-        let reader =
-            BlobFileReader::without_header(reader, &path, number, family, compression)?;
+        let reader = BlobFileReader::without_header(reader, &path, number, family, compression)?;
         let walked = BlobFileReader::open(file, &path, number)
             .and_then(|reader| walk(&reader, family, references));
         match walked {

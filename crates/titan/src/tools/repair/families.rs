@@ -147,7 +147,10 @@ impl Repair<'_> {
         let mut strays = Vec::new();
         for (number, table) in &mut self.tables {
             table.family = table.family.or(only_family);
-            if table.family.is_none_or(|id| !self.families.contains_key(&id)) {
+            if table
+                .family
+                .is_none_or(|id| !self.families.contains_key(&id))
+            {
                 strays.push(*number);
             }
         }
@@ -218,7 +221,9 @@ impl Repair<'_> {
             let mut tables: Vec<_> = self.hint.tables.values().collect();
             tables.retain(|t| t.family == *id && t.level > 0);
             tables.sort_by(|a, b| {
-                let smallest = family.comparator.compare(&a.meta.smallest, &b.meta.smallest);
+                let smallest = family
+                    .comparator
+                    .compare(&a.meta.smallest, &b.meta.smallest);
                 a.level.cmp(&b.level).then(smallest)
             });
             tables.windows(2).all(|pair| match pair {

@@ -64,7 +64,9 @@ impl Repair<'_> {
             );
         }
         for placed in &self.placed {
-            self.factory.counters.publish_sequence(placed.meta.largest_seq);
+            self.factory
+                .counters
+                .publish_sequence(placed.meta.largest_seq);
         }
         let newest = self.families.keys().next_back().copied();
         let mut versions = VersionSet::rebuild(
@@ -73,7 +75,9 @@ impl Repair<'_> {
             self.options,
             Rebuilt {
                 families,
-                max_column_family: newest.max(Some(self.hint.max_column_family)).unwrap_or_default(),
+                max_column_family: newest
+                    .max(Some(self.hint.max_column_family))
+                    .unwrap_or_default(),
                 db_id: String::new(),
                 unknown: self.hint.unknown.clone(),
                 counters: Arc::clone(&self.factory.counters),
@@ -141,7 +145,10 @@ impl Repair<'_> {
             .flat_map(|placed| &placed.facts.blob_refs)
             .map(|refs| refs.file)
             .collect();
-        let blob_files = self.blob_files.keys().filter(|number| used.contains(number));
+        let blob_files = self
+            .blob_files
+            .keys()
+            .filter(|number| used.contains(number));
         kept.extend(blob_files.map(|number| FileKind::Blob(*number)));
         kept
     }
@@ -194,7 +201,11 @@ impl Repair<'_> {
         let known = [self.hint.db_id.clone(), self.db_id_of_tables.clone()];
         let identity = known.into_iter().flatten().next();
         let identity = identity
-            .or_else(|| uuid::Uuid::parse_str(&stored).is_ok().then(|| stored.clone()))
+            .or_else(|| {
+                uuid::Uuid::parse_str(&stored)
+                    .is_ok()
+                    .then(|| stored.clone())
+            })
             .unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let written = FileKind::Identity.path(target);
         if stored != identity || !self.vfs.exists(&written)? {

@@ -47,11 +47,7 @@ impl Repair<'_> {
         let hinted = self.hint.tables.get(&table.number()).cloned();
         let salvage = self.salvage(table.number(), hinted.as_ref())?;
         let tombstones = match &hinted {
-            Some(hinted) => within(
-                &hinted.meta,
-                salvage.range_tombstones(),
-                &family.comparator,
-            ),
+            Some(hinted) => within(&hinted.meta, salvage.range_tombstones(), &family.comparator),
             None => salvage.range_tombstones().to_vec(),
         };
         let tombstones = FragmentedTombstones::build(tombstones, &family.comparator);
@@ -119,12 +115,7 @@ impl Repair<'_> {
     }
 
     /// Takes over files that the repair wrote.
-    pub(super) fn written(
-        &mut self,
-        id: ColumnFamilyId,
-        level: Option<usize>,
-        output: JobOutput,
-    ) {
+    pub(super) fn written(&mut self, id: ColumnFamilyId, level: Option<usize>, output: JobOutput) {
         let mut edit = VersionEdit::default();
         output.add_to(&mut edit, 0);
         let facts = edit.table_facts.into_iter();

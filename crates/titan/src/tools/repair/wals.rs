@@ -67,7 +67,8 @@ impl Repair<'_> {
         }
         self.report.lost.extend(replay.gap.take());
         let ids: Vec<_> = replay.targets.keys().copied().collect();
-        ids.into_iter().try_for_each(|id| self.flush(&mut replay, id))
+        ids.into_iter()
+            .try_for_each(|id| self.flush(&mut replay, id))
     }
 
     fn replay_wal(
