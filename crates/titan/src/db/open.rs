@@ -126,12 +126,12 @@ fn establish_identity(
 }
 
 /// Twenty characters, as RocksDB's session ids have; tables are told apart by them.
-fn session_id(clock: &dyn SystemClock) -> String {
+pub(crate) fn session_id(clock: &dyn SystemClock) -> String {
     let text = random_uuid(clock).simple().to_string().to_uppercase();
     text.chars().take(20).collect()
 }
 
-fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
+pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
     uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
 }
 

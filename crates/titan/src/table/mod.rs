@@ -50,6 +50,8 @@ pub(crate) mod liveness;
 mod open;
 mod properties;
 pub(crate) mod reader;
+mod salvage;
+mod scan;
 mod verify;
 pub(crate) mod writer;
 
@@ -61,6 +63,7 @@ pub(crate) use footer::is_magic;
 pub(crate) use iterator::{TableIterOptions, TableIterator};
 pub(crate) use properties::value_text;
 pub(crate) use reader::{TableReader, TableReaderOptions};
+pub(crate) use salvage::{LostPart, Salvage};
 pub(crate) use verify::{TableCheck, TableVisitor};
 pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
 

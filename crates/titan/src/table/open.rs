@@ -33,6 +33,7 @@ const MIN_TAIL: u64 = 64 << 10;
 const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
 /// Where the blocks besides the data are, so that a later check can read them again.
+#[derive(Default)]
 pub(super) struct MetaBlocks {
     pub(super) metaindex: BlockHandle,
     pub(super) properties: BlockHandle,
@@ -125,7 +126,7 @@ fn read_footer(file: &dyn ReadableFile, at: u64) -> Result<Footer> {
     }
 }
 
-fn read_metaindex(
+pub(super) fn read_metaindex(
     source: &BlockSource,
     handle: BlockHandle,
 ) -> Result<BTreeMap<Vec<u8>, BlockHandle>> {
@@ -199,7 +200,7 @@ fn check_comparator(
 }
 
 /// The sequence number of all entries, if the file was ingested.
-fn global_sequence(
+pub(super) fn global_sequence(
     properties: &TableProperties,
     largest: Option<SequenceNumber>,
 ) -> Result<Option<SequenceNumber>> {
@@ -221,7 +222,7 @@ fn global_sequence(
     }
 }
 
-fn read_index(
+pub(super) fn read_index(
     source: &BlockSource,
     handle: BlockHandle,
     properties: &TableProperties,
@@ -257,7 +258,7 @@ fn read_index(
     Ok(index)
 }
 
-fn read_range_tombstones(
+pub(super) fn read_range_tombstones(
     source: &BlockSource,
     handle: BlockHandle,
     global_sequence: Option<SequenceNumber>,

@@ -19,6 +19,7 @@ mod directory;
 mod faults;
 mod iterators;
 mod limits;
+mod repair;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod separation;
