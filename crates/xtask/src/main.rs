@@ -2,8 +2,11 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod crash;
 mod differential;
+mod faults;
 mod metamorphic;
+mod mutants;
 
 use std::process::ExitCode;
 
@@ -22,12 +25,18 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Crash(crash::CrashArgs),
+    Faults(faults::FaultsArgs),
+    Mutants(mutants::Mutants),
     Differential(differential::DifferentialArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
 }
 
 fn main() -> ExitCode {
     match Args::parse().command {
+        Command::Crash(args) => crash::main(&args),
+        Command::Faults(args) => faults::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
         Command::Differential(args) => args.run(),
         Command::Metamorphic(args) => args.run(),
     }

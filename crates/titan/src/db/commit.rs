@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
@@ -236,9 +236,10 @@ impl Shared {
             return Ok(());
         }
         let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
-        let mut delay =
-            Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
-        let started = Instant::now();
+        let delay = Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
+        let clock = &*self.options.clock;
+        let started = clock.monotonic();
+        let elapsed = || clock.monotonic().saturating_sub(started);
         let mut waited = false;
         let outcome = loop {
             let stall = state.stall();
@@ -249,10 +250,12 @@ impl Shared {
                 {
                     break Err(held_back(cause));
                 }
-                StallEvent::Delayed(_) if delay.is_zero() => break Ok(()),
                 StallEvent::Delayed(_) => {
-                    let step = delay.min(MAX_DELAY);
-                    delay -= step;
+                    let left = delay.saturating_sub(elapsed());
+                    if left.is_zero() {
+                        break Ok(());
+                    }
+                    let step = clock.begin_wait(left.min(MAX_DELAY));
                     self.progress.wait_for(&mut state, step);
                 }
                 StallEvent::Stopped(_) => {
@@ -266,10 +269,7 @@ impl Shared {
         };
         drop(state);
         if waited {
-            stats::add(
-                &self.statistics.stall_micros,
-                started.elapsed().as_micros() as u64,
-            );
+            stats::add(&self.statistics.stall_micros, elapsed().as_micros() as u64);
         }
         outcome
     }
@@ -330,18 +330,18 @@ impl Shared {
     /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
     /// has changed.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
-        let mut changed = Vec::new();
         for (id, family) in &mut state.families {
             let stall = family.judge_stall();
             if stall != family.stall {
                 family.stall = stall;
-                changed.push((*id, stall));
+                self.stall_news.push(*id, stall);
             }
         }
         self.progress.notify_all();
         drop(state);
-        for (id, stall) in changed {
-            self.listeners.tell(|l| l.stall_changed(id, stall));
+        if self.stall_news.tell(&self.listeners) {
+            let _state = self.state.lock();
+            self.progress.notify_all();
         }
     }
 
