@@ -40,8 +40,8 @@ fn main() -> ExitCode {
         Command::Crash(args) => crash::main(&args),
         Command::Faults(args) => faults::main(&args),
         Command::Mutants(args) => mutants::main(&args),
-        Command::Differential(args) => args.run(),
-        Command::Metamorphic(args) => args.run(),
-        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Differential(args) => differential::main(&args),
+        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Fuzz(args) => fuzz::main(&args),
     }
 }
