@@ -21,6 +21,11 @@ pub trait Observer: Send + Sync {
         let _ = tally;
     }
 
+    /// Something worth knowing that is neither: a figure, what was left out.
+    fn note(&self, what: &str) {
+        let _ = what;
+    }
+
     /// Something is wrong. The text has all that is needed to see it again.
     fn failure(&self, what: &str) {
         let _ = what;
@@ -117,6 +122,11 @@ impl Run {
     /// Says what the run does now.
     pub fn phase(&self, what: impl fmt::Display) {
         self.observer.phase(&what.to_string());
+    }
+
+    /// Says something worth knowing: a figure, what was left out.
+    pub fn note(&self, what: impl fmt::Display) {
+        self.observer.note(&what.to_string());
     }
 
     /// So many more things were as they should be.

@@ -77,6 +77,10 @@ impl Observer for Terminal {
         self.bar.set_message(tally.to_string());
     }
 
+    fn note(&self, what: &str) {
+        self.bar.suspend(|| println!("{what}"));
+    }
+
     fn failure(&self, what: &str) {
         self.bar.suspend(|| println!("FAILED: {what}\n"));
     }

@@ -2,6 +2,7 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod stress;
 
 use std::process::ExitCode;
 
@@ -21,8 +22,12 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Stress(stress::Stress),
+}
 
 fn main() -> ExitCode {
-    match Args::parse().command {}
+    match Args::parse().command {
+        Command::Stress(args) => stress::run(&args),
+    }
 }
