@@ -8,6 +8,7 @@ use titan_campaigns::Run;
 
 use crate::disk::Disk;
 use crate::ground::{Ground, MEMORY};
+use crate::ledger::End;
 use crate::plan::Scale;
 use crate::trial::{Counts, Trial};
 
@@ -53,20 +54,34 @@ impl Mode {
                 synced: 10,
                 ..usual
             },
-            Mode::Full => Scale { keys: 400, ..usual },
+            Mode::Full => Scale {
+                keys: 1500,
+                max_value: 200_000,
+                buffers: (128 << 10, 1 << 20),
+                ..usual
+            },
             Mode::Memory => Scale {
-                keys: 12_000,
-                max_value: 256_000,
+                keys: 6000,
+                max_value: 800_000,
                 buffers: (1 << 20, 3 << 20),
                 ..usual
             },
         }
     }
 
+    /// What ends when a life does.
+    pub(crate) fn end(self) -> End {
+        match self {
+            Mode::Power => End::Machine,
+            Mode::Kill | Mode::Full | Mode::Memory => End::Process,
+        }
+    }
+
     /// How long threads work in one life, at least and at most.
     pub(crate) fn work(self) -> (Duration, Duration) {
         let (least, most) = match self {
-            Mode::Kill | Mode::Power => (10, 400),
+            Mode::Kill => (10, 400),
+            Mode::Power => (10, 800),
             Mode::Full => (500, 4000),
             Mode::Memory => (3000, 10_000),
         };

@@ -75,20 +75,14 @@ impl Ground {
         life.map_err(|e| format!("starting {}: {e}", self.program.display()))
     }
 
-    /// Ends a life with whatever else ends in this mode.
-    pub(crate) fn end(&mut self, mode: Mode, life: &mut Life) -> Result<End, String> {
-        let end = match (mode, &self.disk) {
-            (Mode::Power, Some(disk)) => {
-                disk.fail()?;
-                End::Machine
-            }
-            _ => End::Process,
-        };
-        life.kill().map_err(|e| format!("killing: {e}"))?;
-        if let (End::Machine, Some(disk)) = (end, &mut self.disk) {
-            disk.recover()?;
+    /// Ends a life with whatever else ends.
+    pub(crate) fn end(&mut self, end: End, life: &mut Life) -> Result<(), String> {
+        let failing = self.disk.as_mut().filter(|_| end == End::Machine);
+        if let Some(disk) = &failing {
+            disk.fail()?;
         }
-        Ok(end)
+        life.kill().map_err(|e| format!("killing: {e}"))?;
+        failing.map_or(Ok(()), Disk::recover)
     }
 
     /// Looks at what changes while a life lasts.

@@ -70,8 +70,9 @@ impl Actor {
         self.entries.iter().take_while(in_time).count()
     }
 
-    /// How many survive whatever ends, because they or later ones made them durable.
-    fn durable(&self, unlogged: bool) -> usize {
+    /// How many survive whatever ends, because they or later ones made them durable, and were
+    /// acknowledged by the time `before`.
+    fn durable(&self, unlogged: bool, before: u64) -> usize {
         let durable = |e: &Entry| {
             let op = match &e.op {
                 Op::Write(durability, _) => *durability == Durability::Synced,
@@ -79,7 +80,7 @@ impl Actor {
                 Op::Flush => unlogged,
                 _ => true,
             };
-            op && e.done.is_some()
+            op && e.done.is_some_and(|done| done <= before)
         };
         self.entries
             .iter()
@@ -100,6 +101,9 @@ pub struct Ledger {
     unlogged: usize,
     clock: u64,
     worst: End,
+    /// When the machine ended. What is acknowledged later was not yet when it mattered, and a
+    /// kernel that is losing its file system may acknowledge what it loses.
+    machine_ended: Option<u64>,
     operations: u64,
 }
 
@@ -113,6 +117,7 @@ impl Ledger {
             unlogged: scale.unlogged(),
             clock: 0,
             worst: End::Process,
+            machine_ended: None,
             operations: 0,
         }
     }
@@ -136,9 +141,12 @@ impl Ledger {
         last.is_some_and(|e| e.op == Op::Close && e.done.is_some())
     }
 
-    /// A life has ended like this.
-    pub fn ended(&mut self, end: End) {
+    /// A life ends like this now.
+    pub fn ends(&mut self, end: End) {
         self.worst = self.worst.max(end);
+        if end == End::Machine {
+            self.machine_ended.get_or_insert(self.clock);
+        }
     }
 
     /// Takes note of what the stressed process tells.
@@ -203,6 +211,7 @@ impl Ledger {
             actor.entries.clear();
         }
         self.worst = End::Process;
+        self.machine_ended = None;
         Ok(())
     }
 
@@ -212,6 +221,7 @@ impl Ledger {
         if !unlogged && self.worst == End::Process {
             return actor.acknowledged();
         }
+        let in_time = self.machine_ended.unwrap_or(u64::MAX);
         // Whose acknowledgement says that what was acknowledged before it began is durable.
         let makes_durable = |op: &Op| match op {
             Op::FlushAll | Op::Close => true,
@@ -219,9 +229,12 @@ impl Ledger {
             Op::Write(..) | Op::Flush => false,
         };
         let entries = self.actors.iter().flat_map(|a| &a.entries);
-        let syncs = entries.filter(|e| e.done.is_some() && makes_durable(&e.op));
+        let done = |e: &Entry| e.done.is_some_and(|done| done <= in_time);
+        let syncs = entries.filter(|e| done(e) && makes_durable(&e.op));
         let last = syncs.map(|e| e.begun).max().unwrap_or(0);
-        actor.durable(unlogged).max(actor.acknowledged_before(last))
+        actor
+            .durable(unlogged, in_time)
+            .max(actor.acknowledged_before(last))
     }
 
     fn prefixes(&self, index: usize, found: &State) -> Result<Prefixes, Disagreement> {

@@ -52,6 +52,8 @@ pub struct Plan {
     pub next: Vec<u64>,
     /// The file system may be full: then wait until told that it is not.
     pub may_fill_up: bool,
+    /// Close while threads still read and write, and iterators keep files.
+    pub close_at_work: bool,
     /// How much there is.
     pub scale: Scale,
     /// Options of the database.
@@ -166,6 +168,7 @@ mod tests {
                 seed,
                 next: vec![1, 2, 3],
                 may_fill_up: false,
+                close_at_work: true,
                 scale,
                 options,
             };

@@ -76,8 +76,8 @@ fn the_machine_spares_what_was_synced_and_a_prefix_of_the_rest() {
     ];
     let judge = |first: &[(&str, u64)], second: &[(&str, u64)]| {
         let mut ledger = ledger(&lines);
-        ledger.ended(End::Machine);
-        ledger.ended(End::Process);
+        ledger.ends(End::Machine);
+        ledger.ends(End::Process);
         ledger.judge(&found(&[(0, false, first), (1, false, second)]))
     };
     let (one, two) = (&[("d1", 1)][..], &[("d1", 1), ("d2", 2)][..]);
@@ -94,6 +94,16 @@ fn the_machine_spares_what_was_synced_and_a_prefix_of_the_rest() {
             .what
             .starts_with("not a prefix")
     );
+}
+
+#[test]
+fn what_is_acknowledged_after_the_end_of_the_machine_is_not() {
+    let mut ledger = ledger(&["begin 0 1 write synced +d1"]);
+    ledger.ends(End::Machine);
+    for line in ["done 0 1", "begin 0 2 write synced +d2"] {
+        ledger.note(&Event::parse(line).unwrap()).unwrap();
+    }
+    assert_eq!(ledger.judge(&found(&[])), Ok(()));
 }
 
 #[test]

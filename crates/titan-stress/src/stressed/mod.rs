@@ -101,7 +101,7 @@ fn run(plan: &Path) -> Result<(), String> {
         }
     }
     world.closing.store(true, Ordering::SeqCst);
-    if rng.bool() {
+    if !world.plan.close_at_work {
         world.stop();
         threads.drain(..).for_each(join);
     }
