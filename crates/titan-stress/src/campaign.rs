@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use humansize::{BINARY, format_size};
 use titan_campaigns::Run;
 
+use crate::counts::Counts;
 use crate::disk::Disk;
 use crate::ground::{Ground, MEMORY};
 use crate::ledger::End;
 use crate::plan::Scale;
-use crate::trial::{Counts, Trial};
+use crate::trial::Trial;
 
 /// What ends together with the process, or hinders it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 
 use std::fmt;
 
-use crate::op::{Cell, Family, Key, Op, parse_key};
+use crate::op::{Cell, Key, Op, parse_key};
 
 /// Most keys in one [`Event::Found`], so that no line grows large.
-pub const FOUND_AT_ONCE: usize = 100;
+const FOUND_AT_ONCE: usize = 100;
 
 /// What the stressed process tells the campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// Whether an actor's own family exists is told even if nothing is in any of its families.
+/// What tells all that an actor's keys hold: at least that nothing is there.
 pub fn found(actor: usize, own: bool, cells: &[(Key, Cell)]) -> Vec<Event> {
     let mut events: Vec<Event> = cells
         .chunks(FOUND_AT_ONCE)
@@ -149,13 +149,6 @@ pub fn found(actor: usize, own: bool, cells: &[(Key, Cell)]) -> Vec<Event> {
         });
     }
     events
-}
-
-/// The families in which an actor's keys may be.
-pub fn families(own: bool) -> impl Iterator<Item = Family> {
-    Family::ALL
-        .into_iter()
-        .filter(move |f| own || *f != Family::Own)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@
 //! | [`op`], [`state`], [`value`], [`event`], [`plan`] | what both sides speak of: operations, what keys hold, values that say what they are, the lines of the pipe, what a life is to be |
 //! | [`stressed`] | the process that is killed |
 //! | [`ledger`] | the outside record, and whether what is found agrees |
-//! | [`campaign`], [`trial`] | modes, one database after the other; its lives |
+//! | `campaign`, `trial`, `counts` | modes, one database after the other; its lives; figures |
 //! | `process` | one life, seen from outside |
 //! | `ground`, `disk`, `memory_group`, `shutdown` | where the database lies and what ends with the process; mounts and groups that always go |
 //! | `story` | what happened to a key |
 
-pub mod campaign;
+mod campaign;
+mod counts;
 mod disk;
 pub mod event;
 mod ground;
@@ -29,7 +30,7 @@ mod shutdown;
 pub mod state;
 mod story;
 pub mod stressed;
-pub mod trial;
+mod trial;
 pub mod value;
 
 pub use campaign::{Mode, stress};

@@ -59,6 +59,12 @@ impl State {
         }
     }
 
+    /// The families in which the actor's keys may be.
+    pub fn families(&self) -> Vec<Family> {
+        let exists = |family: &Family| self.own || *family != Family::Own;
+        Family::ALL.into_iter().filter(exists).collect()
+    }
+
     /// The accounts with their balances.
     pub fn accounts(&self) -> impl Iterator<Item = (Key, u64)> + '_ {
         let accounts = self.cells.iter().filter(|(key, _)| key.is_account());

@@ -1,7 +1,6 @@
 //! One database and its lives.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,9 +9,11 @@ use titan::tools;
 use titan_campaigns::Run;
 
 use crate::campaign::Mode;
+use crate::counts::Counts;
 use crate::event::Event;
 use crate::ground::{Ground, directory_size};
 use crate::ledger::{Disagreement, End, Ledger};
+use crate::op::BANK;
 use crate::plan::{self, Plan};
 use crate::process::{Heard, Life};
 use crate::state::State;
@@ -24,43 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(50);
 /// The files are checked after every so many lives, and after each that ended in order.
 const CHECK_EVERY: u32 = 5;
-
-/// What was done.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) lives: u32,
-    in_recovery: u32,
-    at_work: u32,
-    in_close: u32,
-    in_order: u32,
-    filled_up: u32,
-    operations: u64,
-    checks: u32,
-    pub(crate) peak_memory: u64,
-    /// Bytes of the files, at most.
-    pub(crate) largest: u64,
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} lives: {} ended in recovery, {} at work, {} in close, {} in order; {} operations \
-             acknowledged; {} checks",
-            self.lives,
-            self.in_recovery,
-            self.at_work,
-            self.in_close,
-            self.in_order,
-            self.operations,
-            self.checks
-        )?;
-        match self.filled_up {
-            0 => Ok(()),
-            times => write!(f, "; full {times} times"),
-        }
-    }
-}
 
 /// When a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +162,7 @@ impl<'a> Trial<'a> {
             return self.end(life);
         }
         self.ledger.judge(&self.found)?;
+        self.add_up_banks()?;
         self.ground.take_space(self.mode);
         life.say("go");
         let work = self.work();
@@ -331,6 +296,17 @@ impl<'a> Trial<'a> {
                 return Err(format!("an operation failed for no reason: {what}").into());
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// What accounts hold together never changes.
+    fn add_up_banks(&self) -> Result<(), Disagreement> {
+        for (actor, state) in &self.found {
+            let sum: u64 = state.accounts().map(|(_, amount)| amount).sum();
+            if sum != BANK && state.accounts().next().is_some() {
+                return Err(format!("the accounts of actor {actor} hold {sum}, not {BANK}").into());
+            }
         }
         Ok(())
     }

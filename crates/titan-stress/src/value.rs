@@ -36,7 +36,7 @@ pub fn value(actor: usize, key: Key, cell: Cell, max: usize) -> Vec<u8> {
         true => rng.fill(filler),
         // What compresses.
         false => {
-            let letter = rng.u8(b'a'..b'z');
+            let letter = rng.u8(b'a'..=b'y');
             for (i, byte) in filler.iter_mut().enumerate() {
                 *byte = letter + (i % 32 == 0) as u8;
             }

@@ -8,8 +8,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use campaign::Budget;
-
 #[derive(Parser)]
 #[command(
     name = "cargo xtask",

@@ -20,8 +20,10 @@ fn ledger(lines: &[&str]) -> Ledger {
     ledger
 }
 
-/// What is found: of each actor, keys with versions.
-fn found(actors: &[(usize, bool, &[(&str, u64)])]) -> BTreeMap<usize, State> {
+/// What an actor finds: whether its own family is there, keys with their versions.
+type Found<'a> = (usize, bool, &'a [(&'a str, u64)]);
+
+fn found(actors: &[Found<'_>]) -> BTreeMap<usize, State> {
     let state = |own, cells: &[(&str, u64)]| State {
         own,
         cells: cells

@@ -3,7 +3,6 @@
 use fastrand::Rng;
 
 use super::look::EACH;
-use crate::event::families;
 use crate::op::{ACCOUNTS, BANK, Change, Durability, Family, Key, Op, SINGLES};
 use crate::plan::{Scale, choose};
 use crate::state::State;
@@ -101,7 +100,7 @@ impl Hand {
     fn families(&self, state: &State) -> Vec<Family> {
         match self.unlogged {
             true => vec![Family::Own],
-            false => families(state.own).collect(),
+            false => state.families(),
         }
     }
 

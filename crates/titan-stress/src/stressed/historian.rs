@@ -10,7 +10,7 @@ use titan::{ColumnFamily, DbIterator, LazyValue, Snapshot};
 use super::look::{Cells, Window};
 use super::reader::{anyone, is_dropped};
 use super::world::{Step, World, ensure};
-use crate::op::Key;
+use crate::op::{Cell, Key};
 
 /// How many are kept at once, and for how long at most.
 const KEPT: usize = 12;
@@ -112,7 +112,7 @@ impl Memory {
         }
     }
 
-    fn compare(&self, what: &str, first: Option<&[(Key, crate::op::Cell)]>, now: &Cells) -> Step {
+    fn compare(&self, what: &str, first: Option<&[(Key, Cell)]>, now: &Cells) -> Step {
         ensure(first == Some(now), || {
             let (window, snapshot) = (&self.window, &self.snapshot);
             format!("{what} ({snapshot:?}, {window:?}) showed {first:?}, and now {now:?}")

@@ -6,8 +6,7 @@ use titan::{ColumnFamilyId, WriteBatch, WriteOptions};
 use super::hand::Hand;
 use super::look::{Cells, Window};
 use super::world::{Problem, Step, World, ensure};
-use crate::event::families;
-use crate::op::{Change, Durability, Family, Key, Op};
+use crate::op::{Cell, Change, Durability, Family, Key, Op};
 use crate::plan::choose;
 use crate::state::State;
 use crate::value::value;
@@ -68,8 +67,7 @@ impl Writer<'_> {
 
     /// Nobody else changes these keys, so they hold exactly what they should.
     fn read_back(&mut self) -> Step {
-        let families: Vec<Family> = families(self.state.own).collect();
-        let family = choose(&mut self.rng, &families);
+        let family = choose(&mut self.rng, &self.state.families());
         let keys = self.world.plan.scale.keys;
         let window = Window::any(self.actor, family, keys, &mut self.rng);
         let Some(handle) = self.world.family(self.actor, family) else {
@@ -145,7 +143,7 @@ fn add(
     };
     match *change {
         Change::Put { key, amount } => {
-            let cell = crate::op::Cell { version, amount };
+            let cell = Cell { version, amount };
             let value = value(actor, key, cell, world.plan.scale.max_value);
             batch.put(id(key.family)?, key.bytes(actor), value)
         }
