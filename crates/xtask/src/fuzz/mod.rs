@@ -72,7 +72,7 @@ impl FuzzArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &FuzzArgs) -> ExitCode {
+pub(crate) fn main(args: &FuzzArgs) -> ExitCode {
     match prepare(args) {
         Ok(Task::Done(status)) => status,
         Ok(Task::Fuzz(fuzzers)) => {
