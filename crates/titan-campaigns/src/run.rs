@@ -16,14 +16,14 @@ pub trait Observer: Send + Sync {
         let _ = what;
     }
 
+    /// Something worth knowing.
+    fn note(&self, what: &str) {
+        let _ = what;
+    }
+
     /// So much is done.
     fn progress(&self, tally: Tally) {
         let _ = tally;
-    }
-
-    /// Something worth knowing that is neither: a figure, what was left out.
-    fn note(&self, what: &str) {
-        let _ = what;
     }
 
     /// Something is wrong. The text has all that is needed to see it again.
@@ -117,6 +117,11 @@ impl Run {
     /// Ends the run early, from any thread.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody ended the run early.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Says what the run does now.

@@ -2,6 +2,12 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod crash;
+mod differential;
+mod faults;
+mod fuzz;
+mod metamorphic;
+mod mutants;
 mod stress;
 
 use std::process::ExitCode;
@@ -21,11 +27,24 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Crash(crash::CrashArgs),
+    Faults(faults::FaultsArgs),
+    Mutants(mutants::Mutants),
+    Differential(differential::DifferentialArgs),
+    Metamorphic(metamorphic::MetamorphicArgs),
+    /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
+    Fuzz(fuzz::FuzzArgs),
     Stress(stress::Stress),
 }
 
 fn main() -> ExitCode {
     match Args::parse().command {
-        Command::Stress(args) => stress::run(&args),
+        Command::Crash(args) => crash::main(&args),
+        Command::Faults(args) => faults::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
+        Command::Differential(args) => differential::main(&args),
+        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Fuzz(args) => fuzz::main(&args),
+        Command::Stress(args) => stress::main(&args),
     }
 }

@@ -51,7 +51,7 @@ impl Which {
     }
 }
 
-pub(crate) fn run(args: &Stress) -> ExitCode {
+pub(crate) fn main(args: &Stress) -> ExitCode {
     let program = match build() {
         Ok(program) => program,
         Err(e) => {
