@@ -94,7 +94,7 @@ impl Mode {
         match self {
             Mode::Kill | Mode::Power => 40,
             Mode::Full => 12,
-            Mode::Memory => 8,
+            Mode::Memory => 16,
         }
     }
 

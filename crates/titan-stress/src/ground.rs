@@ -15,7 +15,7 @@ use crate::process::Life;
 
 /// Bytes of the file systems.
 const POWER_DISK: u64 = 1 << 30;
-const SMALL_DISK: u64 = 96 << 20;
+const SMALL_DISK: u64 = 72 << 20;
 /// Bytes of the file that takes space from a database, and is removed to make room.
 const BALLAST: u64 = 48 << 20;
 /// Bytes of memory in a group.
