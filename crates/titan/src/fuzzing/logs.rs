@@ -70,7 +70,8 @@ fn log(bytes: &[u8]) {
     // What comes back is a prefix of what was written, so one is a prefix of the other.
     let both = wal.len().min(manifest.len());
     assert_eq!(wal[..both], manifest[..both]);
-    if !wal.is_empty() {
+    // Costs as much as reading twice: not every time.
+    if bytes.len().is_multiple_of(4) {
         assert_eq!(read(&written(&wal), TailMode::Strict), wal);
     }
 }
