@@ -44,6 +44,11 @@ fn all_bases_are_there_and_whole() {
         // Without damage everything has to hold that a sound database promises.
         super::directory(&[n as u8, 0]);
         let guarded = base.files.iter().filter(|file| !file.pieces.is_empty());
-        assert!(guarded.count() >= 3, "{}: nothing to put right", base.name);
+        let at_least = if base.certified { 3 } else { 1 };
+        assert!(
+            guarded.count() >= at_least,
+            "{}: nothing to put right",
+            base.name
+        );
     }
 }

@@ -110,10 +110,10 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
         }
     }
     // For inspection: whatever is behind the damage.
-    let mut blocks = 0;
+    let mut resumed = 0;
     while reader.resume() {
-        blocks += 1;
-        assert!(blocks <= bytes.len() / BLOCK + 1, "no end of resuming");
+        resumed += 1;
+        assert!(resumed <= 1 + bytes.len() / HEADER, "no end of resuming");
         while let Ok(Some(_)) = reader.next() {}
     }
     records

@@ -22,6 +22,20 @@ fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(read).collect()
 }
 
+/// Runs a target, and says on what if it fails.
+fn run(target: &Target, input: &[u8], what: impl Fn() -> String) {
+    struct Case<F: Fn() -> String>(F);
+    impl<F: Fn() -> String> Drop for Case<F> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                println!("{}", (self.0)());
+            }
+        }
+    }
+    let _case = Case(what);
+    (target.run)(input);
+}
+
 fn mutate(input: &[u8], rng: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 + rng.usize(..4) {
@@ -49,13 +63,14 @@ fn every_decoder_keeps_its_promises_on_its_corpus_and_on_mutations_of_it() {
         let corpus = corpus(target);
         assert!(corpus.len() >= 3, "{}: hardly a corpus", target.name);
         for (path, input) in &corpus {
-            println!("{}", path.display());
-            (target.run)(input);
+            run(target, input, || path.display().to_string());
         }
         for (path, input) in &corpus {
             for seed in 0..MUTATIONS {
-                println!("{}, mutation {seed}", path.display());
-                (target.run)(&mutate(input, &mut fastrand::Rng::with_seed(seed)));
+                let mutated = mutate(input, &mut fastrand::Rng::with_seed(seed));
+                run(target, &mutated, || {
+                    format!("{}, mutation {seed}", path.display())
+                });
             }
         }
     }
@@ -66,11 +81,10 @@ fn every_decoder_takes_nothing_and_noise() {
     for target in TARGETS {
         (target.run)(&[]);
         for seed in 0..200 {
-            println!("{}, seed {seed}", target.name);
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut noise = vec![0; rng.usize(..300)];
             rng.fill(&mut noise);
-            (target.run)(&noise);
+            run(target, &noise, || format!("{}, seed {seed}", target.name));
         }
     }
 }

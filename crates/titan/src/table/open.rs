@@ -37,6 +37,7 @@ const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 pub(super) struct MetaBlocks {
     pub(super) metaindex: BlockHandle,
     pub(super) properties: BlockHandle,
+    pub(super) range_tombstones: Option<BlockHandle>,
     /// Index, its partitions, filters, range tombstones.
     pub(super) others: Vec<BlockHandle>,
 }
@@ -86,6 +87,7 @@ pub(super) fn open(
     let mut meta = MetaBlocks {
         metaindex: footer.metaindex,
         properties: properties_at,
+        range_tombstones: named(META_RANGE_DEL),
         others: vec![index_at],
     };
     let index = read_index(&source, index_at, &properties, &mut meta)?;
@@ -102,7 +104,7 @@ pub(super) fn open(
         _ => None,
     };
     let mut range_tombstones = Vec::new();
-    if let Some(handle) = named(META_RANGE_DEL) {
+    if let Some(handle) = meta.range_tombstones {
         meta.others.push(handle);
         range_tombstones = read_range_tombstones(&source, handle, global_sequence)?;
     }

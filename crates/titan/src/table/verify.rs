@@ -76,8 +76,9 @@ impl TableReader {
                 visitor.damage(self.at(e, handle));
             }
         }
-        if let Err(e) = self.verify_range_tombstones() {
-            visitor.damage(e);
+        if let (Err(e), Some(handle)) = (self.verify_range_tombstones(), self.meta.range_tombstones)
+        {
+            visitor.damage(self.at(e, handle));
         }
         for tombstone in &self.range_tombstones {
             state.check.raw_key_size += (tombstone.start.len() + TRAILER_LEN) as u64;
@@ -103,14 +104,13 @@ impl TableReader {
     /// Each covers something, and they are sorted by start, newest first.
     fn verify_range_tombstones(&self) -> Result<()> {
         let order = &self.options.comparator;
-        let at = |e: Error| e.in_file(self.source.path());
         for t in &self.range_tombstones {
             if order.compare_user(&t.start, &t.end).is_ge() {
                 let text = format!(
                     "range deletion from '{}' ends before it starts",
                     t.start.escape_ascii()
                 );
-                return Err(at(Error::corruption(text)));
+                return Err(Error::corruption(text));
             }
         }
         let sorted = self.range_tombstones.is_sorted_by(|a, b| {
@@ -119,7 +119,7 @@ impl TableReader {
         });
         match sorted {
             true => Ok(()),
-            false => Err(at(Error::corruption("range deletions are out of order"))),
+            false => Err(Error::corruption("range deletions are out of order")),
         }
     }
 
