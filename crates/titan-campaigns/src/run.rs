@@ -129,7 +129,7 @@ impl Run {
         self.observer.phase(&what.to_string());
     }
 
-    /// Tells something worth knowing.
+    /// Says something worth knowing: a figure, what was left out.
     pub fn note(&self, what: impl fmt::Display) {
         self.observer.note(&what.to_string());
     }

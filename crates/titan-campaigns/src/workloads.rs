@@ -39,9 +39,12 @@ impl Script {
     }
 }
 
+/// A script's name, settings, and what writes it.
+type Shape = (&'static str, Settings, fn(&mut Script));
+
 /// All scripts, under settings that suit them.
 pub fn scripts() -> Vec<Workload> {
-    let all: [(&str, Settings, fn(&mut Script)); 9] = [
+    let all: [Shape; 9] = [
         ("a bit of everything", Settings::jobs(2), everything),
         (
             "many families",
@@ -98,7 +101,7 @@ pub fn scripts() -> Vec<Workload> {
             unlogged,
         ),
     ];
-    let workload = |(name, settings, write): (&str, Settings, fn(&mut Script))| {
+    let workload = |(name, settings, write): Shape| {
         let mut script = Script::default();
         write(&mut script);
         Workload {

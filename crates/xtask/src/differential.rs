@@ -19,23 +19,17 @@ use crate::campaign::{self, Budget};
 pub(crate) struct DifferentialArgs {
     #[command(flatten)]
     budget: Budget,
-    /// Lists under way at the same time; without it, as many as there are cores.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
-impl DifferentialArgs {
-    pub(crate) fn run(self) -> ExitCode {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/rocksdb-peer");
-        let program = match Program::compile(&dir) {
-            Ok(program) => program,
-            Err(what) => {
-                eprintln!("{what}");
-                return ExitCode::FAILURE;
-            }
-        };
-        let mut differential = Differential::new(program);
-        differential.threads = self.threads.unwrap_or(differential.threads);
-        campaign::run("differential", self.budget, |run| differential.run(run))
-    }
+pub(crate) fn main(args: &DifferentialArgs) -> ExitCode {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/rocksdb-peer");
+    let program = match Program::compile(&dir) {
+        Ok(program) => program,
+        Err(what) => {
+            eprintln!("{what}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let differential = Differential::new(program);
+    campaign::run("differential", args.budget, |run| differential.run(run))
 }

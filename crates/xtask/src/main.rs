@@ -8,6 +8,7 @@ mod faults;
 mod fuzz;
 mod metamorphic;
 mod mutants;
+mod stress;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ enum Command {
     Metamorphic(metamorphic::MetamorphicArgs),
     /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
     Fuzz(fuzz::FuzzArgs),
+    Stress(stress::Stress),
 }
 
 fn main() -> ExitCode {
@@ -40,8 +42,9 @@ fn main() -> ExitCode {
         Command::Crash(args) => crash::main(&args),
         Command::Faults(args) => faults::main(&args),
         Command::Mutants(args) => mutants::main(&args),
-        Command::Differential(args) => args.run(),
-        Command::Metamorphic(args) => args.run(),
-        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Differential(args) => differential::main(&args),
+        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Fuzz(args) => fuzz::main(&args),
+        Command::Stress(args) => stress::main(&args),
     }
 }

@@ -13,30 +13,26 @@ use crate::campaign::{self, Budget};
 /// A list that fails is made small and kept as a case, which is a test from then on. Passed are
 /// operations, once for each configuration.
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask metamorphic --minutes 10 --seed 7")]
+#[command(
+    after_help = "Examples:\n  cargo xtask metamorphic --minutes 10 --seed 7\n  \
+                        cargo xtask metamorphic --replay failure.txt"
+)]
 pub(crate) struct MetamorphicArgs {
     #[command(flatten)]
     budget: Budget,
-    /// Only performs the case in this file.
+    /// Perform a case instead, such as a failure printed and kept.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Configurations at work at the same time; without it, as many as there are cores.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
-impl MetamorphicArgs {
-    pub(crate) fn run(self) -> ExitCode {
-        let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("titan-campaigns");
-        let default = Metamorphic::default();
-        let metamorphic = Metamorphic {
-            threads: self.threads.unwrap_or(default.threads),
-            cases: Some(campaigns.join("regressions/metamorphic")),
-            ..default
-        };
-        campaign::run("metamorphic", self.budget, |run| match &self.replay {
-            Some(file) => replay(run, file),
-            None => metamorphic.run(run),
-        })
+pub(crate) fn main(args: &MetamorphicArgs) -> ExitCode {
+    if let Some(file) = &args.replay {
+        return campaign::replay(file, |text| replay(&text.parse()?));
     }
+    let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("titan-campaigns");
+    let metamorphic = Metamorphic {
+        cases: Some(campaigns.join("regressions/metamorphic")),
+        ..Metamorphic::default()
+    };
+    campaign::run("metamorphic", args.budget, |run| metamorphic.run(run))
 }

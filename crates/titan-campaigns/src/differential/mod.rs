@@ -20,13 +20,10 @@ pub mod peer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use titan::tools;
 use titan::vfs::StdVfs;
-use titan_testkit::ops::{Op, Ops, reduce};
+use titan_testkit::ops::{Op, Ops};
 use titan_testkit::reference::Outcome;
 use titan_testkit::sim::SimVfs;
 
@@ -34,11 +31,10 @@ use self::engines::{Setup, for_rocksdb};
 use self::peer::{Peer, Program};
 use crate::history::{Deviation, expected, same};
 use crate::lists::list;
+use crate::pool::{Task, run_all};
+use crate::regression::smaller;
 use crate::run::Run;
 use crate::session::{Checked, Session, ensure, unexpected};
-
-/// How long a failing list is made smaller.
-const REDUCING: Duration = Duration::from_secs(120);
 
 /// How large a campaign is.
 #[derive(Clone, Debug)]
@@ -49,8 +45,6 @@ pub struct Differential {
     pub operations: usize,
     /// How many lists, where no time is given.
     pub lists: u64,
-    /// Lists under way at the same time.
-    pub threads: usize,
 }
 
 /// How the engines take part.
@@ -70,58 +64,45 @@ impl Way {
 }
 
 impl Differential {
-    /// With lists that fill levels and can be reduced, on all cores.
+    /// With lists that fill levels and can be reduced.
     pub fn new(program: Program) -> Self {
         Differential {
             program,
             operations: 3000,
             lists: 10,
-            threads: thread::available_parallelism().map_or(1, |n| n.get()),
         }
     }
 
-    /// Runs lists of operations on both engines. Passed are operations, failed are lists.
+    /// Runs lists of operations on both engines, several at a time. Passed are operations, failed
+    /// are lists.
     pub fn run(&self, run: &Run) {
-        let ways = [Way::SideBySide, Way::HandedOver];
-        let work = run.seeds(self.lists).flat_map(|seed| {
+        let jobs = run.seeds(self.lists).flat_map(|seed| {
             run.phase(format_args!("list {seed}"));
-            ways.map(|way| (seed, way))
+            [Way::SideBySide, Way::HandedOver].map(|way| (seed, way))
         });
-        let work = Mutex::new(work);
-        let next = || work.lock().next();
-        thread::scope(|scope| {
-            for _ in 0..self.threads.max(1) {
-                scope.spawn(|| {
-                    while let Some((seed, way)) = next() {
-                        // However short the time, one list is gone through.
-                        if seed == run.seed() || run.goes_on() {
-                            self.compare(run, seed, way);
-                        }
-                    }
-                });
-            }
+        let this = self.clone();
+        run_all(run, jobs, move |(seed, way), task| {
+            this.compare(task, seed, way)
         });
     }
 
-    fn compare(&self, run: &Run, seed: u64, way: Way) {
+    fn compare(&self, task: &Task, seed: u64, way: Way) {
         let (setup, ops) = (Setup::of(seed), way.list(seed, self.operations).0);
-        let Err(deviation) = self.perform(&setup, way, &ops) else {
-            return run.pass(ops.len() as u64);
-        };
-        let Deviation { after, what } = deviation;
         let name = setup.configuration.name;
-        let found = format!("{way:?}, {name}, list {seed}, operation {after}: {what}");
-        run.phase(format_args!("making a failing list smaller: {found}"));
-        let until = Instant::now() + REDUCING;
+        task.step(move || format!("{way:?}, {name}, list {seed}"));
+        let Err(Deviation { after, what }) = self.perform(&setup, way, &ops) else {
+            return task.pass(ops.len() as u64);
+        };
         let mut last = String::new();
         let until_there = ops.get(..=after).unwrap_or(&ops).to_vec();
-        let small = reduce(until_there, |ops| {
-            let in_time = Instant::now() < until;
-            let failed = in_time.then(|| self.perform(&setup, way, ops).err());
-            failed.flatten().map(|found| last = found.what).is_some()
+        let small = smaller(until_there, task, |ops| {
+            let failed = self.perform(&setup, way, ops).err();
+            failed.map(|found| last = found.what).is_some()
         });
         let small = Ops(small);
-        run.fail(format_args!("{found}\nReduced: {last}\n{small}"));
+        task.fail(format!(
+            "{way:?}, {name}, list {seed}, operation {after}: {what}\nReduced: {last}\n{small}"
+        ));
     }
 
     fn perform(&self, setup: &Setup, way: Way, ops: &[Op]) -> Result<(), Deviation> {

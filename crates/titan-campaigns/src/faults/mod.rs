@@ -262,12 +262,9 @@ fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Tas
         // From the last operation down: those before it are still there.
         for index in (0..=plan.index()).rev() {
             let other = plan.at(index);
-            match catch(|| round::run(&candidate, &other)) {
-                Err(trouble) => {
-                    (newest, plan) = (trouble, other);
-                    return true;
-                }
-                Ok(false) | Ok(true) => {}
+            if let Err(trouble) = catch(|| round::run(&candidate, &other)) {
+                (newest, plan) = (trouble, other);
+                return true;
             }
         }
         false

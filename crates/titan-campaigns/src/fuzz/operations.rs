@@ -325,7 +325,7 @@ impl Run {
     /// Stops the machine, and looks what is left.
     fn crash(&self, plan: &Plan) -> Check {
         let journal = self.vfs.journal();
-        let point = (journal.len() + 1) * plan.crash_at >> 16;
+        let point = ((journal.len() + 1) * plan.crash_at) >> 16;
         let at = |e: String| {
             format!(
                 "crash at {point} of {}, {:?}: {e}",

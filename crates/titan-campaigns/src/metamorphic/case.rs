@@ -12,16 +12,17 @@
 //! `configurations: all` means all. The seed only says where the case comes from.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::str::FromStr;
 
-use titan_testkit::ops::{Op, Ops, reduce};
+use titan_testkit::ops::{Op, Ops};
 
 use super::configurations::{CONFIGURATIONS, Configuration, named};
 use super::executor::replay;
 use crate::history::{Deviation, expected};
+use crate::pool::Task;
+use crate::regression::smaller;
+use crate::trouble::{Doing, Trouble};
 
-/// How long a failing list is made smaller.
-const REDUCING: Duration = Duration::from_secs(120);
 /// How often a list is tried that does not fail: what background threads do differs.
 const ATTEMPTS: usize = 3;
 
@@ -38,41 +39,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// Reads what `Display` wrote.
-    ///
-    /// # Errors
-    /// Says which line makes no sense.
-    pub fn parse(text: &str) -> Result<Case, String> {
-        let mut case = Case {
-            about: String::new(),
-            configurations: Vec::new(),
-            seed: 0,
-            ops: Ops::default(),
-        };
-        let mut ops = String::new();
-        for line in text.lines() {
-            if let Some(about) = line.strip_prefix("# ") {
-                case.about = format!("{}{about}\n", case.about);
-            } else if let Some(names) = line.strip_prefix("configurations: ") {
-                case.configurations = match names {
-                    "all" => CONFIGURATIONS.iter().collect(),
-                    names => names.split("; ").map(find).collect::<Result<_, _>>()?,
-                };
-            } else if let Some(seed) = line.strip_prefix("seed: ") {
-                case.seed = seed.parse().map_err(|_| format!("no seed: {seed}"))?;
-            } else {
-                ops.push_str(line);
-            }
-            // What is not an operation counts as a line too.
-            ops.push('\n');
-        }
-        case.ops = Ops::parse(&ops).map_err(|e| e.to_string())?;
-        match case.configurations.is_empty() {
-            true => Err("a case says which configurations it is for".to_owned()),
-            false => Ok(case),
-        }
-    }
-
     /// The file name it should have.
     pub fn file_name(&self) -> String {
         let first = self.configurations.first().map_or("none", |c| c.name);
@@ -81,7 +47,7 @@ impl Case {
             false => '-',
         };
         let name: String = first.chars().map(word).collect();
-        format!("{}-{}.ops", name.replace("--", "-"), self.seed)
+        format!("{}-{}.txt", name.replace("--", "-"), self.seed)
     }
 
     /// Performs it under its configurations; the first thing that is wrong.
@@ -100,15 +66,17 @@ impl Case {
         seed: u64,
         ops: &[Op],
         deviation: Deviation,
+        task: &Task,
     ) -> Case {
-        let until = Instant::now() + REDUCING;
         let mut last = deviation.what;
         let mut fails = |ops: &[Op]| {
             let expected = expected(ops);
-            (0..ATTEMPTS).any(|_| {
-                let in_time = Instant::now() < until;
-                let failed = in_time.then(|| replay(configuration, ops, &expected).err());
-                failed.flatten().map(|found| last = found.what).is_some()
+            (0..ATTEMPTS).any(|_| match replay(configuration, ops, &expected) {
+                Ok(()) => false,
+                Err(found) => {
+                    last = found.what;
+                    true
+                }
             })
         };
         let until_there = ops.get(..=deviation.after).unwrap_or(ops);
@@ -117,7 +85,7 @@ impl Case {
             // What comes after it mattered, or it comes and goes.
             false => ops,
         };
-        let ops = reduce(start.to_vec(), fails);
+        let ops = smaller(start.to_vec(), task, fails);
         let expected = expected(&ops);
         let mut configurations = vec![configuration];
         let others = CONFIGURATIONS
@@ -133,8 +101,45 @@ impl Case {
     }
 }
 
-fn find(name: &str) -> Result<&'static Configuration, String> {
-    named(name).ok_or_else(|| format!("no configuration: {name}"))
+fn find(name: &str) -> Result<&'static Configuration, Trouble> {
+    named(name).ok_or_else(|| Trouble::wrong(format!("no configuration: {name}")))
+}
+
+/// Reads what `Display` wrote. Trouble says which line makes no sense.
+impl FromStr for Case {
+    type Err = Trouble;
+
+    fn from_str(text: &str) -> Result<Case, Trouble> {
+        let mut case = Case {
+            about: String::new(),
+            configurations: Vec::new(),
+            seed: 0,
+            ops: Ops::default(),
+        };
+        let mut ops = String::new();
+        for line in text.lines() {
+            if let Some(about) = line.strip_prefix("# ") {
+                case.about = format!("{}{about}\n", case.about);
+            } else if let Some(names) = line.strip_prefix("configurations: ") {
+                case.configurations = match names {
+                    "all" => CONFIGURATIONS.iter().collect(),
+                    names => names.split("; ").map(find).collect::<Result<_, _>>()?,
+                };
+            } else if let Some(seed) = line.strip_prefix("seed: ") {
+                let seed = seed.parse();
+                case.seed = seed.map_err(|_| Trouble::wrong(format!("no seed: {line}")))?;
+            } else {
+                ops.push_str(line);
+            }
+            // What is not an operation counts as a line too.
+            ops.push('\n');
+        }
+        case.ops = Ops::parse(&ops).doing("reading the operations")?;
+        match case.configurations.is_empty() {
+            true => Err(Trouble::wrong("a case says which configurations it is for")),
+            false => Ok(case),
+        }
+    }
 }
 
 impl fmt::Display for Case {
@@ -167,14 +172,13 @@ seed: 17
 put default k 7*1
 reopen
 ";
-        let case = Case::parse(text).unwrap();
+        let case: Case = text.parse().unwrap();
         assert_eq!(case.to_string(), text);
-        assert_eq!(case.file_name(), "defaults-17.ops");
-        let wrong = Case::parse("configurations: all\nseed: 1\n\nwhat\n")
-            .err()
-            .unwrap();
-        assert!(wrong.contains("line 4"), "{wrong}");
-        assert!(Case::parse("seed: 1\nreopen").is_err());
-        assert!(Case::parse("configurations: none such\n").is_err());
+        assert_eq!(case.file_name(), "defaults-17.txt");
+        let wrong = |text: &str| text.parse::<Case>().err().unwrap().to_string();
+        let line = wrong("configurations: all\nseed: 1\n\nwhat\n");
+        assert!(line.contains("line 4"), "{line}");
+        wrong("seed: 1\nreopen");
+        wrong("configurations: none such\n");
     }
 }

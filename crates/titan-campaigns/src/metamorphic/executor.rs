@@ -148,7 +148,7 @@ impl Executor {
                 .map_err(|e| format!("flush: {e}"))?;
             before = properties::accounts(&session, &self.place.dir())?;
         }
-        let outcome = session.end(self.openings % 3 > 0)?;
+        let outcome = session.end(!self.openings.is_multiple_of(3))?;
         self.openings += 1;
         self.open()?;
         let dir = self.place.dir();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use titan_campaigns::trouble::{Doing, Trouble};
-use titan_campaigns::{crash, faults};
+use titan_campaigns::{crash, faults, metamorphic};
 
 /// Runs all files of a folder.
 fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, Trouble>) {
@@ -31,4 +31,9 @@ fn crashes() {
 #[test]
 fn failing_operations() {
     all("faults", |text| faults::replay(&text.parse()?));
+}
+
+#[test]
+fn configurations() {
+    all("metamorphic", |text| metamorphic::replay(&text.parse()?));
 }

@@ -101,13 +101,11 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
         }
     }
     assert!(size <= bytes.len(), "more in records than in the file");
-    if let Some(end) = reader.end() {
-        if let LogEnd::Truncated { offset }
-        | LogEnd::Stale { offset }
-        | LogEnd::Corrupt { offset, .. } = *end
-        {
-            assert!(offset <= bytes.len() as u64 && ends_at < Some(offset + 1));
-        }
+    if let Some(
+        LogEnd::Truncated { offset } | LogEnd::Stale { offset } | LogEnd::Corrupt { offset, .. },
+    ) = reader.end()
+    {
+        assert!(*offset <= bytes.len() as u64 && ends_at < Some(offset + 1));
     }
     // For inspection: whatever is behind the damage.
     let mut resumed = 0;

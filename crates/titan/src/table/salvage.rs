@@ -31,6 +31,9 @@ use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, Valu
 use crate::format::range_tombstone::RangeTombstone;
 use crate::vfs::ReadableFile;
 
+/// Takes entries in: internal key and value.
+pub(crate) type EntrySink<'s> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 's;
+
 /// What a table had that cannot be read any more.
 #[derive(Clone, Debug)]
 pub(crate) struct LostPart {
@@ -215,7 +218,7 @@ impl Salvage {
     pub(crate) fn entries(
         &self,
         order: &InternalKeyComparator,
-        sink: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+        sink: &mut EntrySink<'_>,
     ) -> Result<Vec<LostPart>> {
         let mut walk = Walk {
             order,
@@ -268,7 +271,7 @@ impl Salvage {
     }
 
     /// The inner result is damage of the block.
-    fn block(&self, handle: BlockHandle, walk: &mut Walk<'_>) -> Result<Result<()>> {
+    fn block(&self, handle: BlockHandle, walk: &mut Walk<'_, '_>) -> Result<Result<()>> {
         let read = match unless_damaged(self.source.read(handle).and_then(Block::new))? {
             Ok(block) => walk.block(block, self.global_sequence)?,
             Err(e) => Err(e),
@@ -278,16 +281,16 @@ impl Salvage {
 }
 
 /// Goes through data blocks and gives on what is sound.
-struct Walk<'w> {
+struct Walk<'w, 's> {
     order: &'w InternalKeyComparator,
     /// The last key given on.
     last: Vec<u8>,
     count: u64,
     lost: Vec<LostPart>,
-    sink: &'w mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    sink: &'w mut EntrySink<'s>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// The inner result is damage, met after what came before it was given on.
     fn block(&mut self, block: Block, sequence: Option<SequenceNumber>) -> Result<Result<()>> {
         let mut iter = BlockIter::over_data(block, sequence);

@@ -223,6 +223,7 @@ impl RecoveredState {
             manifest: None,
             max_manifest_file_size: options.db.max_manifest_file_size,
             previous_manifest: Some(self.manifest),
+            manifest_failure: None,
         })
     }
 }
@@ -344,6 +345,7 @@ impl VersionSet {
             manifest: None,
             max_manifest_file_size: options.db.max_manifest_file_size,
             previous_manifest: None,
+            manifest_failure: None,
         }
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct VersionSet {
     pub(super) max_manifest_file_size: u64,
     /// The MANIFEST in force before `manifest` was started.
     pub(super) previous_manifest: Option<FileNumber>,
+    /// Why there is no `manifest` now, if one failed.
+    pub(super) manifest_failure: Option<Error>,
 }
 
 impl VersionSet {
@@ -265,10 +267,15 @@ impl VersionSet {
             self.start_manifest()?;
         }
         let Some(manifest) = self.manifest.as_mut() else {
-            return Err(Error::new(
+            let stopped = Error::new(
                 crate::ErrorKind::WritesStopped,
                 "the MANIFEST failed earlier and has not been replaced",
-            ));
+            );
+            // Of two jobs that meet the failure, this one may be the first to report it.
+            return Err(match self.manifest_failure.clone() {
+                Some(failure) => stopped.with_source(failure),
+                None => stopped,
+            });
         };
         let before = manifest.size();
         match manifest.append(edits) {
@@ -278,7 +285,9 @@ impl VersionSet {
             }
             Err(e) => {
                 self.previous_manifest = self.manifest.take().map(|m| m.number());
-                Err(e.context("recording a change in the MANIFEST"))
+                let failure = e.context("recording a change in the MANIFEST");
+                self.manifest_failure = Some(failure.clone());
+                Err(failure)
             }
         }
     }
@@ -292,6 +301,7 @@ impl VersionSet {
             .map_err(|e| e.context("starting a MANIFEST"))?;
         stats::add(&self.statistics.manifest_bytes, manifest.size());
         let previous = self.manifest.replace(manifest).map(|m| m.number());
+        self.manifest_failure = None;
         if let Some(previous) = previous.or(self.previous_manifest.take()) {
             self.obsolete.push(FileKind::Manifest(previous));
         }

@@ -72,7 +72,7 @@ impl FuzzArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &FuzzArgs) -> ExitCode {
+pub(crate) fn main(args: &FuzzArgs) -> ExitCode {
     match prepare(args) {
         Ok(Task::Done(status)) => status,
         Ok(Task::Fuzz(fuzzers)) => {
@@ -139,7 +139,7 @@ fn runs(fuzzer: &Fuzzer, of_decoders: Option<u64>) -> Option<u64> {
 
 /// Runs all fuzzers, some at a time, the long ones first.
 fn fuzz(run: &Run, mut fuzzers: Vec<Fuzzer>, args: &FuzzArgs) {
-    fuzzers.sort_by_key(|f| shares(f));
+    fuzzers.sort_by_key(shares);
     let jobs = args.jobs().min(fuzzers.len());
     let started = Instant::now();
     let waiting = Mutex::new(fuzzers);

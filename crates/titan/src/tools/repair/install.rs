@@ -41,6 +41,7 @@ impl Repair<'_> {
         self.vfs.sync_dir(&target)?;
         versions.start_manifest()?;
         if in_place {
+            // ORDER: CURRENT is durable; before, all this was the database.
             self.move_unused(&versions, wal)?;
         }
         self.report.families = self.families.values().map(|f| f.name.clone()).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Repair;
 use super::hint::HintedTable;
 use crate::cache::BlockCache;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::{BlobIndex, BlobRefs};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
@@ -97,9 +97,10 @@ impl Repair<'_> {
             Ok(reader) => {
                 reader.verify(&mut walk);
             }
-            Err(e) if e.is_corruption() => walk.damage = Some(e),
-            // What a salvage could open has damage where this sees a feature.
-            Err(e) if salvage.properties().is_none() => walk.damage = Some(e),
+            // A feature that salvaging did not meet is damage: the footer has no checksum.
+            Err(e) if e.is_corruption() || e.kind() == ErrorKind::Unsupported => {
+                walk.damage = Some(e);
+            }
             Err(e) => return Err(e),
         }
         if let Some(damage) = walk.damage.take() {

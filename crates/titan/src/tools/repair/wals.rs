@@ -5,6 +5,7 @@
 //! order, and the gap is told of.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::Repair;
@@ -52,9 +53,10 @@ impl Repair<'_> {
             })
             .collect();
         wals.sort();
-        if self.hint.trusted && !wals.contains(&needed) {
+        // One that is missing in between is noticed by what its successor says.
+        if self.hint.trusted && wals.is_empty() {
             let name = FileKind::Wal(needed).name();
-            let reason = "the WAL is gone, with all writes since the last flush";
+            let reason = "the WAL is gone, with what was written since the last flush";
             self.report.lost.push(Loss::of_file(&name, reason));
             self.wals_damaged = true;
         }
@@ -185,24 +187,29 @@ impl Repair<'_> {
         replay: &'r mut Replay,
         id: ColumnFamilyId,
     ) -> Result<Option<&'r Target>> {
-        if !replay.targets.contains_key(&id) {
-            let known = self.families.contains_key(&id);
-            let once = self.hint.trusted && id <= self.hint.max_column_family;
-            if self.hint.dropped.contains(&id) || (!known && once) {
-                return Ok(None);
-            }
-            let family = self.family(id, None)?;
-            let (comparator, log_number) = (family.comparator.clone(), family.log_number);
-            let output = self.output_family(id);
-            let buffer = output.options.write_buffer_size;
-            let target = Target {
-                memtable: Memtable::new(comparator, buffer),
-                output,
-                log_number,
-            };
-            replay.targets.insert(id, target);
+        Ok(match replay.targets.entry(id) {
+            Entry::Occupied(target) => Some(target.into_mut()),
+            Entry::Vacant(free) => match self.new_target(id)? {
+                Some(target) => Some(free.insert(target)),
+                None => None,
+            },
+        })
+    }
+
+    fn new_target(&mut self, id: ColumnFamilyId) -> Result<Option<Target>> {
+        let known = self.families.contains_key(&id);
+        let had = self.hint.trusted && id <= self.hint.max_column_family;
+        if self.hint.dropped.contains(&id) || (!known && had) {
+            return Ok(None);
         }
-        Ok(replay.targets.get(&id))
+        let log_number = self.family(id, None)?.log_number;
+        let output = self.output_family(id);
+        let buffer = output.options.write_buffer_size;
+        Ok(Some(Target {
+            memtable: Memtable::new(output.comparator.clone(), buffer),
+            output,
+            log_number,
+        }))
     }
 
     /// Moves a memtable's content to a table.
