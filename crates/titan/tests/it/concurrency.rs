@@ -581,3 +581,30 @@ fn a_listener_that_panics_stops_writes_and_nothing_waits_for_its_job() {
     options.db.listeners.clear();
     assert_eq!(open(&options).get(b"k").unwrap().unwrap(), "last");
 }
+
+#[test]
+fn a_large_batch_is_seen_whole() {
+    let db = open(&options(&SimVfs::new(), ColumnFamilyOptions::default()));
+    let done = AtomicBool::new(false);
+    let keys = 5000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..20 {
+                let mut batch = WriteBatch::new();
+                for i in 0..keys {
+                    batch.put(&*db, key(i), value(round, 8)).unwrap();
+                }
+                db.write(batch, &WriteOptions::default()).unwrap();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let options = ReadOptions {
+                snapshot: Some(db.snapshot()),
+                ..ReadOptions::default()
+            };
+            let first = db.get_with(&key(0), &options).unwrap();
+            assert_eq!(db.get_with(&key(keys - 1), &options).unwrap(), first);
+        }
+    });
+}
