@@ -74,9 +74,10 @@ fn write_pair(db: &Db, a: &ColumnFamily, b: &ColumnFamily, rng: &mut fastrand::R
             batch.delete(b, &key)?;
         }
         1 => {
-            let end = crate::support::key(rng.usize(..50));
-            batch.delete_range(a, &key, &end)?;
-            batch.delete_range(b, &key, &end)?;
+            let other = crate::support::key(rng.usize(..50));
+            let (from, to) = (key.clone().min(other.clone()), key.max(other));
+            batch.delete_range(a, &from, &to)?;
+            batch.delete_range(b, &from, &to)?;
         }
         _ => {
             let value = value(rng.usize(..), [5, 200, 900][rng.usize(..3)]);
