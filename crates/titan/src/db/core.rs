@@ -3,11 +3,6 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use super::failure::BackgroundFailure;
 use super::family::Family;
@@ -20,6 +15,9 @@ use crate::format::ColumnFamilyId;
 use crate::options::DbOptions;
 use crate::read::SnapshotList;
 use crate::stats::{Listeners, Statistics};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::JoinHandle;
+use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{Counters, ObsoleteFiles, VersionSet};
 use crate::vfs::{FileLock, Vfs};
 use crate::write::queue::CommitQueue;

@@ -3,10 +3,6 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use super::core::{Core, Shared};
 use super::directory::{check_files_exist, files_of, prepare_directory};
@@ -26,6 +22,8 @@ use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::SnapshotList;
 use crate::stats::{Listeners, Statistics};
+use crate::sync::atomic::AtomicBool;
+use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
