@@ -1,9 +1,11 @@
 //! The threads that flush and compact.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::core::{Core, Shared};
 use super::family::Family;
+use super::running::RunningJob;
 use super::state::{Immutable, State};
 use crate::compaction::picker::{self, Compaction};
 use crate::error::{Error, Result};
@@ -38,11 +40,12 @@ pub(super) fn start(core: &Core) -> Result<()> {
 impl Shared {
     fn run_jobs(&self) {
         while let Some(job) = self.next_job() {
-            // Failures have been recorded and told; the thread has nothing to add.
-            let _ = match job {
+            // Failures have been recorded and told, panics too; the thread has nothing to add, and
+            // is needed when the database resumes.
+            let _ = catch_unwind(AssertUnwindSafe(|| match job {
                 Job::Flush(family, immutables) => self.run_flush(family, immutables),
                 Job::Compaction(family, compaction) => self.run_compaction(&family, compaction),
-            };
+            }));
             self.purge();
         }
     }
@@ -78,12 +81,10 @@ impl Shared {
             return None;
         }
         let (id, compaction) = due_compaction(state)?;
-        let family = state.families.get_mut(&id)?;
-        family.running_compactions += 1;
-        let shared = Arc::clone(&family.family);
-        state.running_compactions += 1;
         state.turn = ColumnFamilyId(id.0 + 1);
-        Some(Job::Compaction(shared, compaction))
+        let family = state.families.get_mut(&id)?;
+        RunningJob::Compaction.count(family, &mut state.running);
+        Some(Job::Compaction(Arc::clone(&family.family), compaction))
     }
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
@@ -92,8 +93,8 @@ impl Shared {
         loop {
             self.check_open()?;
             self.failure.check()?;
-            let busy = state.running_flushes > 0
-                || state.running_compactions > 0
+            let busy = !state.running.is_idle()
+                || !self.stall_news.all_told()
                 || state
                     .families
                     .values()
@@ -112,7 +113,7 @@ impl Shared {
     /// Waits until no job runs. None starts meanwhile if a failure is in force.
     pub(super) fn wait_for_running_jobs(&self) {
         let mut state = self.state.lock();
-        while state.running_flushes > 0 || state.running_compactions > 0 {
+        while !state.running.is_idle() {
             self.progress.wait(&mut state);
         }
     }
@@ -125,13 +126,11 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
         .find(|f| !f.flushing && !f.immutables.is_empty())
         .map(|f| f.family.id)?;
     let family = state.families.get_mut(&id)?;
-    family.flushing = true;
-    let claim = (
+    RunningJob::Flush.count(family, &mut state.running);
+    Some((
         Arc::clone(&family.family),
         family.immutables.iter().cloned().collect(),
-    );
-    state.running_flushes += 1;
-    Some(claim)
+    ))
 }
 
 fn due_compaction(state: &State) -> Option<(ColumnFamilyId, Compaction)> {

@@ -329,18 +329,18 @@ impl Shared {
     /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
     /// has changed.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
-        let mut changed = Vec::new();
         for (id, family) in &mut state.families {
             let stall = family.judge_stall();
             if stall != family.stall {
                 family.stall = stall;
-                changed.push((*id, stall));
+                self.stall_news.push(*id, stall);
             }
         }
         self.progress.notify_all();
         drop(state);
-        for (id, stall) in changed {
-            self.listeners.tell(|l| l.stall_changed(id, stall));
+        if self.stall_news.tell(&self.listeners) {
+            let _state = self.state.lock();
+            self.progress.notify_all();
         }
     }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::running::{Running, RunningJob};
 use crate::compaction::job::{self, CompactionResult, JobContext};
 use crate::compaction::levels::LevelTargets;
 use crate::compaction::picker::{Compaction, pick_range};
 use crate::error::{ErrorKind, Result};
+use crate::format::ColumnFamilyId;
 use crate::options::CompactRangeOptions;
 use crate::stats::{self, CompactionEvent};
 
@@ -19,6 +21,7 @@ impl Shared {
         family: &Arc<Family>,
         compaction: Compaction,
     ) -> Result<()> {
+        let _running = Running::counted(self, family.id, RunningJob::Compaction);
         let outcome = self
             .compact_and_install(family, &compaction)
             .map_err(|e| match e.kind() {
@@ -30,15 +33,11 @@ impl Shared {
                     self.failure.set(self, e.context(doing))
                 }
             });
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         // The inputs are released under the state lock, which the picker holds.
         let event_inputs = compaction.input_numbers();
         let output_level = compaction.output_level;
         drop(compaction);
-        state.running_compactions -= 1;
-        if let Some(family) = state.families.get_mut(&family.id) {
-            family.running_compactions -= 1;
-        }
         self.update_stalls(state);
         self.work.notify_all();
         let result = outcome?;
@@ -106,22 +105,16 @@ impl Shared {
         options: &CompactRangeOptions,
     ) -> Result<()> {
         self.flush(&[family.id])?;
-        self.claim_for_manual(family)?;
+        let claim = self.claim_for_manual(family)?;
         let end = end.map_or(Bound::Unbounded, Bound::Included);
         let outcome = self.compact_levels(family, begin, end, options);
-        let mut state = self.state.lock();
-        if let Some(family) = state.families.get_mut(&family.id) {
-            family.manual_compaction = false;
-        }
-        drop(state);
-        self.progress.notify_all();
-        self.work.notify_all();
+        drop(claim);
         self.purge();
         outcome
     }
 
     /// Waits until no compaction of the family runs, and keeps others from starting.
-    fn claim_for_manual(&self, family: &Family) -> Result<()> {
+    fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
         let mut state = self.state.lock();
         loop {
             self.check_open()?;
@@ -135,6 +128,10 @@ impl Shared {
             }
             self.progress.wait(&mut state);
         }
+        let claim = ManualClaim {
+            shared: self,
+            family: family.id,
+        };
         while state
             .families
             .get(&family.id)
@@ -142,7 +139,7 @@ impl Shared {
         {
             self.progress.wait(&mut state);
         }
-        Ok(())
+        Ok(claim)
     }
 
     fn compact_levels(
@@ -186,13 +183,13 @@ impl Shared {
             let mut state = self.state.lock();
             // Under the lock: a database that closes waits for the jobs it finds counted.
             self.check_open()?;
+            let state = &mut *state;
             let Some(f) = state.families.get_mut(&family.id) else {
                 return Err(dropped(&family.name));
             };
             let picked = pick_range(&f.version, level, output_level, begin, end);
             if picked.is_some() {
-                f.running_compactions += 1;
-                state.running_compactions += 1;
+                RunningJob::Compaction.count(f, &mut state.running);
             }
             picked
         };
@@ -203,5 +200,22 @@ impl Shared {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// A manual compaction owns the family until this is dropped: no other is picked.
+struct ManualClaim<'a> {
+    shared: &'a Shared,
+    family: ColumnFamilyId,
+}
+
+impl Drop for ManualClaim<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        if let Some(family) = state.families.get_mut(&self.family) {
+            family.manual_compaction = false;
+        }
+        self.shared.progress.notify_all();
+        self.shared.work.notify_all();
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::failure::BackgroundFailure;
 use super::family::Family;
+use super::stall_news::StallNews;
 use super::state::State;
 use crate::blob::{LocationTable, ValueFetcher};
 use crate::cache::OpenFiles;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(super) work: Condvar,
     /// Signalled when background work has changed something that someone may wait for.
     pub(super) progress: Condvar,
+    pub(super) stall_news: StallNews,
     pub(super) failure: BackgroundFailure,
     /// Set when the database begins to close: no more batches are taken.
     pub(super) stopping: AtomicBool,

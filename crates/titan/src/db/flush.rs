@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::running::{Running, RunningJob};
 use super::state::{FamilyState, Immutable};
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::job_output::JobOutput;
@@ -92,6 +93,7 @@ impl Shared {
 
     /// Runs a flush that the caller has marked as running.
     pub(super) fn run_flush(&self, family: Arc<Family>, immutables: Vec<Immutable>) -> Result<()> {
+        let _running = Running::counted(self, family.id, RunningJob::Flush);
         let outcome =
             self.flush_and_install(&family, &immutables)
                 .map_err(|e| match family.is_dropped() {
@@ -102,13 +104,7 @@ impl Shared {
                         self.failure.set(self, e.context(doing))
                     }
                 });
-        let mut state = self.state.lock();
-        state.running_flushes -= 1;
-        if let Some(family) = state.families.get_mut(&family.id) {
-            family.flushing = false;
-        }
-        self.update_stalls(state);
-        self.work.notify_all();
+        self.update_stalls(self.state.lock());
         let event = match outcome {
             Ok(event) => event,
             Err(_) if family.is_dropped() => return Ok(()),

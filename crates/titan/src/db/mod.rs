@@ -9,8 +9,9 @@
 //! | [`families`] | creating and dropping families |
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
-//! | [`background`], [`flush`], [`compact`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`background`], [`running`], [`flush`], [`compact`], [`purge`], [`warm_up`] | the threads and their jobs |
 //! | [`locations`] | where readers find the values of blob files |
+//! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
 //!
@@ -32,6 +33,8 @@ mod metrics;
 mod open;
 mod purge;
 mod replay;
+mod running;
+mod stall_news;
 mod state;
 mod warm_up;
 

@@ -11,6 +11,8 @@ use super::families::{create_missing_families, family_state};
 use super::locations::locations_of;
 use super::purge::remove_leftovers;
 use super::replay;
+use super::running::RunningCounts;
+use super::stall_news::StallNews;
 use super::state::{LiveWal, State};
 use crate::blob::ValueFetcher;
 use crate::cache::{BlockCache, OpenFiles};
@@ -176,12 +178,12 @@ fn assemble(
                 number: wal_number,
                 size: 0,
             }]),
-            running_flushes: 0,
-            running_compactions: 0,
+            running: RunningCounts::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),
         work: Condvar::new(),
         progress: Condvar::new(),
+        stall_news: StallNews::default(),
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::family::Family;
+use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::memtable::Memtable;
@@ -111,8 +112,7 @@ pub(crate) struct State {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyState>,
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
-    pub(crate) running_flushes: usize,
-    pub(crate) running_compactions: usize,
+    pub(crate) running: RunningCounts,
     /// The family looked at first when work is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
 }

@@ -109,8 +109,8 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// Writes to a family are held back differently than before. Changes that follow each other
-    /// closely may be told in another order; the metrics have what holds now.
+    /// Writes to a family are held back differently than before. Changes are told one after the
+    /// other, in their order, by whichever thread is at it; the metrics have what holds now.
     fn stall_changed(&self, column_family: ColumnFamilyId, event: StallEvent) {
         let _ = (column_family, event);
     }

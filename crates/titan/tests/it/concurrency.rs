@@ -1,13 +1,15 @@
 //! Threads that write, read, flush, compact, create and drop families, and close, at once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 use titan::{
-    ColumnFamily, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind,
-    EventListener, Options, ReadOptions, Result, StallCause, StallEvent, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, CompactionEvent, Db,
+    ErrorKind, EventListener, FlushEvent, Options, ReadOptions, Result, StallCause, StallEvent,
+    WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::{OpKind, SimVfs};
 
@@ -519,4 +521,63 @@ fn writes_slow_down_and_stop_with_the_files_of_level_0() {
     assert_eq!(stalls.0.lock().last(), Some(&StallEvent::Normal));
     assert_eq!(db.get(&key(0)).unwrap().unwrap(), value(4, 50));
     assert!(db.statistics().stall_micros() > 0);
+}
+
+/// Panics when a job of its kind was installed, while armed.
+#[derive(Default)]
+struct Panics {
+    at_flushes: AtomicBool,
+    at_compactions: AtomicBool,
+}
+
+impl EventListener for Panics {
+    fn flush_finished(&self, _: &FlushEvent) {
+        assert!(!self.at_flushes.load(Ordering::SeqCst), "a flush");
+    }
+
+    fn compaction_finished(&self, _: &CompactionEvent) {
+        assert!(!self.at_compactions.load(Ordering::SeqCst), "a compaction");
+    }
+}
+
+#[test]
+fn a_listener_that_panics_stops_writes_and_nothing_waits_for_its_job() {
+    let vfs = SimVfs::new();
+    let panics = Arc::new(Panics::default());
+    let mut options = options(&vfs, ColumnFamilyOptions::default());
+    options.db.max_background_jobs = 1;
+    options.db.listeners.push(panics.clone());
+    let db = open(&options);
+    for (armed, is_flush) in [(&panics.at_flushes, true), (&panics.at_compactions, false)] {
+        db.put(b"k", b"before").unwrap();
+        armed.store(true, Ordering::SeqCst);
+        let force = CompactRangeOptions {
+            force_bottommost: true,
+        };
+        match is_flush {
+            true => drop(db.flush()),
+            // On this thread, which is the user's: the panic is too.
+            false => assert!(
+                catch_unwind(AssertUnwindSafe(|| db.compact_range(None, None, &force))).is_err()
+            ),
+        }
+        eventually("the failure", || db.background_error().is_some());
+        let refused = db.put(b"k", b"refused").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WritesStopped);
+        armed.store(false, Ordering::SeqCst);
+        db.resume().unwrap();
+        assert_eq!(db.get(b"k").unwrap().unwrap(), "before");
+        db.put(b"k", b"after").unwrap();
+        db.flush().unwrap();
+        db.compact_range(None, None, &force).unwrap();
+        assert_eq!(db.get(b"k").unwrap().unwrap(), "after");
+    }
+    panics.at_flushes.store(true, Ordering::SeqCst);
+    db.put(b"k", b"last").unwrap();
+    let _ = db.flush();
+    eventually("the failure", || db.background_error().is_some());
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::WritesStopped);
+    drop(db);
+    options.db.listeners.clear();
+    assert_eq!(open(&options).get(b"k").unwrap().unwrap(), "last");
 }

@@ -61,7 +61,7 @@ pub(crate) fn files(vfs: &dyn Vfs, dir: impl AsRef<Path>, suffix: &str) -> Vec<S
 
 /// Waits for what another thread is about to do.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::yield_now();

@@ -1,0 +1,92 @@
+//! Jobs that count as running: whoever closes the database, resumes it or waits for it to be idle
+//! waits for them. They end however their thread leaves them, also by a panic in code of the
+//! user's (a comparator, a listener).
+
+use super::core::Shared;
+use super::state::FamilyState;
+use crate::error::Error;
+use crate::format::ColumnFamilyId;
+
+/// A flush or a compaction that the state counts as running, until this is dropped.
+pub(super) struct Running<'a> {
+    shared: &'a Shared,
+    family: ColumnFamilyId,
+    job: RunningJob,
+}
+
+/// What kind of job it is.
+#[derive(Clone, Copy)]
+pub(super) enum RunningJob {
+    Flush,
+    Compaction,
+}
+
+impl RunningJob {
+    /// Counts a job of the family as running. Takes the fields of the state apart, since the
+    /// caller has the family borrowed.
+    pub(super) fn count(self, family: &mut FamilyState, running: &mut RunningCounts) {
+        match self {
+            RunningJob::Flush => {
+                family.flushing = true;
+                running.flushes += 1;
+            }
+            RunningJob::Compaction => {
+                family.running_compactions += 1;
+                running.compactions += 1;
+            }
+        }
+    }
+}
+
+/// How many jobs run, over all families, also those dropped meanwhile.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RunningCounts {
+    pub(super) flushes: usize,
+    pub(super) compactions: usize,
+}
+
+impl RunningCounts {
+    pub(super) fn is_idle(self) -> bool {
+        self.flushes == 0 && self.compactions == 0
+    }
+}
+
+impl<'a> Running<'a> {
+    /// The job that the caller, or whoever it has this job from, has counted as running.
+    pub(super) fn counted(shared: &'a Shared, family: ColumnFamilyId, job: RunningJob) -> Self {
+        Running {
+            shared,
+            family,
+            job,
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // Before the job counts as done, so that none starts on what it left half way.
+        if std::thread::panicking() {
+            let half = Error::corruption("a thread panicked in a background job");
+            self.shared.failure.set(self.shared, half);
+        }
+        let mut state = self.shared.state.lock();
+        let state = &mut *state;
+        let family = state.families.get_mut(&self.family);
+        match self.job {
+            RunningJob::Flush => {
+                state.running.flushes -= 1;
+                if let Some(family) = family {
+                    family.flushing = false;
+                }
+            }
+            RunningJob::Compaction => {
+                state.running.compactions -= 1;
+                if let Some(family) = family {
+                    family.running_compactions -= 1;
+                }
+            }
+        }
+        self.shared.progress.notify_all();
+        self.shared.work.notify_all();
+    }
+}

@@ -1,0 +1,137 @@
+//! Telling listeners how writes are held back: each change once, in the order of the changes,
+//! whichever threads they happen on.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+use crate::format::ColumnFamilyId;
+use crate::stats::{Listeners, StallEvent};
+
+/// Changes that listeners do not know yet.
+#[derive(Default)]
+pub(crate) struct StallNews(Mutex<News>);
+
+#[derive(Default)]
+struct News {
+    /// Oldest first.
+    untold: VecDeque<(ColumnFamilyId, StallEvent)>,
+    /// A thread is telling, and will go on until nothing is untold.
+    telling: bool,
+}
+
+impl StallNews {
+    /// Adds a change. To be called under the state lock, which orders the changes.
+    pub(super) fn push(&self, family: ColumnFamilyId, stall: StallEvent) {
+        self.0.lock().untold.push_back((family, stall));
+    }
+
+    /// Whether listeners know everything.
+    pub(super) fn all_told(&self) -> bool {
+        let news = self.0.lock();
+        news.untold.is_empty() && !news.telling
+    }
+
+    /// Tells what is untold, unless another thread is at it, which then tells this too. Returns
+    /// whether this thread was the one that told. No lock of the database may be held.
+    pub(super) fn tell(&self, listeners: &Listeners) -> bool {
+        {
+            let mut news = self.0.lock();
+            if news.telling || news.untold.is_empty() {
+                return false;
+            }
+            news.telling = true;
+        }
+        // A listener that panics is told nothing more by this thread, but by the next one.
+        let telling = Telling(self);
+        while let Some((family, stall)) = telling.next() {
+            listeners.tell(|l| l.stall_changed(family, stall));
+        }
+        true
+    }
+}
+
+struct Telling<'a>(&'a StallNews);
+
+impl Telling<'_> {
+    /// The oldest change; without one, telling is over from this moment on.
+    fn next(&self) -> Option<(ColumnFamilyId, StallEvent)> {
+        let mut news = self.0.0.lock();
+        let next = news.untold.pop_front();
+        news.telling = next.is_some();
+        next
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.0.lock().telling = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::stats::{EventListener, StallCause};
+
+    /// Hears families in their order; panics at one.
+    #[derive(Default)]
+    struct Heard {
+        families: Mutex<Vec<u32>>,
+        panics_at: Option<u32>,
+    }
+
+    impl EventListener for Heard {
+        fn stall_changed(&self, family: ColumnFamilyId, _: StallEvent) {
+            self.families.lock().push(family.0);
+            assert_ne!(Some(family.0), self.panics_at);
+        }
+    }
+
+    const STALL: StallEvent = StallEvent::Delayed(StallCause::Level0Files);
+
+    #[test]
+    fn changes_of_many_threads_are_told_once_and_in_order() {
+        let heard = Arc::new(Heard::default());
+        let listeners = Listeners(vec![heard.clone()]);
+        let news = StallNews::default();
+        let order = Mutex::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        {
+                            let mut next = order.lock();
+                            news.push(ColumnFamilyId(*next), STALL);
+                            *next += 1;
+                        }
+                        news.tell(&listeners);
+                    }
+                });
+            }
+        });
+        assert!(news.all_told());
+        assert!(heard.families.lock().iter().copied().eq(0..4000));
+    }
+
+    #[test]
+    fn a_listener_that_panics_does_not_silence_what_follows() {
+        let heard = Arc::new(Heard {
+            panics_at: Some(1),
+            ..Heard::default()
+        });
+        let listeners = Listeners(vec![heard.clone()]);
+        let news = StallNews::default();
+        (0..3).for_each(|i| news.push(ColumnFamilyId(i), STALL));
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| news.tell(&listeners)));
+        assert!(told.is_err());
+        assert!(!news.all_told());
+        assert!(news.tell(&listeners));
+        assert!(news.all_told());
+        assert_eq!(*heard.families.lock(), [0, 1, 2]);
+    }
+}
