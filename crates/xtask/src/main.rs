@@ -2,6 +2,8 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod rebuild;
+mod shuttle;
 
 use std::process::ExitCode;
 
@@ -21,8 +23,13 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    /// The whole engine, background work included, under schedules that a seed decides.
+    Shuttle(shuttle::Shuttle),
+}
 
 fn main() -> ExitCode {
-    match Args::parse().command {}
+    match Args::parse().command {
+        Command::Shuttle(args) => shuttle::run(args),
+    }
 }
