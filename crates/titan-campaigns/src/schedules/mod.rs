@@ -82,8 +82,9 @@ const SCHEDULINGS: [Scheduling; 4] = [
     Scheduling::Priorities(12),
 ];
 
-/// Runs rounds from the run's seed on; without a time each scenario under each scheduler a few times.
+/// Shows that a seed brings a run back, then runs rounds from the run's seed on; without a time each scenario under each scheduler a few times.
 pub fn schedules(run: &Run) {
+    comes_again(run, run.seed());
     let all = (SCENARIOS.len() * SCHEDULINGS.len()) as u64;
     for seed in run.seeds(all * ROUNDS_EACH) {
         round(run, seed);
@@ -96,21 +97,38 @@ pub fn round(run: &Run, seed: u64) {
     let (name, scenario) = SCENARIOS[of(SCENARIOS.len(), seed)];
     let scheduling = SCHEDULINGS[of(SCHEDULINGS.len(), seed / SCENARIOS.len() as u64)];
     run.phase(format_args!("{name}, {scheduling:?}"));
+    match execute(scheduling, seed, scenario) {
+        Ok(executions) => run.pass(executions),
+        Err((executions, what)) => {
+            run.pass(executions);
+            run.fail(format_args!(
+                "{name}, {scheduling:?}, execution {executions}: {what}\n\
+                 again: cargo xtask shuttle --replay {seed}"
+            ));
+        }
+    }
+}
 
+/// Runs `scenario` [`EXECUTIONS`] times. Fails with the number of the execution that failed, and why.
+fn execute(
+    scheduling: Scheduling,
+    seed: u64,
+    scenario: impl Fn(u64) -> Outcome + Send + Sync + 'static,
+) -> Result<u64, (u64, String)> {
     let mut config = Config::new();
     config.stack_size = STACK;
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
     let wrong = Arc::new(Mutex::new(None));
-    let execution = Arc::new(AtomicU64::new(0));
+    let begun = Arc::new(AtomicU64::new(0));
     let body = {
-        let (wrong, execution) = (Arc::clone(&wrong), Arc::clone(&execution));
+        let (wrong, begun) = (Arc::clone(&wrong), Arc::clone(&begun));
         move || {
-            let number = execution.fetch_add(1, Ordering::Relaxed);
+            let number = begun.fetch_add(1, Ordering::Relaxed);
             if let Err(e) = scenario(seed.wrapping_mul(1000).wrapping_add(number)) {
                 let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
-                wrong.get_or_insert((number, e));
+                wrong.get_or_insert((number, e.0));
             }
         }
     };
@@ -124,21 +142,50 @@ pub fn round(run: &Run, seed: u64) {
             Runner::new(scheduler, config).run(body)
         }
     }));
-    let executed = execution.load(Ordering::Relaxed);
+    let begun = begun.load(Ordering::Relaxed);
     let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let what = match (outcome, wrong) {
-        (Ok(_), None) => return run.pass(executed),
-        (_, Some((number, e))) => format!("execution {number}: {e}"),
-        (Err(panic), None) => format!(
-            "execution {}: {}",
-            executed.saturating_sub(1),
-            text(&*panic)
-        ),
-    };
-    run.pass(executed.saturating_sub(1));
-    run.fail(format_args!(
-        "{name}, {scheduling:?}: {what}\nagain: cargo xtask shuttle --replay {seed}"
-    ));
+    match (outcome, wrong) {
+        (Ok(_), None) => Ok(begun),
+        (_, Some(wrong)) => Err(wrong),
+        (Err(panic), None) => Err((begun.saturating_sub(1), text(&*panic))),
+    }
+}
+
+/// Runs the same seed twice: both times the same is done to the file system, in the same order.
+fn comes_again(run: &Run, seed: u64) {
+    run.phase("the same seed twice");
+    for scheduling in SCHEDULINGS {
+        match (journals(scheduling, seed), journals(scheduling, seed)) {
+            (Ok(once), Ok(again)) if once == again => run.pass(1),
+            (Ok(once), Ok(again)) => {
+                let mut lines = once.lines().zip(again.lines()).enumerate();
+                let differs = lines.find(|(_, (a, b))| a != b);
+                run.fail(format_args!(
+                    "{scheduling:?}, seed {seed}: not the same again, from here on: {differs:?}"
+                ));
+            }
+            (Err(e), _) | (_, Err(e)) => run.fail(format_args!("{scheduling:?}, seed {seed}: {e}")),
+        }
+    }
+}
+
+/// What was done to the file system in all executions of a seed.
+fn journals(scheduling: Scheduling, seed: u64) -> Result<String, String> {
+    let journals = Arc::new(Mutex::new(String::new()));
+    let all = Arc::clone(&journals);
+    let executed = execute(scheduling, seed, move |seed| {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let world = world::World::new(&mut rng)?;
+        scenarios::work_in(&world, &mut rng)?;
+        world.db.close()?;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_str(&world.vfs.journal().to_string());
+        Ok(())
+    });
+    executed.map_err(|(_, what)| what)?;
+    Ok(std::mem::take(
+        &mut journals.lock().unwrap_or_else(PoisonError::into_inner),
+    ))
 }
 
 fn text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -68,24 +68,33 @@ fn disturb(world: &World, rng: &mut fastrand::Rng) -> titan::Result<()> {
 fn work(seed: u64) -> Outcome {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
+    work_in(&world, &mut rng)?;
+    match rng.bool() {
+        true => world.crash_and_check(&mut rng),
+        false => world.close_and_check(&mut rng),
+    }
+}
+
+/// Writers, a reader and a disturber.
+pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Outcome {
     let mut threads = Threads::default();
     for writer in 0..2 {
         let mut rng = rng.fork();
-        threads.start(&world, move |world| {
+        threads.start(world, move |world| {
             for _ in 0..6 {
                 world.write(writer, &logged(&mut rng))?;
             }
             Ok(())
         });
     }
-    threads.start(&world, |world| {
+    threads.start(world, |world| {
         for _ in 0..2 {
             drop(world.read()?);
         }
         Ok(())
     });
     let mut of_disturber = rng.fork();
-    threads.start(&world, move |world| {
+    threads.start(world, move |world| {
         for _ in 0..2 {
             disturb(world, &mut of_disturber)?;
         }
@@ -93,10 +102,7 @@ fn work(seed: u64) -> Outcome {
     });
     threads.join()?;
     drop(world.read()?);
-    match rng.bool() {
-        true => world.crash_and_check(&mut rng),
-        false => world.close_and_check(&mut rng),
-    }
+    Ok(())
 }
 
 /// Snapshots and values not fetched yet, while what they need is overwritten, compacted, deleted.

@@ -1,6 +1,6 @@
 //! What all parts of an open database share.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,8 +24,9 @@ use crate::vfs::{FileLock, Vfs};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
-/// The families by id; replaced whole when one is created or dropped.
-pub(crate) type FamilyMap = HashMap<ColumnFamilyId, Arc<Family>>;
+/// The families by id; replaced whole when one is created or dropped. In order, so that whoever goes
+/// through them does so in the same order in every run.
+pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.
 pub(crate) struct Shared {
