@@ -28,6 +28,8 @@ mod tombstones;
 
 #[cfg(test)]
 mod concurrency_tests;
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(test)]
 mod tests;
 

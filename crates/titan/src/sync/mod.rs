@@ -18,6 +18,8 @@ mod modelled;
 
 #[cfg(any(loom, shuttle))]
 pub(crate) use modelled::{ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, atomic, thread};
+#[cfg(all(test, loom))]
+pub(crate) use modelled::{model, spawn};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use {

@@ -12,7 +12,61 @@ use shuttle as checker;
 use checker::sync;
 
 pub(crate) use checker::sync::atomic;
+#[cfg(shuttle)]
 pub(crate) use checker::thread;
+
+/// As `std::thread`, with stacks that are large enough for background work; shuttle is told of them
+/// when it starts.
+#[cfg(loom)]
+pub(crate) mod thread {
+    pub(crate) use loom::thread::{JoinHandle, yield_now};
+
+    /// In words.
+    const STACK: usize = 1 << 17;
+
+    pub(crate) struct Builder(loom::thread::Builder);
+
+    impl Builder {
+        pub(crate) fn new() -> Self {
+            Builder(loom::thread::Builder::new().stack_size(STACK))
+        }
+
+        pub(crate) fn name(self, name: String) -> Self {
+            Builder(self.0.name(name))
+        }
+
+        pub(crate) fn spawn<T: Send + 'static>(
+            self,
+            body: impl FnOnce() -> T + Send + 'static,
+        ) -> std::io::Result<JoinHandle<T>> {
+            self.0.spawn(body)
+        }
+    }
+}
+
+/// A thread of a model.
+#[cfg(all(test, loom))]
+pub(crate) fn spawn<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    loom::thread::spawn(body)
+}
+
+/// Runs `body` under every schedule with at most so many preemptions, and says how many there were.
+#[cfg(all(test, loom))]
+#[track_caller]
+pub(crate) fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = Arc::clone(&executions);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        body();
+    });
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    println!("{name}: {executions:?} schedules, up to {preemptions} preemptions each");
+}
 
 /// As `parking_lot::Mutex`.
 #[derive(Default)]
