@@ -2,14 +2,14 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 
 mod campaign;
+mod loom;
 mod rebuild;
+mod sanitize;
 mod shuttle;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use campaign::Budget;
 
 #[derive(Parser)]
 #[command(
@@ -26,10 +26,16 @@ struct Args {
 enum Command {
     /// The whole engine, background work included, under schedules that a seed decides.
     Shuttle(shuttle::Shuttle),
+    /// Small models of the commit queue, memtable, versions, files and close, under every schedule.
+    Loom(loom::Loom),
+    /// The memtable and the tests of many threads under a sanitizer or valgrind.
+    Sanitize(sanitize::Sanitize),
 }
 
 fn main() -> ExitCode {
     match Args::parse().command {
         Command::Shuttle(args) => shuttle::run(args),
+        Command::Loom(args) => loom::run(&args),
+        Command::Sanitize(args) => sanitize::run(&args),
     }
 }
