@@ -16,6 +16,11 @@ pub trait Observer: Send + Sync {
         let _ = what;
     }
 
+    /// Something worth knowing.
+    fn note(&self, what: &str) {
+        let _ = what;
+    }
+
     /// So much is done.
     fn progress(&self, tally: Tally) {
         let _ = tally;
@@ -114,9 +119,19 @@ impl Run {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
+    /// Whether somebody ended the run early.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     /// Says what the run does now.
     pub fn phase(&self, what: impl fmt::Display) {
         self.observer.phase(&what.to_string());
+    }
+
+    /// Says something worth knowing: a figure, what was left out.
+    pub fn note(&self, what: impl fmt::Display) {
+        self.observer.note(&what.to_string());
     }
 
     /// So many more things were as they should be.

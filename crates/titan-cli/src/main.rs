@@ -1,8 +1,9 @@
-//! The `titan` command: loads, reads, inspects, checks and benchmarks Titan databases.
+//! The `titan` command: loads, reads, inspects, checks, repairs and benchmarks Titan databases.
 //!
 //! One file a command in `commands/`. Every command returns `titan::Result<ExitCode>`; this file
 //! turns an error into the one line on standard error that the user sees. Exit status: 0 done,
-//! 1 failed (or the thing asked for is not there, or the check found damage), 2 wrong usage.
+//! 1 failed (or the thing asked for is not there, or the check found damage, or a repair could not
+//! save everything), 2 wrong usage.
 
 mod commands;
 mod config;
@@ -20,10 +21,10 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, compact, delete, dump, get, inspect, load, options, put, scan, stats,
+    bench, check, compact, delete, dump, get, inspect, load, options, put, repair, scan, stats,
 };
 
-/// Load, read, inspect, check and benchmark Titan databases.
+/// Load, read, inspect, check, repair and benchmark Titan databases.
 #[derive(Parser)]
 #[command(name = "titan", version, after_help = EXAMPLES)]
 struct Cli {
@@ -55,6 +56,7 @@ enum Command {
     Scan(scan::Args),
     Stats(stats::Args),
     Check(check::Args),
+    Repair(repair::Args),
     Inspect(inspect::Args),
     Compact(compact::Args),
     Bench(Box<bench::Args>),
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Scan(args) => scan::run(args, &global),
         Command::Stats(args) => stats::run(args, &global),
         Command::Check(args) => check::run(args, &global),
+        Command::Repair(args) => repair::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),

@@ -1,10 +1,12 @@
-//! Simulated file system, crash images and models for testing Titan.
+//! Simulated file system, simulated time, crash images and models for testing Titan.
 //!
 //! | module | gives |
 //! |---|---|
 //! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
+//! | [`clock`] | time that passes when a test says so |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should hold |
+//! | [`reference`](mod@reference) | what every operation on it should answer |
 //! | [`history`] | whether what was recovered is a state that the database went through |
 //!
 //! # How to write a crash test
@@ -105,8 +107,12 @@
 //!   is a [`SimVfs`](sim::SimVfs) with a journal of its own.
 //! - Kill the process in the middle of an append:
 //!   [`CrashPoint::kill_within`](sim::CrashPoint::kill_within).
-//! - Make operations fail instead: [`Fault`](sim::Fault). Assert on
+//! - Make operations fail instead: [`Fault`](sim::Fault), which is also a text. Assert on
 //!   [`FaultHandle::hits`](sim::FaultHandle::hits), or the test may test nothing.
+//! - Let the device get full ([`SimVfs::set_capacity`](sim::SimVfs::set_capacity)), or open files
+//!   be few ([`SimVfs::set_max_open_files`](sim::SimVfs::set_max_open_files)).
+//! - Let time and names follow from a seed: give [`SimClock`](clock::SimClock) to
+//!   `DbOptions::clock`, and to [`SimVfs::set_latency`](sim::SimVfs::set_latency).
 //! - Hold a thread at an operation while others go on: [`SimVfs::set_hook`](sim::SimVfs::set_hook).
 //! - Shrink what fails with [`ops::reduce`], and paste the text of what is left into a test that
 //!   starts with [`Ops::parse`](ops::Ops::parse).
@@ -114,7 +120,15 @@
 //!   with [`SimVfs::copy_out_to`](sim::SimVfs::copy_out_to).
 //! - See the test fail once: leave out a sync, and look whether it is missed.
 
+pub mod clock;
 pub mod history;
 pub mod model;
 pub mod ops;
+pub mod reference;
 pub mod sim;
+
+/// A seed that has nothing to do with those of neighbouring numbers.
+fn mix(seed: u64, number: u64) -> u64 {
+    let mut rng = fastrand::Rng::with_seed(seed.rotate_left(32) ^ number);
+    rng.u64(..)
+}

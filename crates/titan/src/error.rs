@@ -32,7 +32,7 @@ pub enum ErrorKind {
     InvalidArgument,
     /// An option is out of its range, unknown, or contradicts another.
     InvalidOption,
-    /// Valid data that this version cannot handle.
+    /// Valid data that this version cannot handle, or a request that the file system cannot.
     Unsupported,
     /// Another process, or another handle of this one, has the database open.
     Locked,
@@ -116,6 +116,9 @@ impl Error {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+            std::io::ErrorKind::Unsupported
+            | std::io::ErrorKind::CrossesDevices
+            | std::io::ErrorKind::TooManyLinks => ErrorKind::Unsupported,
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 ErrorKind::NoSpace
             }

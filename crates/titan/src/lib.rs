@@ -9,6 +9,7 @@
 //! | room | owns |
 //! |---|---|
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
+//! | `clock` | time, and the random numbers of names |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
 //! | `wal` | log records, which WAL files and MANIFESTs are made of |
 //! | `iterator`, `range_del` | cursors and their merge; range deletions |
@@ -26,10 +27,14 @@
 
 mod blob;
 mod cache;
+mod clock;
 mod compaction;
 mod db;
 mod error;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod iterator;
 mod memtable;
 mod options;
@@ -45,6 +50,7 @@ mod wal;
 mod write;
 
 pub use bytes::Bytes;
+pub use clock::{StdClock, SystemClock};
 pub use db::{ColumnFamily, Db, FamilyMetrics, LevelMetrics, Metrics};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{

@@ -1,5 +1,6 @@
 //! Running a campaign on a terminal: seed, time, progress, interruption, the last line.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use titan_campaigns::run::{Observer, Run, Tally};
+use titan_campaigns::trouble::Trouble;
 
 /// The arguments of every campaign.
 #[derive(Args, Clone, Copy)]
@@ -51,6 +53,28 @@ pub(crate) fn run(name: &str, budget: Budget, campaign: impl FnOnce(&Run)) -> Ex
     conclude(run.tally())
 }
 
+/// Runs a regression from a file: passed is each thing that was as it should be.
+pub(crate) fn replay(
+    file: &Path,
+    regression: impl FnOnce(&str) -> Result<u64, Trouble>,
+) -> ExitCode {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(e) => {
+            eprintln!("{}: {e}", file.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let (passed, failed) = match regression(&text) {
+        Ok(passed) => (passed, 0),
+        Err(trouble) => {
+            println!("FAILED: {trouble}\n");
+            (0, 1)
+        }
+    };
+    conclude(Tally { passed, failed })
+}
+
 /// Prints the last line of a campaign, and gives its exit status.
 pub(crate) fn conclude(tally: Tally) -> ExitCode {
     println!("{tally}");
@@ -71,6 +95,10 @@ impl Observer for Terminal {
             true => println!("{what}"),
             false => self.bar.set_prefix(what.to_owned()),
         }
+    }
+
+    fn note(&self, what: &str) {
+        self.bar.suspend(|| println!("{what}"));
     }
 
     fn progress(&self, tally: Tally) {

@@ -12,6 +12,7 @@ use titan::{
     Bytes, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
     ErrorKind, LazyValue, Options, ReadOptions, WriteBatch, WriteOptions,
 };
+use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Loss, SimVfs};
 
 use super::ledger::{Found, Ledger, SLOTS};
@@ -47,6 +48,7 @@ pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
     Options {
         db: DbOptions {
             vfs: Arc::new(vfs.clone()),
+            clock: Arc::new(SimClock::with_seed(rng.u64(..))),
             max_background_jobs: rng.usize(1..=3),
             block_cache_size: [0, 1 << 20][rng.usize(..2)],
             max_total_wal_size: [0, 64 << 10][rng.usize(..2)],

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use titan::Result;
-use titan::tools::{self, CheckProgress, CheckReport};
+use titan::tools::{self, CheckReport, Progress};
 
 use crate::output::{self, Out};
 use crate::{Global, config, progress};
@@ -29,7 +29,7 @@ const EXAMPLES: &str = "Examples:
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = config::options(global)?;
     let bar = progress::bytes("check", Some(0));
-    let report = tools::check(&args.db, &options, &mut |at: CheckProgress| {
+    let report = tools::check(&args.db, &options, &mut |at: Progress| {
         bar.set_length(at.total_bytes);
         bar.set_position(at.done_bytes);
     });

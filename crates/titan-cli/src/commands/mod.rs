@@ -10,5 +10,6 @@ pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod options;
 pub(crate) mod put;
+pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod stats;

@@ -1,7 +1,7 @@
 //! Random operations, all from one seed.
 
 use super::legal::Legality;
-use super::{Op, Ops, Value, Write};
+use super::{Bounds, Op, Ops, Step, Value, Write};
 use crate::model::DEFAULT;
 
 /// How often each operation is drawn, in relation to the others; 0 is never.
@@ -14,11 +14,18 @@ pub struct Weights {
     pub delete_range: u32,
     pub batch: u32,
     pub get: u32,
+    pub multi_get: u32,
     pub scan: u32,
+    pub iter: u32,
+    pub move_iter: u32,
+    pub drop_iter: u32,
     pub snapshot: u32,
     pub drop_snapshot: u32,
     pub flush: u32,
+    /// A whole column family.
     pub compact: u32,
+    /// With bounds or the last level, or both.
+    pub compact_some: u32,
     pub reopen: u32,
     pub create_cf: u32,
     pub drop_cf: u32,
@@ -35,11 +42,16 @@ impl Default for Weights {
             delete_range: 15,
             batch: 60,
             get: 100,
+            multi_get: 0,
             scan: 40,
+            iter: 0,
+            move_iter: 0,
+            drop_iter: 0,
             snapshot: 10,
             drop_snapshot: 8,
             flush: 15,
             compact: 5,
+            compact_some: 0,
             reopen: 4,
             create_cf: 4,
             drop_cf: 2,
@@ -49,6 +61,18 @@ impl Default for Weights {
 }
 
 impl Weights {
+    /// Every operation there is.
+    pub fn everything() -> Self {
+        Weights {
+            multi_get: 20,
+            iter: 15,
+            move_iter: 60,
+            drop_iter: 12,
+            compact_some: 5,
+            ..Self::default()
+        }
+    }
+
     /// Only what changes contents, and flushes: for crash tests.
     pub fn writes_only() -> Self {
         Weights {
@@ -78,6 +102,11 @@ enum Kind {
     Reopen,
     CreateCf,
     DropCf,
+    MultiGet,
+    Iter,
+    Move,
+    DropIter,
+    CompactSome,
 }
 
 /// Draws legal operations. Equal seeds and settings give equal lists.
@@ -86,6 +115,7 @@ pub struct Generator {
     rng: fastrand::Rng,
     legality: Legality,
     next_snapshot: u32,
+    next_iterator: u32,
     /// How often each operation comes.
     pub weights: Weights,
     /// How many different keys there are; few make overwrites and collisions likely.
@@ -106,6 +136,7 @@ impl Generator {
             rng: fastrand::Rng::with_seed(seed),
             legality: Legality::new(),
             next_snapshot: 1,
+            next_iterator: 1,
             weights: Weights::default(),
             keys: 60,
             // Small ones several times, so that large ones do not rule the run's time.
@@ -153,6 +184,11 @@ impl Generator {
             (Kind::Reopen, w.reopen),
             (Kind::CreateCf, w.create_cf),
             (Kind::DropCf, w.drop_cf),
+            (Kind::MultiGet, w.multi_get),
+            (Kind::Iter, w.iter),
+            (Kind::Move, w.move_iter),
+            (Kind::DropIter, w.drop_iter),
+            (Kind::CompactSome, w.compact_some),
         ];
         let total = table.iter().map(|(_, weight)| weight).sum::<u32>();
         let mut at = if total == 0 { 0 } else { self.rng.u32(..total) };
@@ -202,6 +238,41 @@ impl Generator {
                     at: self.snapshot(),
                 }
             }
+            Kind::MultiGet => {
+                let n = self.rng.usize(1..=12);
+                Op::MultiGet {
+                    family,
+                    keys: (0..n).map(|_| self.key()).collect(),
+                    at: self.snapshot(),
+                }
+            }
+            Kind::Iter => {
+                // Each holds files and memory.
+                if self.legality.iterators().len() >= 6 {
+                    return None;
+                }
+                self.next_iterator += 1;
+                Op::Iter {
+                    id: self.next_iterator - 1,
+                    family,
+                    bounds: self.bounds(),
+                    at: self.snapshot(),
+                }
+            }
+            Kind::Move => Op::Move {
+                id: self.iterator()?,
+                step: match self.rng.u8(..12) {
+                    0 => Step::First,
+                    1 => Step::Last,
+                    2 | 3 => Step::Seek(self.key()),
+                    4 | 5 => Step::SeekForPrev(self.key()),
+                    6..9 => Step::Next(self.rng.u32(1..20)),
+                    _ => Step::Prev(self.rng.u32(1..20)),
+                },
+            },
+            Kind::DropIter => Op::DropIter {
+                id: self.iterator()?,
+            },
             Kind::Snapshot => {
                 self.next_snapshot += 1;
                 Op::Snapshot {
@@ -215,7 +286,21 @@ impl Generator {
                 }
             }
             Kind::Flush => Op::Flush { family },
-            Kind::Compact => Op::Compact { family },
+            Kind::Compact => Op::Compact {
+                family,
+                from: None,
+                to: None,
+                bottommost: false,
+            },
+            Kind::CompactSome => {
+                let Bounds { from, to, .. } = self.bounds();
+                Op::Compact {
+                    family,
+                    from,
+                    to,
+                    bottommost: self.rng.bool(),
+                }
+            }
             Kind::Reopen => Op::Reopen,
             Kind::CreateCf => Op::CreateCf {
                 family: self.rng.choice(&self.families)?.clone(),
@@ -294,6 +379,24 @@ impl Generator {
         }
     }
 
+    fn iterator(&mut self) -> Option<u32> {
+        let open: Vec<u32> = self.legality.iterators().collect();
+        self.rng.choice(open)
+    }
+
+    /// One bound or both or none, or a prefix, with or without.
+    fn bounds(&mut self) -> Bounds {
+        let (from, to) = self.range();
+        let key = self.key();
+        let prefix = key[..self.rng.usize(..=key.len())].to_vec();
+        let limits = self.rng.u8(..16);
+        Bounds {
+            from: (limits & 1 == 0).then_some(from),
+            to: (limits & 2 == 0).then_some(to),
+            prefix: (limits >= 12).then_some(prefix),
+        }
+    }
+
     /// Mostly plain keys; one in ten of the key space is of a kind that finds mistakes.
     fn key(&mut self) -> Vec<u8> {
         let n = self.rng.usize(..self.keys.max(1));
@@ -313,16 +416,12 @@ impl Generator {
         if a <= b { (a, b) } else { (b, a) }
     }
 
-    /// Any range without keys that are single-deleted; also empty, reversed, and very large ones.
+    /// Any range without keys that are single-deleted; also empty and very large ones.
     fn deleted_range(&mut self) -> (Vec<u8>, Vec<u8>) {
         let (from, to) = match self.rng.u8(..20) {
             0 => return (Vec::new(), SINGLE.to_vec()),
             1 => return (AFTER_SINGLE.to_vec(), vec![0xff; 20]),
             2 => {
-                let (from, to) = self.range();
-                return (to, from);
-            }
-            3 => {
                 let key = self.key();
                 (key.clone(), key)
             }
@@ -367,7 +466,9 @@ mod tests {
 
     #[test]
     fn every_operation_comes_unless_its_weight_is_zero() {
-        let text = Generator::with_seed(7).ops(5000).to_string();
+        let mut everything = Generator::with_seed(7);
+        everything.weights = Weights::everything();
+        let text = everything.ops(5000).to_string();
         let verbs = [
             "put ",
             "delete ",
@@ -376,7 +477,17 @@ mod tests {
             "batch ",
             "sync ",
             "get ",
+            "multi-get ",
             "scan ",
+            "iter ",
+            "first ",
+            "last ",
+            "seek ",
+            "seek-for-prev ",
+            "next ",
+            "prev ",
+            "prefix ",
+            "drop-iter ",
             "snapshot ",
             "drop-snapshot ",
             "flush ",
@@ -385,6 +496,7 @@ mod tests {
             "create-cf ",
             "drop-cf ",
             "reverse",
+            "bottommost",
             "@",
         ];
         for verb in verbs {

@@ -32,6 +32,8 @@ pub(super) struct Legality {
     keys: BTreeMap<String, BTreeMap<Vec<u8>, Key>>,
     /// Open snapshots, with the families that existed when they were taken.
     snapshots: BTreeMap<u32, BTreeSet<String>>,
+    /// Open iterators.
+    iterators: BTreeSet<u32>,
 }
 
 impl Legality {
@@ -40,6 +42,7 @@ impl Legality {
         Legality {
             keys: BTreeMap::from([(DEFAULT.to_owned(), BTreeMap::new())]),
             snapshots: BTreeMap::new(),
+            iterators: BTreeSet::new(),
         }
     }
 
@@ -49,6 +52,10 @@ impl Legality {
 
     pub(super) fn snapshots(&self) -> impl ExactSizeIterator<Item = u32> {
         self.snapshots.keys().copied()
+    }
+
+    pub(super) fn iterators(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.iterators.iter().copied()
     }
 
     /// The keys that may be single-deleted.
@@ -99,7 +106,7 @@ impl Legality {
             },
             Write::DeleteRange { from, to, .. } => {
                 if from >= to {
-                    return true;
+                    return from == to;
                 }
                 let range = || (Bound::Included(from), Bound::Excluded(to));
                 let mut covered = keys.range::<Vec<u8>, _>(range());
@@ -140,7 +147,11 @@ impl Legality {
                 });
             }
             Op::Get { family, at, .. } | Op::Scan { family, at, .. } => exists(family, at),
-            Op::Flush { family } | Op::Compact { family } => exists(family, &None),
+            Op::MultiGet { family, keys, at } => !keys.is_empty() && exists(family, at),
+            Op::Iter { id, family, at, .. } => exists(family, at) && self.iterators.insert(*id),
+            Op::Move { id, .. } => self.iterators.contains(id),
+            Op::DropIter { id } => self.iterators.remove(id),
+            Op::Flush { family } | Op::Compact { family, .. } => exists(family, &None),
             Op::Snapshot { id } => {
                 let families = self.keys.keys().cloned().collect();
                 !self.snapshots.contains_key(id) && self.snapshots.insert(*id, families).is_none()
@@ -148,6 +159,7 @@ impl Legality {
             Op::DropSnapshot { id } => self.snapshots.remove(id).is_some(),
             Op::Reopen => {
                 self.snapshots.clear();
+                self.iterators.clear();
                 true
             }
             Op::CreateCf { family } => {
@@ -168,8 +180,9 @@ impl Legality {
 }
 
 /// The operations without those that have no defined outcome where they stand: a single deletion
-/// of a key that was ever overwritten or deleted otherwise, or the other way round; a family or snapshot that does not exist. Removing operations
-/// from a legal list can make others illegal.
+/// of a key that was ever overwritten or deleted otherwise, or the other way round; a range that
+/// ends before it begins; a family, snapshot or iterator that does not exist. Removing operations from a legal list can make others
+/// illegal.
 pub fn legal(ops: &[Op]) -> Vec<Op> {
     let mut legality = Legality::new();
     ops.iter().filter_map(|op| legality.admit(op)).collect()
@@ -212,7 +225,16 @@ create-cf cf
 get cf a @1
 get default a @1
 scan default - - @2
+iter 1 default - -
+iter 1 default - -
+iter 2 none - -
+next 1 2
+next 2 1
+drop-iter 1
+drop-iter 1
+iter 3 default - -
 reopen
+next 3 1
 drop-snapshot 1
 drop-cf default
 ";
@@ -221,7 +243,6 @@ put default a 1*1
 put default b 1*1
 put default b 2*1
 batch [single-delete default a; delete default c]
-delete-range default z a
 put default b 3*1
 put default d 1*1
 single-delete default d
@@ -233,6 +254,10 @@ get cf a @1
 drop-cf cf
 create-cf cf
 get default a @1
+iter 1 default - -
+next 1 2
+drop-iter 1
+iter 3 default - -
 reopen
 ";
         let found = legal(&Ops::parse(text).unwrap().0);

@@ -5,10 +5,10 @@ use std::str::{FromStr, SplitWhitespace};
 
 use titan::{Error, Result};
 
-use super::{Op, Ops, Value, Write};
+use super::{Bounds, Op, Ops, Step, Value, Write};
 
 /// A key as text.
-struct Key<'a>(&'a [u8]);
+pub(crate) struct Key<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,10 +89,49 @@ impl fmt::Display for Op {
                     Limit(to)
                 )
             }
+            Op::MultiGet { family, keys, at } => {
+                write!(f, "multi-get {family}")?;
+                keys.iter().try_for_each(|key| write!(f, " {}", Key(key)))?;
+                f.write_str(&snapshot(at))
+            }
+            Op::Iter {
+                id,
+                family,
+                bounds: Bounds { from, to, prefix },
+                at,
+            } => {
+                write!(f, "iter {id} {family} {} {}", Limit(from), Limit(to))?;
+                if let Some(prefix) = prefix {
+                    write!(f, " prefix {}", Key(prefix))?;
+                }
+                f.write_str(&snapshot(at))
+            }
+            Op::Move { id, step } => match step {
+                Step::First => write!(f, "first {id}"),
+                Step::Last => write!(f, "last {id}"),
+                Step::Seek(key) => write!(f, "seek {id} {}", Key(key)),
+                Step::SeekForPrev(key) => write!(f, "seek-for-prev {id} {}", Key(key)),
+                Step::Next(n) => write!(f, "next {id} {n}"),
+                Step::Prev(n) => write!(f, "prev {id} {n}"),
+            },
+            Op::DropIter { id } => write!(f, "drop-iter {id}"),
             Op::Snapshot { id } => write!(f, "snapshot {id}"),
             Op::DropSnapshot { id } => write!(f, "drop-snapshot {id}"),
             Op::Flush { family } => write!(f, "flush {family}"),
-            Op::Compact { family } => write!(f, "compact {family}"),
+            Op::Compact {
+                family,
+                from,
+                to,
+                bottommost,
+            } => {
+                let bottommost = if *bottommost { " bottommost" } else { "" };
+                write!(
+                    f,
+                    "compact {family} {} {}{bottommost}",
+                    Limit(from),
+                    Limit(to)
+                )
+            }
             Op::Reopen => f.write_str("reopen"),
             Op::CreateCf { family } => write!(f, "create-cf {family}"),
             Op::DropCf { family } => write!(f, "drop-cf {family}"),
@@ -179,19 +218,50 @@ fn parse_op(line: &str) -> Result<Op> {
         },
         "scan" => {
             let (family, from, to) = (words.family()?, words.limit()?, words.limit()?);
-            let mut ahead = words.0.clone();
-            let reverse = ahead.next() == Some("reverse");
-            if reverse {
-                words.0 = ahead;
-            }
             Op::Scan {
                 family,
                 from,
                 to,
-                reverse,
+                reverse: words.is_next("reverse"),
                 at: words.snapshot()?,
             }
         }
+        "multi-get" => {
+            let (family, mut keys) = (words.family()?, vec![words.key()?]);
+            while !words.is_last_or_snapshot() {
+                keys.push(words.key()?);
+            }
+            Op::MultiGet {
+                family,
+                keys,
+                at: words.snapshot()?,
+            }
+        }
+        "iter" => {
+            let (id, family) = (words.number("an iterator's number")?, words.family()?);
+            let (from, to) = (words.limit()?, words.limit()?);
+            let prefix = words.is_next("prefix").then(|| words.key()).transpose()?;
+            Op::Iter {
+                id,
+                family,
+                bounds: Bounds { from, to, prefix },
+                at: words.snapshot()?,
+            }
+        }
+        "first" | "last" | "seek" | "seek-for-prev" | "next" | "prev" => Op::Move {
+            id: words.number("an iterator's number")?,
+            step: match verb {
+                "first" => Step::First,
+                "last" => Step::Last,
+                "seek" => Step::Seek(words.key()?),
+                "seek-for-prev" => Step::SeekForPrev(words.key()?),
+                "next" => Step::Next(words.number("how far")?),
+                _ => Step::Prev(words.number("how far")?),
+            },
+        },
+        "drop-iter" => Op::DropIter {
+            id: words.number("an iterator's number")?,
+        },
         "snapshot" => Op::Snapshot {
             id: words.number("a snapshot's number")?,
         },
@@ -201,9 +271,19 @@ fn parse_op(line: &str) -> Result<Op> {
         "flush" => Op::Flush {
             family: words.family()?,
         },
-        "compact" => Op::Compact {
-            family: words.family()?,
-        },
+        "compact" => {
+            let family = words.family()?;
+            let (from, to) = match words.0.clone().next() {
+                None => (None, None),
+                Some(_) => (words.limit()?, words.limit()?),
+            };
+            Op::Compact {
+                family,
+                from,
+                to,
+                bottommost: words.is_next("bottommost"),
+            }
+        }
         "reopen" => Op::Reopen,
         "create-cf" => Op::CreateCf {
             family: words.family()?,
@@ -224,6 +304,21 @@ impl<'a> Words<'a> {
         self.0
             .next()
             .ok_or_else(|| wrong(format!("{what} is missing")))
+    }
+
+    /// Passes the next word if it is this one.
+    fn is_next(&mut self, word: &str) -> bool {
+        let mut ahead = self.0.clone();
+        let found = ahead.next() == Some(word);
+        if found {
+            self.0 = ahead;
+        }
+        found
+    }
+
+    fn is_last_or_snapshot(&self) -> bool {
+        let next = self.0.clone().next();
+        next.is_none_or(|word| word.starts_with('@'))
     }
 
     fn end<T>(&mut self, parsed: T) -> Result<T> {
@@ -322,12 +417,14 @@ fn parse_key(word: &str) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::Generator;
+    use crate::ops::{Generator, Weights};
 
     #[test]
     fn what_is_printed_is_read_back() {
         for seed in 0..20 {
-            let ops = Generator::with_seed(seed).ops(500);
+            let mut generator = Generator::with_seed(seed);
+            generator.weights = Weights::everything();
+            let ops = generator.ops(500);
             assert!(Ops::parse(&ops.to_string()).unwrap() == ops, "seed {seed}");
         }
         let odd = vec![
@@ -365,6 +462,12 @@ mod tests {
             "what",
             "scan default a",
             "snapshot x",
+            "multi-get default",
+            "iter 1 default",
+            "iter 1 default - - prefix",
+            "next 1",
+            "seek k",
+            "compact default a",
         ];
         for line in bad {
             let e = Ops::parse(&format!("reopen\n{line}\n")).unwrap_err();

@@ -3,6 +3,7 @@
 //! Blocks are copied only when changed while shared, so that keeping a file's state at many
 //! moments costs memory for the blocks that differ.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub(super) const BLOCK: usize = 4096;
 pub(super) struct Content {
     blocks: Vec<Arc<Vec<u8>>>,
     len: u64,
+    /// Blocks of zeros that take no space.
+    holes: BTreeSet<usize>,
 }
 
 impl Content {
@@ -42,7 +45,59 @@ impl Content {
             Arc::make_mut(last).extend_from_slice(fits);
             data = rest;
         }
+        self.fill_holes(first..self.blocks.len());
         first..self.blocks.len()
+    }
+
+    fn fill_holes(&mut self, blocks: Range<usize>) {
+        if !self.holes.is_empty() {
+            self.holes.retain(|index| !blocks.contains(index));
+        }
+    }
+
+    /// Fills a range with zeros, gives the blocks that lie in it as a whole back, and returns the
+    /// blocks it touched.
+    pub(super) fn punch_hole(&mut self, range: Range<u64>) -> Range<usize> {
+        let end = range.end.min(self.len) as usize;
+        let start = (range.start as usize).min(end);
+        if start == end {
+            return 0..0;
+        }
+        let touched = start / BLOCK..end.div_ceil(BLOCK);
+        for index in touched.clone() {
+            let first = index * BLOCK;
+            let Some(block) = self.blocks.get_mut(index) else {
+                break;
+            };
+            // Of the last block all is there that there is, if the range goes on behind it.
+            if range.start as usize <= first && range.end >= (first + BLOCK) as u64 {
+                *block = Arc::new(vec![0; block.len()]);
+                self.holes.insert(index);
+            } else {
+                let within = start.max(first) - first..end.min(first + BLOCK) - first;
+                Arc::make_mut(block)[within].fill(0);
+            }
+        }
+        touched
+    }
+
+    /// Whether a block takes no space.
+    pub(super) fn is_hole(&self, index: usize) -> bool {
+        self.holes.contains(&index)
+    }
+
+    /// Bytes of the blocks that take space.
+    pub(super) fn outside_holes(&self) -> u64 {
+        let holes = self
+            .holes
+            .iter()
+            .filter_map(|index| self.blocks.get(*index));
+        self.len - holes.map(|block| block.len() as u64).sum::<u64>()
+    }
+
+    /// Bytes that the file takes, in whole blocks.
+    pub(super) fn allocated(&self) -> u64 {
+        ((self.blocks.len() - self.holes.len()) * BLOCK) as u64
     }
 
     /// Cuts the file, or extends it with zeros.
@@ -51,6 +106,8 @@ impl Content {
         self.blocks.truncate(count);
         // Only the block that was last can be short, so only it and new ones change.
         let from = self.blocks.len().saturating_sub(1);
+        self.holes.split_off(&count);
+        self.holes.extend(self.blocks.len()..count);
         self.blocks.resize_with(count, Arc::default);
         for (i, block) in self.blocks.iter_mut().enumerate().skip(from) {
             let want = (len as usize - i * BLOCK).min(BLOCK);
@@ -94,7 +151,13 @@ impl Content {
             return;
         };
         match self.blocks.get_mut(index) {
-            Some(old) if old.len() == new.len() => *old = Arc::clone(new),
+            Some(old) if old.len() == new.len() => {
+                *old = Arc::clone(new);
+                match from.is_hole(index) {
+                    true => self.holes.insert(index),
+                    false => self.holes.remove(&index),
+                };
+            }
             _ => self.take_prefix(index, from, BLOCK),
         }
     }
@@ -105,6 +168,7 @@ impl Content {
         if let (Some(old), Some(new)) = (self.blocks.get_mut(index), from.blocks.get(index)) {
             let n = n.min(old.len()).min(new.len());
             Arc::make_mut(old)[..n].copy_from_slice(&new[..n]);
+            self.holes.remove(&index);
         }
     }
 }
@@ -122,12 +186,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn appends_reads_and_resizes_agree_with_a_vector() {
+    fn appends_reads_holes_and_resizes_agree_with_a_vector() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let (mut content, mut bytes) = (Content::default(), Vec::new());
             for _ in 0..12 {
-                if rng.u8(..4) == 0 {
+                if rng.u8(..4) == 0 && !bytes.is_empty() {
+                    let (start, len) = (rng.usize(..bytes.len()), rng.usize(..20_000));
+                    let before = content.outside_holes();
+                    content.punch_hole(start as u64..(start + len) as u64);
+                    let end = (start + len).min(bytes.len());
+                    bytes[start..end].fill(0);
+                    assert!(
+                        content.outside_holes() + len as u64 >= before,
+                        "seed {seed}"
+                    );
+                    assert!(content.outside_holes() <= before, "seed {seed}");
+                } else if rng.u8(..4) == 0 {
                     let len = rng.usize(..=bytes.len() + 5000);
                     content.resize(len as u64);
                     bytes.resize(len, 0);
@@ -137,6 +212,10 @@ mod tests {
                     bytes.extend(data);
                 }
                 assert_eq!(content.len(), bytes.len() as u64, "seed {seed}");
+                assert!(
+                    content.outside_holes() <= content.allocated(),
+                    "seed {seed}"
+                );
                 assert!(content.to_vec() == bytes, "seed {seed}");
                 let at = rng.usize(..=bytes.len());
                 let mut buf = vec![0; rng.usize(..9000)];

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::disk::{Disk, NameOp};
 use super::file::File;
 use super::op::FileId;
+use crate::mix;
 
 /// How much of what was not synced a crash takes. Stated in full in the [module](super)
 /// documentation.
@@ -84,10 +85,4 @@ impl Disk {
             *file = Arc::new(survivor(*id, file));
         }
     }
-}
-
-/// A seed that has nothing to do with that of neighbouring numbers.
-fn mix(seed: u64, number: u64) -> u64 {
-    let mut rng = fastrand::Rng::with_seed(seed.rotate_left(32) ^ number);
-    rng.u64(..)
 }

@@ -134,21 +134,27 @@ impl Disk {
             .ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// Bytes in all files that have a name or a handle.
+    /// The files that have names, each as often as it has one.
+    fn named(&self) -> impl Iterator<Item = FileId> {
+        let nodes = self.dirs.values().flat_map(|d| d.now.values());
+        nodes.filter_map(|node| match node {
+            Node::File(file) => Some(*file),
+            Node::Dir(_) => None,
+        })
+    }
+
+    /// How many names a file has.
+    pub(super) fn link_count(&self, file: FileId) -> u64 {
+        self.named().filter(|named| *named == file).count() as u64
+    }
+
+    /// Bytes in all files that have a name or a handle, without those in holes.
     pub(super) fn used(&self) -> u64 {
-        let named = self
-            .dirs
-            .values()
-            .flat_map(|d| d.now.values())
-            .filter_map(|n| match n {
-                Node::File(file) => Some(*file),
-                Node::Dir(_) => None,
-            });
-        let alive: BTreeSet<FileId> = named.chain(self.handles.keys().copied()).collect();
+        let alive: BTreeSet<FileId> = self.named().chain(self.handles.keys().copied()).collect();
         alive
             .iter()
             .filter_map(|f| self.content(*f).ok())
-            .map(Content::len)
+            .map(Content::outside_holes)
             .sum()
     }
 
@@ -172,10 +178,25 @@ impl Disk {
                 }
             }
             FsOp::Append { file, data, .. } => self.change(*file, |f| f.append(data)),
+            FsOp::PunchHole {
+                file, offset, len, ..
+            } => self.change(*file, |f| f.punch_hole(*offset, *len)),
             FsOp::Close { file, .. } => self.change(*file, File::close),
             FsOp::Sync { file, .. } => self.change(*file, File::sync),
             FsOp::SyncLost { file, .. } => self.change(*file, File::fail_sync),
             FsOp::Rename { from, to } => self.rename(from, to)?,
+            FsOp::Link { from, to } => {
+                let file = match self.find(from)? {
+                    Some(Node::File(file)) => file,
+                    Some(Node::Dir(_)) => return Err(ErrorKind::Unsupported.into()),
+                    None => return Err(ErrorKind::NotFound.into()),
+                };
+                let place = self.place(to)?;
+                if self.get(&place).is_some() {
+                    return Err(ErrorKind::AlreadyExists.into());
+                }
+                self.record(None, Some((place, Node::File(file))));
+            }
             FsOp::Remove { path } => {
                 self.find_file(path)?;
                 let place = self.place(path)?;
@@ -228,10 +249,12 @@ impl Disk {
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let node = self.find(from)?.ok_or(ErrorKind::NotFound)?;
         let (source, target) = (self.place(from)?, self.place(to)?);
-        if source == target {
+        let old = self.get(&target);
+        // Two names of one file both stay: so POSIX has it.
+        if old == Some(node) {
             return Ok(());
         }
-        match (node, self.get(&target)) {
+        match (node, old) {
             (_, None) | (Node::File(_), Some(Node::File(_))) => {}
             (Node::Dir(_), Some(Node::Dir(old))) if self.names(old).is_empty() => {}
             (Node::Dir(_), Some(Node::Dir(_))) => {

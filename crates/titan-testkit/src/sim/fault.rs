@@ -1,4 +1,5 @@
-//! Operations that are to fail: which ones, how often, and what happens all the same.
+//! Operations that are to fail: which ones, how often, and what happens all the same. The text of
+//! a fault is in [`fault_text`](super::fault_text).
 
 use std::io;
 use std::path::Path;
@@ -14,6 +15,8 @@ pub struct Errno(pub i32);
 impl Errno {
     /// EIO: the medium failed.
     pub const IO: Errno = Errno(5);
+    /// EXDEV: a link would cross file systems.
+    pub const CROSS_DEVICE: Errno = Errno(18);
     /// EMFILE: the process has too many open files.
     pub const TOO_MANY_FILES: Errno = Errno(24);
     /// ENOSPC: no space is left.
@@ -29,6 +32,8 @@ impl Errno {
 pub(super) enum Effect {
     Nothing,
     Prefix(usize),
+    /// It reports no failure, but reads so many bytes at most.
+    Short(usize),
     LosesPages,
     Everything,
 }
@@ -47,25 +52,62 @@ type Predicate = Arc<dyn Fn(&Call<'_>) -> bool + Send + Sync>;
 /// );
 /// assert_eq!(full.hits(), 0);
 /// ```
+///
+/// The same as text, for command lines and files of cases that failed:
+///
+/// ```
+/// use titan_testkit::sim::Fault;
+///
+/// let text = "append on *.blob nth 3 times 2 error ENOSPC";
+/// assert_eq!(Fault::parse(text)?.to_string(), text);
+/// // The third write to a blob file after the first flush.
+/// Fault::parse("append on *.blob nth 3 after sync on *.sst")?;
+/// # Ok::<(), titan::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "a fault does nothing until injected"]
 pub struct Fault {
-    kinds: Vec<OpKind>,
-    pattern: Option<String>,
-    predicate: Option<Predicate>,
-    skip: u64,
-    times: Option<u64>,
+    pub(super) which: Operations,
+    pub(super) predicate: Option<Predicate>,
+    /// Until so many of these operations were begun, none counts.
+    pub(super) after: Option<(u64, Operations)>,
+    pub(super) skip: u64,
+    pub(super) times: Option<u64>,
     pub(super) errno: Errno,
     pub(super) effect: Effect,
+}
+
+/// Operations by kind and path.
+#[derive(Clone)]
+pub(super) struct Operations {
+    pub(super) kinds: Vec<OpKind>,
+    pub(super) pattern: Option<String>,
+}
+
+impl Operations {
+    pub(super) fn of(kinds: impl IntoIterator<Item = OpKind>) -> Self {
+        Operations {
+            kinds: kinds.into_iter().collect(),
+            pattern: None,
+        }
+    }
+
+    fn include(&self, call: &Call<'_>) -> bool {
+        self.kinds.contains(&call.kind)
+            && self.pattern.as_ref().is_none_or(|pattern| {
+                let mut paths = std::iter::once(call.path).chain(call.to);
+                paths.any(|path| path_matches(pattern, path))
+            })
+    }
 }
 
 impl Fault {
     /// Operations of these kinds fail: the first one, with EIO, without effect.
     pub fn on(kinds: impl IntoIterator<Item = OpKind>) -> Self {
         Fault {
-            kinds: kinds.into_iter().collect(),
-            pattern: None,
+            which: Operations::of(kinds),
             predicate: None,
+            after: None,
             skip: 0,
             times: Some(1),
             errno: Errno::IO,
@@ -74,16 +116,25 @@ impl Fault {
     }
 
     /// Only on paths that match `pattern`, in which `*` stands for any text and `?` for a
-    /// character. A pattern without `/` is compared with the file name. A rename matches by either
-    /// of its names.
+    /// character. A pattern without `/` is compared with the file name. A rename or link matches
+    /// by either of its names.
     pub fn path(mut self, pattern: &str) -> Self {
-        self.pattern = Some(pattern.to_owned());
+        self.which.pattern = Some(pattern.to_owned());
         self
     }
 
     /// Only if `predicate` says so as well. It must not use the file system.
     pub fn when(mut self, predicate: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.predicate = Some(Arc::new(predicate));
+        self
+    }
+
+    /// Only from the `n`th operation of these kinds on paths that match `pattern` on, which itself
+    /// does not count. It need not have succeeded.
+    pub fn after(mut self, n: u64, kinds: impl IntoIterator<Item = OpKind>, pattern: &str) -> Self {
+        let mut operations = Operations::of(kinds);
+        operations.pattern = Some(pattern.to_owned());
+        self.after = Some((n, operations));
         self
     }
 
@@ -117,6 +168,13 @@ impl Fault {
         self
     }
 
+    /// A read reports no failure, but returns at most `len` bytes, as if the file ended there.
+    /// Operations of other kinds are left alone.
+    pub fn short(mut self, len: usize) -> Self {
+        self.effect = Effect::Short(len);
+        self
+    }
+
     /// A failing sync makes the kernel drop the unsynced bytes: reads still see them, the medium
     /// never will, though later syncs succeed.
     pub fn losing_pages(mut self) -> Self {
@@ -131,11 +189,8 @@ impl Fault {
     }
 
     fn matches(&self, call: &Call<'_>) -> bool {
-        self.kinds.contains(&call.kind)
-            && self.pattern.as_ref().is_none_or(|pattern| {
-                let mut paths = std::iter::once(call.path).chain(call.to);
-                paths.any(|path| path_matches(pattern, path))
-            })
+        self.which.include(call)
+            && (call.kind == OpKind::Read || !matches!(self.effect, Effect::Short(_)))
             && self.predicate.as_ref().is_none_or(|says_so| says_so(call))
     }
 }
@@ -157,7 +212,10 @@ pub(super) struct Faults(Vec<Armed>);
 
 struct Armed {
     fault: Fault,
+    /// Matching operations so far.
     seen: u64,
+    /// Operations that it waits for, so far.
+    awaited: u64,
     hits: Arc<AtomicU64>,
 }
 
@@ -167,6 +225,7 @@ impl Faults {
         self.0.push(Armed {
             fault,
             seen: 0,
+            awaited: 0,
             hits: Arc::clone(&hits),
         });
         FaultHandle(hits)
@@ -180,7 +239,16 @@ impl Faults {
     /// injected first strikes.
     pub(super) fn strike(&mut self, call: &Call<'_>) -> Option<(Errno, Effect)> {
         let mut struck = None;
-        for armed in self.0.iter_mut().filter(|armed| armed.fault.matches(call)) {
+        for armed in &mut self.0 {
+            if let Some((n, operations)) = &armed.fault.after
+                && armed.awaited < *n
+            {
+                armed.awaited += u64::from(operations.include(call));
+                continue;
+            }
+            if !armed.fault.matches(call) {
+                continue;
+            }
             let Fault {
                 skip,
                 times,

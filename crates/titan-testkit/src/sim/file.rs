@@ -89,6 +89,17 @@ impl File {
         }
     }
 
+    /// Bytes on the device, or that would be there if all was synced.
+    pub(super) fn allocated(&self) -> io::Result<u64> {
+        self.check_handed_over()?;
+        Ok(self.now.allocated())
+    }
+
+    pub(super) fn punch_hole(&mut self, offset: u64, len: u64) {
+        let range = offset..offset.saturating_add(len);
+        self.dirty.extend(self.now.punch_hole(range));
+    }
+
     /// Empties the file, as opening it for creation does; its old bytes stay on the medium until
     /// a sync.
     pub(super) fn clear(&mut self, purpose: Purpose) {
@@ -172,7 +183,7 @@ impl File {
             if rng.f64() >= likely {
                 continue;
             }
-            if torn && Some(index) == last {
+            if torn && Some(index) == last && !self.now.is_hole(index) {
                 // Somewhere in what is new in the block, if that can be told.
                 let within = |size: u64| (size as usize).saturating_sub(index * BLOCK).min(BLOCK);
                 let (end, start) = (within(len), within(old));

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use titan::Result;
-use titan::vfs::{FileLock, ReadableFile, WritableFile};
+use titan::vfs::{FileLock, PunchableFile, ReadableFile, WritableFile};
 
 use super::op::{Call, FileId, FsOp, OpKind, Purpose};
 use super::vfs::{SimVfs, append_op};
 
-/// A file open for appending; `create` has pinned it.
+/// A file open for appending or punching; whoever opened it has pinned it.
 pub(super) struct Writer {
     vfs: SimVfs,
     file: FileId,
@@ -50,6 +50,30 @@ impl WritableFile for Writer {
     }
 }
 
+impl PunchableFile for Writer {
+    fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()> {
+        let call = Call {
+            offset,
+            len: len as usize,
+            ..Call::new(OpKind::PunchHole, &self.path)
+        };
+        let outcome = self.vfs.perform(&call, "punch hole", |state| {
+            state.disk.file(self.file)?.size()?;
+            Ok(FsOp::PunchHole {
+                path: Arc::clone(&self.path),
+                file: self.file,
+                offset,
+                len,
+            })
+        });
+        outcome.map_err(|e| e.at_offset(offset))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        WritableFile::sync(self)
+    }
+}
+
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut state = self.vfs.state();
@@ -84,8 +108,9 @@ impl ReadableFile for Reader {
             len: buf.len(),
             ..Call::new(OpKind::Read, &self.path)
         };
-        let outcome = self.vfs.observe(&call, "read", |state| {
-            let n = state.disk.file(self.file)?.read_at(offset, buf)?;
+        let outcome = self.vfs.observe_within(&call, "read", |state, limit| {
+            let file = state.disk.file(self.file)?;
+            let n = file.read_at(offset, &mut buf[..limit.min(call.len)])?;
             Ok((n, n))
         });
         outcome.map_err(|e| e.at_offset(offset))

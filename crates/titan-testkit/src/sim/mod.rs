@@ -23,6 +23,8 @@
 //!    is lost, so is all that is in it.
 //! 4. **A rename is atomic**, also between directories: the file is found under the old name or
 //!    under the new one, never both or none. Syncing either directory makes it durable.
+//!    A **link** is a name that comes, durable with the directory it lies in; the file is there as
+//!    long as any name of it is.
 //! 5. **Emptying a file** by creating it again is a change of its bytes: until a sync the old ones
 //!    may come back.
 //! 6. **A failed sync** (see [`Fault::losing_pages`]) drops the unsynced blocks. Reads still see
@@ -38,6 +40,8 @@
 //!     closed. After a crash of the process the zeros are there if the log was open. After a crash
 //!     of the machine any number of them may be, also behind a log that was closed, because nothing
 //!     syncs the cut; [`Loss::All`] has none. Programs that are running do not see them.
+//! 11. **Holes** are changes of bytes: each punched block is there until a sync, or not. One that
+//!     was punched as a whole is never torn.
 //!
 //! Paths: the root and the working directory are one place, so `/db` and `db` are the same.
 
@@ -46,9 +50,11 @@ mod counters;
 mod crash;
 mod disk;
 mod fault;
+mod fault_text;
 mod file;
 mod handles;
 mod journal;
+mod latency;
 mod op;
 mod tools;
 mod vfs;
@@ -59,5 +65,6 @@ mod tests;
 pub use crash::Loss;
 pub use fault::{Errno, Fault, FaultHandle};
 pub use journal::{CrashPoint, CrashPoints, Journal};
+pub use latency::Latency;
 pub use op::{Call, FileId, FsOp, Mark, OpKind, Purpose};
 pub use vfs::SimVfs;

@@ -22,24 +22,56 @@ pub enum Purpose {
     Bulk,
 }
 
-/// Kinds of operation, for faults and counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "named like the methods of `Vfs` and its files")]
-pub enum OpKind {
-    Create,
-    Append,
-    Sync,
-    Rename,
-    Remove,
-    SyncDir,
-    CreateDir,
-    RemoveDir,
-    Open,
-    Read,
-    ReadDir,
-    /// `size` of a path or an open file, and `exists`.
-    Stat,
-    Lock,
+macro_rules! op_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// Kinds of operation, for faults and counters.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "named like the methods of `Vfs` and its files")]
+        pub enum OpKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl OpKind {
+            /// All of them.
+            pub const ALL: &[OpKind] = &[$(OpKind::$kind),*];
+
+            /// Its name, as in the text of a [`Fault`](super::Fault).
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(OpKind::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+op_kinds! {
+    Create = "create",
+    Append = "append",
+    PunchHole = "punch-hole",
+    Sync = "sync",
+    Rename = "rename",
+    Link = "link",
+    Remove = "remove",
+    SyncDir = "sync-dir",
+    CreateDir = "create-dir",
+    RemoveDir = "remove-dir",
+    Open = "open",
+    Read = "read",
+    ReadDir = "read-dir",
+    /// `size` of a path or an open file, `allocated_bytes`, `link_count` and `exists`.
+    Stat = "stat",
+    Lock = "lock",
+}
+
+impl OpKind {
+    /// Whether it takes a descriptor, if only for a moment.
+    pub(super) fn opens(self) -> bool {
+        matches!(
+            self,
+            OpKind::Create | OpKind::Open | OpKind::Lock | OpKind::ReadDir | OpKind::SyncDir
+        )
+    }
 }
 
 /// An operation about to happen, as faults and hooks see it.
@@ -49,11 +81,11 @@ pub struct Call<'a> {
     pub kind: OpKind,
     /// The path as given; of an open file, the one it was opened by.
     pub path: &'a Path,
-    /// The new name in a rename.
+    /// The new name in a rename or link.
     pub to: Option<&'a Path>,
-    /// Where a read starts.
+    /// Where a read or a hole starts.
     pub offset: u64,
-    /// How many bytes are read or appended.
+    /// How many bytes are read, appended or punched out.
     pub len: usize,
 }
 
@@ -83,31 +115,42 @@ pub enum FsOp {
     },
     /// Bytes were appended.
     Append {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
         /// The bytes.
         data: Bytes,
     },
+    /// A hole was punched.
+    PunchHole {
+        /// The path the file was opened by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+        /// Where it starts.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+    },
     /// A log was closed, which cuts off the zeros behind what was appended. Other files are
     /// closed without a trace.
     Close {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
     },
     /// A file was synced.
     Sync {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
     },
     /// A sync failed and the kernel dropped the unsynced pages.
     SyncLost {
-        /// The path the file was created by.
+        /// The path the file was opened by.
         path: Arc<Path>,
         /// Which file.
         file: FileId,
@@ -117,6 +160,13 @@ pub enum FsOp {
         /// Old path.
         from: Arc<Path>,
         /// New path.
+        to: Arc<Path>,
+    },
+    /// A file got a further name.
+    Link {
+        /// A path it has.
+        from: Arc<Path>,
+        /// The further one.
         to: Arc<Path>,
     },
     /// A file's name was removed.
@@ -159,11 +209,17 @@ impl fmt::Display for FsOp {
             FsOp::Append { path, data, .. } => {
                 write!(f, "append {} {}", path.display(), data.len())
             }
+            FsOp::PunchHole {
+                path, offset, len, ..
+            } => write!(f, "punch-hole {} {offset} {len}", path.display()),
             FsOp::Close { path, .. } => write!(f, "close {}", path.display()),
             FsOp::Sync { path, .. } => write!(f, "sync {}", path.display()),
             FsOp::SyncLost { path, .. } => write!(f, "sync-lost {}", path.display()),
             FsOp::Rename { from, to } => {
                 write!(f, "rename {} {}", from.display(), to.display())
+            }
+            FsOp::Link { from, to } => {
+                write!(f, "link {} {}", from.display(), to.display())
             }
             FsOp::Remove { path } => write!(f, "remove {}", path.display()),
             FsOp::SyncDir { path } => write!(f, "sync-dir {}", path.display()),

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use titan::ErrorKind;
 use titan::vfs::{Access, Vfs, WritableFile};
 
 use super::*;
+use crate::clock::SimClock;
 
 const ANY: std::ops::Range<u64> = 0..300;
 
@@ -232,6 +234,41 @@ fn a_rename_between_directories_is_atomic_and_either_sync_suffices() {
 }
 
 #[test]
+fn a_link_is_a_name_of_its_own() {
+    let vfs = fresh();
+    let mut f = settled(&vfs, "/db/a", b"x");
+    drop(put(&vfs, "/another", b""));
+    vfs.link(p("/db/a"), p("/db/b")).unwrap();
+    assert_eq!(vfs.link_count(p("/db/a")).unwrap(), 2);
+    assert_eq!(outcomes(&vfs, names), set(["a", "a b"]));
+    assert_eq!(
+        vfs.link(p("/db/a"), p("/db/b")).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
+    // Two names of one file: a rename of one to the other is nothing.
+    vfs.rename(p("/db/a"), p("/db/b")).unwrap();
+    assert_eq!(names(&vfs), "a b");
+    f.append(b"y").unwrap();
+    assert_eq!(vfs.read_all("/db/b").unwrap(), b"xy");
+    vfs.remove(p("/db/a")).unwrap();
+    assert_eq!(vfs.link_count(p("/db/b")).unwrap(), 1);
+    // Neither change is durable: but for the case of "removed, not linked", the file is there.
+    assert_eq!(outcomes(&vfs, names), set(["", "a", "a b", "b"]));
+    vfs.sync_dir(p("/db")).unwrap();
+    let image = crash(&vfs, Loss::All);
+    assert_eq!(
+        (names(&image), image.read_all("/db/b").unwrap()),
+        ("b".into(), b"x".to_vec())
+    );
+    assert!(vfs.link(p("/db"), p("/db/d")).is_err());
+    assert!(vfs.link(p("/db/a"), p("/db/d")).unwrap_err().is_not_found());
+    assert_eq!(vfs.count(OpKind::Link, ""), 1);
+    vfs.inject(Fault::on([OpKind::Link]).error(Errno::CROSS_DEVICE));
+    let e = vfs.link(p("/db/b"), p("/db/d")).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn removing_is_not_durable_until_the_directory_is() {
     let vfs = fresh();
     drop(settled(&vfs, "/db/f", b"x"));
@@ -316,6 +353,74 @@ fn a_failed_sync_loses_its_pages_for_good() {
     let after_process = crash(&vfs, Loss::None);
     assert_eq!(lost(&after_process), [1, 2, 3]);
     assert_eq!(lost(&crash(&after_process, Loss::All)), [1, 0, 3]);
+}
+
+#[test]
+fn each_unsynced_hole_may_be_there_or_not() {
+    let vfs = fresh();
+    drop(settled(&vfs, "/db/f", &[1; 4 * 4096 + 100]));
+    let before = vfs.allocated_bytes(p("/db/f")).unwrap();
+    assert_eq!(before, 5 * 4096);
+    let mut f = vfs.open_to_punch(p("/db/f")).unwrap();
+    // One block as a whole, a part of the next one; later the fourth.
+    f.punch_hole(4096, 5000).unwrap();
+    f.punch_hole(3 * 4096, 4096).unwrap();
+    f.punch_hole(1 << 20, 4096).unwrap();
+    let after = vfs.allocated_bytes(p("/db/f")).unwrap();
+    assert_eq!(after, before - 2 * 4096);
+    let starts = |image: &SimVfs| -> Vec<u8> {
+        let data = image.read_all("/db/f").unwrap();
+        assert_eq!(data.len(), 4 * 4096 + 100);
+        for hole in [1, 3] {
+            let block = &data[hole * 4096..(hole + 1) * 4096];
+            assert!(block.iter().all(|byte| *byte == block[0]), "a torn hole");
+        }
+        data.chunks(4096).map(|block| block[0]).collect()
+    };
+    assert_eq!(starts(&vfs), [1, 0, 0, 0, 1]);
+    assert_eq!(starts(&crash(&vfs, Loss::All)), [1; 5]);
+    let seen = outcomes(&vfs, starts);
+    for possible in [
+        [1, 0, 1, 1, 1],
+        [1, 1, 0, 1, 1],
+        [1, 1, 1, 0, 1],
+        [1, 0, 0, 0, 1],
+    ] {
+        assert!(seen.contains(&possible[..]), "{possible:?} never happened");
+    }
+    let size = |image: &SimVfs| image.allocated_bytes(p("/db/f")).unwrap();
+    assert_eq!(size(&crash(&vfs, Loss::All)), before);
+    f.sync().unwrap();
+    assert_eq!(outcomes(&vfs, starts), [vec![1, 0, 0, 0, 1]].into());
+    assert_eq!(outcomes(&vfs, size), [after].into());
+    let journal = vfs.journal().to_string();
+    assert!(
+        journal.contains("punch-hole /db/f 4096 5000\n"),
+        "{journal}"
+    );
+}
+
+#[test]
+fn holes_give_space_back_and_fail_like_anything_else() {
+    let vfs = fresh();
+    vfs.set_capacity(Some(3 * 4096));
+    let mut f = settled(&vfs, "/db/f", &[1; 3 * 4096]);
+    assert_eq!(f.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
+    let mut punched = vfs.open_to_punch(p("/db/f")).unwrap();
+    vfs.inject(Fault::on([OpKind::PunchHole]).after_the_fact());
+    let e = punched.punch_hole(0, 4096).unwrap_err();
+    assert_eq!((e.kind(), e.offset()), (ErrorKind::Io, Some(0)));
+    f.append(&[2; 4096]).unwrap();
+    assert_eq!(f.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
+    assert!(vfs.open_to_punch(p("/db/g")).err().unwrap().is_not_found());
+    // Nothing can be punched out of what only the process has.
+    let mut b = vfs.create_bulk(p("/db/b"), true).unwrap();
+    vfs.set_capacity(None);
+    b.append(&[1; 100]).unwrap();
+    let mut punched = vfs.open_to_punch(p("/db/b")).unwrap();
+    assert!(punched.punch_hole(0, 10).is_err());
+    b.sync().unwrap();
+    punched.punch_hole(0, 10).unwrap();
 }
 
 #[test]
@@ -479,6 +584,49 @@ fn faults_strike_when_and_as_often_as_they_should() {
 }
 
 #[test]
+fn a_read_may_come_back_short() {
+    let vfs = fresh();
+    drop(put(&vfs, "/db/f", b"0123456789"));
+    let fault = vfs.inject(Fault::on(OpKind::ALL.iter().copied()).skip(1).short(4));
+    let r = vfs.open(p("/db/f"), Access::Random).unwrap();
+    let mut buf = *b"----------";
+    assert_eq!(r.read_at(2, &mut buf[..6]).unwrap(), 6);
+    assert_eq!(r.read_at(3, &mut buf).unwrap(), 4);
+    assert_eq!(
+        &buf, b"345667----",
+        "nothing behind the bytes that were read"
+    );
+    assert_eq!((fault.hits(), vfs.bytes_read("f")), (1, 10));
+    vfs.inject(Fault::on([OpKind::Read]).short(4));
+    assert!(r.read_exact_at(0, 5).unwrap_err().is_corruption());
+}
+
+#[test]
+fn a_fault_may_wait_for_another_operation() {
+    let vfs = fresh();
+    let fault = "append on *.blob nth 3 after 2 sync on *.sst error ENOSPC";
+    let fault = vfs.inject(Fault::parse(fault).unwrap());
+    let mut blob = put(&vfs, "/db/1.blob", b"");
+    let mut table = put(&vfs, "/db/2.sst", b"");
+    for syncs in 0..2 {
+        (0..9).for_each(|_| blob.append(b"x").unwrap());
+        blob.sync().unwrap();
+        assert_eq!(fault.hits(), 0, "after {syncs}");
+        table.sync().unwrap();
+    }
+    table.sync().unwrap();
+    (0..2).for_each(|_| blob.append(b"x").unwrap());
+    assert_eq!(blob.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
+    blob.append(b"x").unwrap();
+    assert_eq!(fault.hits(), 1);
+    // The operation that is waited for does not count itself.
+    let fault = vfs.inject(Fault::on([OpKind::Sync]).after(1, [OpKind::Sync], "*"));
+    table.sync().unwrap();
+    table.sync().unwrap_err();
+    assert_eq!(fault.hits(), 1);
+}
+
+#[test]
 fn a_full_device_takes_what_fits_and_space_comes_back() {
     let vfs = fresh();
     vfs.set_capacity(Some(10));
@@ -490,6 +638,59 @@ fn a_full_device_takes_what_fits_and_space_comes_back() {
     assert!(g.append(b"x").is_err(), "an open file holds its space");
     drop(f);
     g.append(b"x").unwrap();
+}
+
+#[test]
+fn open_files_and_locks_are_limited_together() {
+    let vfs = fresh();
+    let mut f = put(&vfs, "/db/f", b"x");
+    vfs.set_max_open_files(Some(3));
+    let lock = vfs.lock(p("/db/LOCK")).unwrap();
+    let r = vfs.open(p("/db/f"), Access::Random).unwrap();
+    let raw = |e: titan::Error| e.to_string().contains("os error 24");
+    assert!(raw(vfs.open(p("/db/f"), Access::Random).err().unwrap()));
+    assert!(raw(vfs.create(p("/db/g")).err().unwrap()));
+    assert!(raw(vfs.read_dir(p("/db")).unwrap_err()));
+    assert!(raw(vfs.sync_dir(p("/db")).unwrap_err()));
+    assert_eq!(names(&vfs), "LOCK f");
+    // What is open stays usable, and what needs no descriptor works.
+    f.append(b"y").unwrap();
+    vfs.rename(p("/db/f"), p("/db/h")).unwrap();
+    assert_eq!(r.read_at(0, &mut [0; 4]).unwrap(), 2);
+    drop(lock);
+    vfs.sync_dir(p("/db")).unwrap();
+    vfs.set_max_open_files(None);
+    drop([
+        vfs.create(p("/db/g")).unwrap(),
+        vfs.create(p("/db/i")).unwrap(),
+    ]);
+}
+
+#[test]
+fn operations_take_simulated_time_that_follows_from_a_seed() {
+    let spent = |seed: u64| {
+        let (vfs, clock) = (fresh(), SimClock::with_seed(1));
+        vfs.set_latency(Latency::with_seed(seed), &clock);
+        let mut steps = Vec::new();
+        let mut f = put(&vfs, "/db/f", &[1; 8192]);
+        for _ in 0..100 {
+            let before = clock.elapsed();
+            f.sync().unwrap();
+            steps.push(clock.elapsed() - before);
+        }
+        // A failing operation takes time as well.
+        vfs.inject(Fault::on([OpKind::Stat]));
+        let before = clock.elapsed();
+        vfs.size(p("/db/f")).unwrap_err();
+        assert!(clock.elapsed() > before);
+        steps
+    };
+    let (one, two) = (spent(1), spent(2));
+    assert_eq!(one, spent(1));
+    assert_ne!(one, two);
+    let mean = one.iter().sum::<Duration>() / 100;
+    let expected = Duration::from_micros(520);
+    assert!(mean > expected / 2 && mean < expected * 2, "{mean:?}");
 }
 
 #[test]

@@ -7,14 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use titan::vfs::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use titan::vfs::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile};
 use titan::{Bytes, Error, ErrorKind, Result};
+
+use crate::clock::SimClock;
 
 use super::counters::Counters;
 use super::disk::{Disk, Node, parts};
 use super::fault::{Effect, Errno, Fault, FaultHandle, Faults};
 use super::handles::{Reader, SimLock, Writer};
 use super::journal::Journal;
+use super::latency::{Device, Latency};
 use super::op::{Call, FileId, FsOp, Mark, OpKind, Purpose};
 
 type Hook = Arc<dyn Fn(&Call<'_>) + Send + Sync>;
@@ -34,6 +37,8 @@ pub(super) struct State {
     faults: Faults,
     counters: Counters,
     capacity: Option<u64>,
+    max_open_files: Option<usize>,
+    device: Option<Device>,
     pub(super) locks: BTreeSet<PathBuf>,
 }
 
@@ -57,6 +62,8 @@ impl SimVfs {
                 faults: Faults::default(),
                 counters: Counters::default(),
                 capacity: None,
+                max_open_files: None,
+                device: None,
                 locks: BTreeSet::new(),
             }),
             hook: RwLock::new(None),
@@ -108,9 +115,23 @@ impl SimVfs {
     }
 
     /// Limits the bytes of all files together; `None` lifts the limit. An append that does not fit
-    /// writes what does and reports ENOSPC. Files that were removed but are open count.
+    /// writes what does and reports ENOSPC. Files that were removed but are open count, punched
+    /// holes do not.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
+    }
+
+    /// Limits how many files and locks may be open at once; `None` lifts the limit. Beyond it
+    /// whatever opens something, if only for a moment as the sync of a directory does, reports
+    /// EMFILE.
+    pub fn set_max_open_files(&self, files: Option<usize>) {
+        self.state().max_open_files = files;
+    }
+
+    /// From now on each operation, failing ones included, moves `clock` on by what it costs.
+    /// Nothing really waits.
+    pub fn set_latency(&self, latency: Latency, clock: &SimClock) {
+        self.state().device = Some(Device::new(latency, clock.clone()));
     }
 
     /// How many operations of a kind succeeded on paths ending in `suffix`.
@@ -151,12 +172,23 @@ impl SimVfs {
         action: &str,
         look: impl FnOnce(&mut State) -> io::Result<(T, usize)>,
     ) -> Result<T> {
+        self.observe_within(call, action, |state, _| look(state))
+    }
+
+    /// As [`SimVfs::observe`]; `look` is also told how many bytes a fault lets it move.
+    pub(super) fn observe_within<T>(
+        &self,
+        call: &Call<'_>,
+        action: &str,
+        look: impl FnOnce(&mut State, usize) -> io::Result<(T, usize)>,
+    ) -> Result<T> {
         self.call_hook(call);
         let mut state = self.state();
-        let outcome = match state.faults.strike(call) {
+        let outcome = state.begin(call).and_then(|struck| match struck {
+            Some((_, Effect::Short(limit))) => look(&mut state, limit),
             Some((errno, _)) => Err(errno.error()),
-            None => look(&mut state),
-        };
+            None => look(&mut state, usize::MAX),
+        });
         let (value, bytes) = outcome.map_err(|e| Error::io(e, action, call.path))?;
         state.counters.add(call, bytes);
         Ok(value)
@@ -182,14 +214,25 @@ impl SimVfs {
     ) -> Result<T> {
         self.call_hook(call);
         let mut state = self.state();
-        let outcome = match state.faults.strike(call) {
-            Some((errno, effect)) => state.fail(plan, errno, effect),
-            None => plan(&state).and_then(|op| state.run(op)),
-        };
-        let outcome = outcome.and_then(|()| then(&mut state));
+        let outcome = state.begin(call).and_then(|struck| {
+            match struck {
+                Some((errno, effect)) => state.fail(plan, errno, effect),
+                None => plan(&state).and_then(|op| state.run(op)),
+            }?;
+            then(&mut state)
+        });
         let value = outcome.map_err(|e| Error::io(e, action, call.path))?;
         state.counters.add(call, call.len);
         Ok(value)
+    }
+
+    /// The file of this name, pinned.
+    fn open_file(&self, path: &Path) -> Result<FileId> {
+        self.observe(&Call::new(OpKind::Open, path), "open file", |state| {
+            let file = state.disk.find_file(path)?;
+            state.pin(file);
+            Ok((file, 0))
+        })
     }
 
     fn create_for(&self, purpose: Purpose, path: &Path) -> Result<Box<dyn WritableFile>> {
@@ -220,6 +263,24 @@ impl SimVfs {
 }
 
 impl State {
+    /// An operation begins: it takes its time and needs its descriptor. Returns the fault that
+    /// strikes it.
+    fn begin(&mut self, call: &Call<'_>) -> io::Result<Option<(Errno, Effect)>> {
+        if let Some(device) = &mut self.device {
+            device.spend(call);
+        }
+        let struck = self.faults.strike(call);
+        if struck.is_none() && call.kind.opens() && self.has_all_files_open() {
+            return Err(Errno::TOO_MANY_FILES.error());
+        }
+        Ok(struck)
+    }
+
+    fn has_all_files_open(&self) -> bool {
+        let open = || self.disk.handles.values().sum::<usize>() + self.locks.len();
+        self.max_open_files.is_some_and(|limit| open() >= limit)
+    }
+
     /// Applies and records an operation.
     pub(super) fn run(&mut self, op: FsOp) -> io::Result<()> {
         if let (FsOp::Append { path, file, data }, Some(capacity)) = (&op, self.capacity) {
@@ -301,12 +362,18 @@ impl Vfs for SimVfs {
     }
 
     fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {
-        let file = self.observe(&Call::new(OpKind::Open, path), "open file", |state| {
-            let file = state.disk.find_file(path)?;
-            state.pin(file);
-            Ok((file, 0))
-        })?;
+        let file = self.open_file(path)?;
         Ok(Arc::new(Reader::new(self.clone(), file, path.into())))
+    }
+
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        let file = self.open_file(path)?;
+        Ok(Box::new(Writer::new(
+            self.clone(),
+            file,
+            path.into(),
+            Purpose::Any,
+        )))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -325,6 +392,26 @@ impl Vfs for SimVfs {
                 from: from.into(),
                 to: to.into(),
             })
+        })
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let call = Call {
+            to: Some(to),
+            ..Call::new(OpKind::Link, from)
+        };
+        self.perform(&call, "link file", |_| {
+            Ok(FsOp::Link {
+                from: from.into(),
+                to: to.into(),
+            })
+        })
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
+            let file = state.disk.find_file(path)?;
+            Ok((state.disk.link_count(file), 0))
         })
     }
 
@@ -382,6 +469,13 @@ impl Vfs for SimVfs {
     fn size(&self, path: &Path) -> Result<u64> {
         self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
             Ok((state.disk.file(state.disk.find_file(path)?)?.size()?, 0))
+        })
+    }
+
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
+            let file = state.disk.find_file(path)?;
+            Ok((state.disk.file(file)?.allocated()?, 0))
         })
     }
 

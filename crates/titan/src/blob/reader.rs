@@ -66,6 +66,26 @@ impl BlobFileReader {
         }))
     }
 
+    /// Takes over an open file whose header is damaged, given what it must have said.
+    pub(crate) fn without_header(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        number: BlobFileNumber,
+        column_family: ColumnFamilyId,
+        compression: CompressionType,
+    ) -> Result<Arc<Self>> {
+        Ok(Arc::new(BlobFileReader {
+            size: file.size()?,
+            file,
+            path: path.to_owned(),
+            number,
+            header: FileHeader {
+                column_family,
+                compression,
+            },
+        }))
+    }
+
     /// Verifies that the file was sealed and returns how many records it claims to hold.
     pub(crate) fn verify_footer(&self) -> Result<u64> {
         let start = self.footer_start();

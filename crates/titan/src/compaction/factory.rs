@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::clock::SystemClock;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
@@ -15,6 +15,7 @@ use crate::vfs::Vfs;
 #[derive(Clone)]
 pub(crate) struct FileFactory {
     pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) clock: Arc<dyn SystemClock>,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
     /// Whether files are written around the kernel's cache.
@@ -24,6 +25,11 @@ pub(crate) struct FileFactory {
 }
 
 impl FileFactory {
+    /// Seconds since 1970, for the times RocksDB keeps in tables and of them.
+    pub(crate) fn unix_seconds(&self) -> u64 {
+        self.clock.unix_time().as_secs()
+    }
+
     /// Removes files that a failed job left and no MANIFEST can name. What cannot be removed now
     /// is removed when the database is opened.
     pub(crate) fn discard(&self, files: &[FileKind]) {
@@ -40,11 +46,4 @@ pub(crate) struct OutputFamily {
     pub(crate) name: String,
     pub(crate) comparator: InternalKeyComparator,
     pub(crate) options: Arc<ColumnFamilyOptions>,
-}
-
-/// Seconds since 1970, for the times RocksDB keeps in tables.
-pub(crate) fn unix_seconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
 }

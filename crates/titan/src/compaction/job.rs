@@ -104,7 +104,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             return Err(e);
         }
     };
-    output.add_to(&mut edit, compaction.output_level);
+    let now = context.factory.unix_seconds();
+    output.add_to(&mut edit, compaction.output_level, now);
     edit.blob_garbage = garbage;
     let bytes_read = compaction.all_inputs().map(|(_, f)| f.size()).sum();
     Ok(CompactionResult {

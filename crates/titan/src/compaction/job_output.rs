@@ -1,6 +1,5 @@
 //! What a flush or compaction wrote, and the edit that says so.
 
-use super::factory::unix_seconds;
 use crate::blob::BlobFileSummary;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, FileNumber};
@@ -39,9 +38,8 @@ impl JobOutput {
         tables.chain(blob_files).collect()
     }
 
-    /// Adds the files to an edit, the tables at `level`.
-    pub(crate) fn add_to(&self, edit: &mut VersionEdit, level: usize) {
-        let now = unix_seconds();
+    /// Adds the files to an edit, the tables at `level`; `now` is in seconds since 1970.
+    pub(crate) fn add_to(&self, edit: &mut VersionEdit, level: usize, now: u64) {
         for OutputTable { number, summary } in &self.tables {
             edit.new_files.push((
                 level,

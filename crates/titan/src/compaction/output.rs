@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::factory::{FileFactory, OutputFamily, unix_seconds};
+use super::factory::{FileFactory, OutputFamily};
 use super::grandparents::Grandparents;
 use super::job_output::{JobOutput, OutputTable};
 use super::references::ReferenceCounts;
@@ -206,7 +206,7 @@ impl OutputWriter {
                     db_id: self.factory.db_id.clone(),
                     db_session_id: self.factory.session_id.clone(),
                     file_number: number,
-                    creation_time: unix_seconds(),
+                    creation_time: self.factory.unix_seconds(),
                 },
             );
             self.current = Some((number, writer));

@@ -4,7 +4,7 @@
 //! out, the WAL is appended to, memtables are inserted into and switched, in one order.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
@@ -16,7 +16,7 @@ use crate::options::WriteOptions;
 use crate::stats::{self, StallCause, StallEvent};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
-use crate::write::batch::{WriteBatch, group_header};
+use crate::write::batch::{BatchOp, WriteBatch, group_header};
 use crate::write::queue::Group;
 
 /// The longest single sleep of a delayed write, so that it notices when the delay is over.
@@ -235,9 +235,10 @@ impl Shared {
             return Ok(());
         }
         let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
-        let mut delay =
-            Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
-        let started = Instant::now();
+        let delay = Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
+        let clock = &*self.options.clock;
+        let started = clock.monotonic();
+        let elapsed = || clock.monotonic().saturating_sub(started);
         let mut waited = false;
         let outcome = loop {
             let stall = state.stall();
@@ -248,10 +249,12 @@ impl Shared {
                 {
                     break Err(held_back(cause));
                 }
-                StallEvent::Delayed(_) if delay.is_zero() => break Ok(()),
                 StallEvent::Delayed(_) => {
-                    let step = delay.min(MAX_DELAY);
-                    delay -= step;
+                    let left = delay.saturating_sub(elapsed());
+                    if left.is_zero() {
+                        break Ok(());
+                    }
+                    let step = clock.begin_wait(left.min(MAX_DELAY));
                     self.progress.wait_for(&mut state, step);
                 }
                 StallEvent::Stopped(_) => {
@@ -265,10 +268,7 @@ impl Shared {
         };
         drop(state);
         if waited {
-            stats::add(
-                &self.statistics.stall_micros,
-                started.elapsed().as_micros() as u64,
-            );
+            stats::add(&self.statistics.stall_micros, elapsed().as_micros() as u64);
         }
         outcome
     }
@@ -382,17 +382,25 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
         let Some(id) = op.column_family() else {
             continue;
         };
-        if used.last().is_some_and(|f| f.id == id) || used.iter().any(|f| f.id == id) {
-            continue;
-        }
-        match all.get(&id) {
+        let family = match all.get(&id) {
             Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
-            Some(family) => used.push(Arc::clone(family)),
+            Some(family) => family,
             None => {
                 return Err(Error::invalid_argument(format!(
                     "column family {id} does not exist"
                 )));
             }
+        };
+        if let BatchOp::DeleteRange { begin, end, .. } = op
+            && family.comparator.compare_user(begin, end).is_gt()
+        {
+            // RocksDB could not replay it, and would not open the database (FMT-1).
+            return Err(Error::invalid_argument(
+                "a range to be deleted ends before it begins",
+            ));
+        }
+        if !used.iter().any(|f| f.id == id) {
+            used.push(Arc::clone(family));
         }
     }
     Ok(())

@@ -108,8 +108,9 @@ impl Shared {
         let claim = self.claim_for_manual(family)?;
         let end = end.map_or(Bound::Unbounded, Bound::Included);
         let outcome = self.compact_levels(family, begin, end, options);
-        drop(claim);
+        // Before another compaction of the family may start, so that one after the other is seen.
         self.purge();
+        drop(claim);
         outcome
     }
 

@@ -40,7 +40,7 @@ pub(super) fn prepare_directory(
 }
 
 /// Creates `dir` and its missing parents so that they survive the machine.
-fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+pub(crate) fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     // The missing ones, and the first that is there: that may come from a process that died
     // before it made the name durable.
     let mut chain = Vec::new();

@@ -203,7 +203,7 @@ impl ColumnFamily {
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
-    /// Removes all keys in `begin..end`, not synced. Cost: that of [`ColumnFamily::put`]: it is one
+    /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before `begin`. Cost: that of [`ColumnFamily::put`]: it is one
     /// entry, whatever the range holds. Reads of the family have to heed it until compaction drops it.
     pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.delete_range(self, begin, end))

@@ -221,7 +221,7 @@ impl Shared {
             )
         };
         for (edit, Flushed { output, .. }) in edits.iter_mut().zip(flushed) {
-            output.add_to(edit, 0);
+            output.add_to(edit, 0, self.factory.unix_seconds());
             self.add_locations(output);
         }
         match edits.last_mut() {

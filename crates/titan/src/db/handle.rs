@@ -187,7 +187,8 @@ impl Db {
     /// Commits a batch: all of it or nothing, across families, after any crash.
     ///
     /// # Errors
-    /// `InvalidArgument` if it names a family that does not exist; `Busy` if writes are stalled
+    /// `InvalidArgument` if it names a family that does not exist, or deletes a range that ends
+    /// before it begins; `Busy` if writes are stalled
     /// and `no_slowdown` is set; `WritesStopped` after a background failure; `Io`, `NoSpace` if
     /// logging it failed, which stops writes too. It is then unknown whether the batch is there
     /// after the next opening; it is not visible before.

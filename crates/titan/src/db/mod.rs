@@ -40,6 +40,10 @@ mod stall_news;
 mod state;
 mod warm_up;
 
+pub(crate) use directory::create_dir_durably;
+pub(crate) use flush::write_memtables;
+pub(crate) use open::{random_uuid, session_id};
+
 pub use family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};

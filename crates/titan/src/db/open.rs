@@ -16,6 +16,7 @@ use super::stall_news::StallNews;
 use super::state::{LiveWal, State};
 use crate::blob::ValueFetcher;
 use crate::cache::{BlockCache, OpenFiles};
+use crate::clock::SystemClock;
 use crate::compaction::factory::FileFactory;
 use crate::error::Result;
 use crate::format::FileNumber;
@@ -54,15 +55,18 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         counters.mark_file_number_used(FileNumber(number));
     }
     check_files_exist(&*vfs, dir, &versions)?;
-    let identity = establish_identity(&*vfs, dir, &mut versions)?;
+    let clock = Arc::clone(&options.db.clock);
+    let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;
+    let session_id = session_id(&*clock);
 
     let factory = FileFactory {
         vfs: Arc::clone(&vfs),
+        clock,
         dir: dir.to_owned(),
         counters: Arc::clone(&counters),
         direct_io: options.db.use_direct_io_for_flush_and_compaction,
         db_id: identity,
-        session_id: session_id(),
+        session_id,
     };
     replay::replay_wals(&mut versions, &factory, options)?;
     // Not before: nothing in those WAL files is for families that are only now created.
@@ -89,7 +93,12 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
 }
 
 /// The database's identity, from the MANIFEST, from IDENTITY, or new; both have it afterwards.
-fn establish_identity(vfs: &dyn Vfs, dir: &Path, versions: &mut VersionSet) -> Result<String> {
+fn establish_identity(
+    vfs: &dyn Vfs,
+    clock: &dyn SystemClock,
+    dir: &Path,
+    versions: &mut VersionSet,
+) -> Result<String> {
     let path = FileKind::Identity.path(dir);
     let stored = match read_file(vfs, &path) {
         Ok(bytes) => String::from_utf8(bytes.to_vec())
@@ -104,7 +113,7 @@ fn establish_identity(vfs: &dyn Vfs, dir: &Path, versions: &mut VersionSet) -> R
         identity.clone_from(&stored);
     }
     if identity.is_empty() {
-        identity = uuid::Uuid::new_v4().to_string();
+        identity = random_uuid(clock).to_string();
     }
     if stored.is_empty() {
         let temp = FileKind::Temp(versions.counters().new_file_number()).path(dir);
@@ -115,9 +124,13 @@ fn establish_identity(vfs: &dyn Vfs, dir: &Path, versions: &mut VersionSet) -> R
 }
 
 /// Twenty characters, as RocksDB's session ids have; tables are told apart by them.
-fn session_id() -> String {
-    let text = uuid::Uuid::new_v4().simple().to_string().to_uppercase();
+pub(crate) fn session_id(clock: &dyn SystemClock) -> String {
+    let text = random_uuid(clock).simple().to_string().to_uppercase();
     text.chars().take(20).collect()
+}
+
+pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
+    uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
 }
 
 fn assemble(

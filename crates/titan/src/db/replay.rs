@@ -278,7 +278,7 @@ impl Replay<'_> {
             column_family: id,
             ..VersionEdit::default()
         };
-        output.add_to(&mut edit, 0);
+        output.add_to(&mut edit, 0, self.factory.unix_seconds());
         self.written.extend(output.files());
         self.versions.apply_in_memory(&edit)
     }

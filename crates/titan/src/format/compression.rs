@@ -63,7 +63,7 @@ impl CompressionType {
     }
 
     /// RocksDB's name in an OPTIONS file.
-    pub(crate) fn option_name(self) -> &'static str {
+    pub fn option_name(self) -> &'static str {
         match self {
             CompressionType::None => "kNoCompression",
             CompressionType::Snappy => "kSnappyCompression",

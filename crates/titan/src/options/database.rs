@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::require;
+use crate::clock::{StdClock, SystemClock};
 use crate::error::Result;
 use crate::stats::EventListener;
 use crate::vfs::{StdVfs, Vfs};
@@ -42,6 +43,9 @@ pub struct DbOptions {
     /// The file system. Default: the operating system's.
     #[serde(skip, default = "std_vfs")]
     pub vfs: Arc<dyn Vfs>,
+    /// Time and random names. Default: the operating system's.
+    #[serde(skip, default = "std_clock")]
+    pub clock: Arc<dyn SystemClock>,
     /// Told about flushes, compactions, stalls and errors. Default: none.
     #[serde(skip)]
     pub listeners: Vec<Arc<dyn EventListener>>,
@@ -49,6 +53,10 @@ pub struct DbOptions {
 
 fn std_vfs() -> Arc<dyn Vfs> {
     Arc::new(StdVfs)
+}
+
+fn std_clock() -> Arc<dyn SystemClock> {
+    Arc::new(StdClock)
 }
 
 impl Default for DbOptions {
@@ -64,6 +72,7 @@ impl Default for DbOptions {
             delayed_write_rate: 16 << 20,
             max_manifest_file_size: 64 << 20,
             vfs: std_vfs(),
+            clock: std_clock(),
             listeners: Vec::new(),
         }
     }

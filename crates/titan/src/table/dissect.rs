@@ -15,17 +15,13 @@ use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer};
 use super::index::{Index, IndexFormat, IndexType};
 use super::liveness::LivenessBlock;
 use super::open::read_properties;
-use super::properties::TableProperties;
+use super::properties::{DELTA_ENCODED_SINCE, TableProperties};
 use super::{META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
 use crate::format::CompressionType;
 use crate::format::checksum::ChecksumType;
 use crate::format::coding::Decoder;
 use crate::vfs::ReadableFile;
-
-/// The first format version whose index is normally delta-coded and of user keys: what is assumed
-/// where the properties, which say so, are damaged.
-const DELTA_ENCODED_SINCE: u32 = 4;
 
 /// Bytes of a file, trailers of blocks included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +31,7 @@ pub(crate) struct BlockAt {
 }
 
 impl BlockAt {
-    fn of(handle: BlockHandle) -> Self {
+    pub(super) fn of(handle: BlockHandle) -> Self {
         BlockAt {
             offset: handle.offset,
             size: handle.size.saturating_add(BLOCK_TRAILER_LEN as u64),

@@ -18,6 +18,11 @@ pub(crate) fn is_magic(number: u64) -> bool {
         || MAGIC_PLAIN.contains(&number)
 }
 
+/// Whether the end of a file is that of a table of a kind that can be read, in some version.
+pub(super) fn is_block_based(footer: &[u8; FOOTER_LEN]) -> bool {
+    footer.ends_with(&MAGIC.to_le_bytes())
+}
+
 /// The format version this engine writes.
 const WRITTEN_VERSION: u32 = 5;
 /// The footer's bytes, from version 1 on.

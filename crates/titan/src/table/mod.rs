@@ -42,12 +42,16 @@ mod dissect;
 mod filter;
 mod filter_hash;
 mod footer;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod index;
 mod iterator;
 pub(crate) mod liveness;
 mod open;
 mod properties;
 pub(crate) mod reader;
+mod salvage;
+mod scan;
 mod verify;
 pub(crate) mod writer;
 
@@ -59,6 +63,7 @@ pub(crate) use footer::is_magic;
 pub(crate) use iterator::{TableIterOptions, TableIterator};
 pub(crate) use properties::value_text;
 pub(crate) use reader::{TableReader, TableReaderOptions};
+pub(crate) use salvage::{LostPart, Salvage};
 pub(crate) use verify::{TableCheck, TableVisitor};
 pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
 

@@ -33,6 +33,7 @@ const MIN_TAIL: u64 = 64 << 10;
 const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
 /// Where the blocks besides the data are, so that a later check can read them again.
+#[derive(Default)]
 pub(super) struct MetaBlocks {
     pub(super) metaindex: BlockHandle,
     pub(super) properties: BlockHandle,
@@ -51,7 +52,7 @@ pub(super) fn open(
         return Err(Error::corruption(text).at(path, size.min(options.file_size)));
     }
     let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
-        return Err(Error::corruption("file too short for a table").in_file(path));
+        return Err(Error::corruption("file too short for a table").at(path, 0));
     };
     // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
     let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);
@@ -125,7 +126,7 @@ fn read_footer(file: &dyn ReadableFile, at: u64) -> Result<Footer> {
     }
 }
 
-fn read_metaindex(
+pub(super) fn read_metaindex(
     source: &BlockSource,
     handle: BlockHandle,
 ) -> Result<BTreeMap<Vec<u8>, BlockHandle>> {
@@ -199,7 +200,7 @@ fn check_comparator(
 }
 
 /// The sequence number of all entries, if the file was ingested.
-fn global_sequence(
+pub(super) fn global_sequence(
     properties: &TableProperties,
     largest: Option<SequenceNumber>,
 ) -> Result<Option<SequenceNumber>> {
@@ -221,7 +222,7 @@ fn global_sequence(
     }
 }
 
-fn read_index(
+pub(super) fn read_index(
     source: &BlockSource,
     handle: BlockHandle,
     properties: &TableProperties,
@@ -257,33 +258,36 @@ fn read_index(
     Ok(index)
 }
 
-fn read_range_tombstones(
+pub(super) fn read_range_tombstones(
     source: &BlockSource,
     handle: BlockHandle,
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {
     let data = source.read(handle)?;
-    let mut tombstones = Vec::new();
-    let walk = || -> Result<()> {
-        let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
-        iter.seek_to_first()?;
-        while iter.valid() {
-            let key = ParsedInternalKey::parse(iter.key())?;
-            if key.value_type != ValueType::RangeDeletion {
-                return Err(Error::corruption("point entry among range tombstones"));
-            }
-            tombstones.push(RangeTombstone {
-                start: Bytes::copy_from_slice(key.user_key),
-                end: Bytes::copy_from_slice(iter.value()),
-                sequence: key.sequence,
-            });
-            iter.next()?;
-        }
-        Ok(())
-    };
-    walk().map_err(|e| {
+    decode_range_tombstones(data, global_sequence).map_err(|e| {
         e.context("range tombstones")
             .at(source.path(), handle.offset)
-    })?;
+    })
+}
+
+pub(super) fn decode_range_tombstones(
+    data: Bytes,
+    global_sequence: Option<SequenceNumber>,
+) -> Result<Vec<RangeTombstone>> {
+    let mut tombstones = Vec::new();
+    let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
+    iter.seek_to_first()?;
+    while iter.valid() {
+        let key = ParsedInternalKey::parse(iter.key())?;
+        if key.value_type != ValueType::RangeDeletion {
+            return Err(Error::corruption("point entry among range tombstones"));
+        }
+        tombstones.push(RangeTombstone {
+            start: Bytes::copy_from_slice(key.user_key),
+            end: Bytes::copy_from_slice(iter.value()),
+            sequence: key.sequence,
+        });
+        iter.next()?;
+    }
     Ok(tombstones)
 }

@@ -61,6 +61,10 @@ pub(super) mod name {
     pub(crate) const LIVENESS_BYTES: &str = "titan.liveness.bytes";
 }
 
+/// The first format version whose index is normally delta-coded and of user keys: what is assumed
+/// where the properties, which say so, are damaged.
+pub(super) const DELTA_ENCODED_SINCE: u32 = 4;
+
 /// Where the liveness block is and what it adds up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LivenessProperty {
@@ -171,6 +175,53 @@ impl TableProperties {
             liveness,
             all,
         })
+    }
+
+    /// What to assume of a table whose properties are lost: how tables of this format version are
+    /// normally written.
+    pub(super) fn assumed(format_version: u32) -> Self {
+        let newer = format_version >= DELTA_ENCODED_SINCE;
+        TableProperties {
+            num_entries: 0,
+            num_deletions: 0,
+            num_range_deletions: 0,
+            num_merge_operands: 0,
+            num_data_blocks: 0,
+            raw_key_size: 0,
+            raw_value_size: 0,
+            column_family_id: None,
+            comparator: None,
+            external_version: 0,
+            global_sequence: None,
+            index_type: IndexType::Binary,
+            index_user_keys: newer,
+            index_delta_encoded: newer,
+            whole_key_filtering: true,
+            liveness: None,
+            all: BTreeMap::new(),
+        }
+    }
+
+    /// Whether these are the properties of a table, and not of something else that decodes.
+    pub(super) fn names_a_table(&self) -> bool {
+        self.get(name::NUM_ENTRIES).is_some() && self.get(name::DATA_SIZE).is_some()
+    }
+
+    /// Point entries.
+    pub(crate) fn points(&self) -> u64 {
+        self.num_entries.saturating_sub(self.num_range_deletions)
+    }
+
+    /// The name of the family it was written for.
+    pub(crate) fn column_family_name(&self) -> Option<String> {
+        let name = self.get(name::COLUMN_FAMILY_NAME)?;
+        Some(String::from_utf8_lossy(name).into_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// The identity of the database that wrote it.
+    pub(crate) fn db_id(&self) -> Option<String> {
+        let id = self.get(name::DB_ID)?;
+        Some(String::from_utf8_lossy(id).into_owned()).filter(|id| !id.is_empty())
     }
 
     /// The property as stored, if the table has it.

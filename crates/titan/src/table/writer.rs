@@ -293,7 +293,8 @@ impl TableWriter {
                 self.count(sequence, key_len, end_len);
             }
         }
-        let (smallest, largest) = self.bounds();
+        let points = (std::mem::take(&mut self.first_key), self.last_key.clone());
+        let (smallest, largest) = bounds(points, &self.tombstones, &self.options.comparator);
         self.liveness.sort();
         let blob_refs = self.liveness.totals();
 
@@ -421,23 +422,6 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The smallest and largest internal key, range tombstones included.
-    fn bounds(&self) -> (Vec<u8>, Vec<u8>) {
-        let order = &self.options.comparator;
-        let (mut smallest, mut largest) = (self.first_key.clone(), self.last_key.clone());
-        for t in &self.tombstones {
-            let start = internal_key(&t.start, t.sequence, ValueType::RangeDeletion as u8);
-            let end = internal_key(&t.end, SequenceNumber::MAX, ValueType::RangeDeletion as u8);
-            if smallest.is_empty() || order.compare(&start, &smallest).is_lt() {
-                smallest = start;
-            }
-            if largest.is_empty() || order.compare(&end, &largest).is_gt() {
-                largest = end;
-            }
-        }
-        (smallest, largest)
-    }
-
     /// The properties that do not depend on how the blocks fell.
     fn describe(&self, p: &mut PropertiesBuilder) {
         let o = &self.options;
@@ -477,6 +461,28 @@ impl TableWriter {
         // Not the footer's version: RocksDB writes 0 here, the one for "newest".
         p.number(name::FORMAT_VERSION, 0);
     }
+}
+
+/// The smallest and largest internal key of a table: those of its points (empty if there are none)
+/// and of its range tombstones. Where a tombstone ends behind all else, its end is the largest,
+/// with the largest sequence number, as the end itself is not covered.
+pub(crate) fn bounds(
+    points: (Vec<u8>, Vec<u8>),
+    tombstones: &[RangeTombstone],
+    order: &InternalKeyComparator,
+) -> (Vec<u8>, Vec<u8>) {
+    let (mut smallest, mut largest) = points;
+    for t in tombstones {
+        let start = internal_key(&t.start, t.sequence, ValueType::RangeDeletion as u8);
+        let end = internal_key(&t.end, SequenceNumber::MAX, ValueType::RangeDeletion as u8);
+        if smallest.is_empty() || order.compare(&start, &smallest).is_lt() {
+            smallest = start;
+        }
+        if largest.is_empty() || order.compare(&end, &largest).is_gt() {
+            largest = end;
+        }
+    }
+    (smallest, largest)
 }
 
 fn encoded(handle: BlockHandle) -> Vec<u8> {

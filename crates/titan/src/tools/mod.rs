@@ -4,13 +4,20 @@
 //! |---|---|
 //! | [`check`](mod@check) | whether the files of a database are whole and agree with each other |
 //! | [`inspect`](mod@inspect) | what one file contains, in readable form |
+//! | [`repair`](mod@repair) | a database again, from what files survive |
 //!
-//! Both only read: no file of the database is created, changed or removed (but for `LOCK`, which
-//! comes into being where it is missing). Whatever the files hold, the answer is a report; damage
-//! is neither a panic nor an allocation beyond what the bytes of a file can stand for.
+//! The first two only read: no file of the database is created, changed or removed (but for `LOCK`,
+//! which comes into being where it is missing). Nor does a repair, unless it is told to repair in
+//! place. Whatever the files hold, the answer is a report; damage is neither a panic nor an
+//! allocation beyond what the bytes of a file can stand for.
 
 pub mod check;
 pub mod inspect;
+mod pointers;
+mod progress;
+pub mod repair;
 
-pub use check::{CheckProgress, CheckReport, check};
+pub use check::{CheckReport, check};
 pub use inspect::{FileSummary, InspectItem, inspect};
+pub use progress::Progress;
+pub use repair::{Loss, RepairReport, RepairTo, Salvaged, repair};

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::{ValueType, pack, trailer, user_key};
-use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::format::internal_key::user_key;
+use crate::format::{BlobFileNumber, FileNumber};
 use crate::range_del::FragmentedTombstones;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -104,14 +104,9 @@ impl TableFile {
         user_key(&self.meta.largest)
     }
 
-    /// Where the table's keys end: a largest key that a range tombstone made is no longer part.
+    /// See [`NewFile::end`].
     pub(crate) fn end(&self) -> Bound<&[u8]> {
-        let sentinel = pack(SequenceNumber::MAX, ValueType::RangeDeletion as u8);
-        if trailer(&self.meta.largest) == sentinel {
-            Bound::Excluded(self.largest_user_key())
-        } else {
-            Bound::Included(self.largest_user_key())
-        }
+        self.meta.end()
     }
 
     /// The counts, if known without reading the table.

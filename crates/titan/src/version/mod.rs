@@ -27,6 +27,6 @@ pub(crate) mod version;
 
 pub(crate) use files::{ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
-pub(crate) use recovery::RecoveredState;
+pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
 pub(crate) use set::{Counters, Family, VersionSet};
 pub(crate) use version::Version;

@@ -261,7 +261,7 @@ impl Replayed {
 
 /// The comparator to read a family with: the given one if its name is the recorded one, or a
 /// built-in one where none was chosen.
-fn choose_comparator(
+pub(crate) fn choose_comparator(
     family: &str,
     recorded: &str,
     given: &Arc<dyn Comparator>,
@@ -281,7 +281,32 @@ fn choose_comparator(
     comparator::by_name(recorded).map_err(|e| e.context(format!("opening column family {family}")))
 }
 
+/// What a MANIFEST would say, found out by other means.
+pub(crate) struct Rebuilt {
+    pub(crate) families: BTreeMap<ColumnFamilyId, Family>,
+    pub(crate) max_column_family: ColumnFamilyId,
+    pub(crate) db_id: String,
+    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub(crate) counters: Arc<Counters>,
+}
+
 impl VersionSet {
+    /// The set of a database whose MANIFEST is being rebuilt. Nothing is written.
+    pub(crate) fn rebuild(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        options: &Options,
+        rebuilt: Rebuilt,
+    ) -> Self {
+        let mut set = VersionSet::create(vfs, dir, options, Arc::new(Statistics::default()));
+        set.families = rebuilt.families;
+        set.max_column_family = rebuilt.max_column_family;
+        set.db_id = rebuilt.db_id;
+        set.unknown = rebuilt.unknown;
+        set.counters = rebuilt.counters;
+        set
+    }
+
     /// The set of a database that does not exist yet. Nothing is written.
     pub(crate) fn create(
         vfs: Arc<dyn Vfs>,

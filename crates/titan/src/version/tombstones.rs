@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::files::TableFile;
 use crate::cache::OpenFiles;
 use crate::error::Result;
-use crate::format::internal_key::InternalKeyComparator;
+use crate::format::internal_key::{InternalKeyComparator, user_key};
+use crate::format::range_tombstone::RangeTombstone;
 use crate::range_del::{FragmentedTombstones, clip};
+use crate::version::edit::NewFile;
 
 /// The tombstones of `file`, clipped to its key range. RocksDB writes the whole tombstone to every
 /// table it was split over and relies on the range; counted beyond it, a tombstone could hide a
@@ -40,14 +42,24 @@ fn read_tombstones(
     if tombstones.is_empty() {
         return Ok(FragmentedTombstones::empty());
     }
-    let upper = match file.end() {
+    let clipped = within(meta, tombstones, comparator);
+    Ok(Arc::new(FragmentedTombstones::build(clipped, comparator)))
+}
+
+/// The parts of a table's tombstones that are within its bounds.
+pub(crate) fn within(
+    meta: &NewFile,
+    tombstones: &[RangeTombstone],
+    comparator: &InternalKeyComparator,
+) -> Vec<RangeTombstone> {
+    let upper = match meta.end() {
         Bound::Excluded(end) => Some(end.to_vec()),
         Bound::Included(last) => comparator.user().immediate_successor(last),
         Bound::Unbounded => None,
     };
-    let lower = Some(file.smallest_user_key());
-    let clipped = tombstones
-        .iter()
-        .filter_map(|t| clip(t.clone(), lower, upper.as_deref(), comparator));
-    Ok(Arc::new(FragmentedTombstones::build(clipped, comparator)))
+    let lower = Some(user_key(&meta.smallest));
+    let clipped = tombstones.iter().cloned();
+    clipped
+        .filter_map(|t| clip(t, lower, upper.as_deref(), comparator))
+        .collect()
 }

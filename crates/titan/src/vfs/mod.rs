@@ -15,6 +15,8 @@
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
 //! 6. Behind the bytes appended to a [`Vfs::create_log`] file zeros may stand, after a crash too.
+//! 7. A punched hole reads as zeros at once; until a sync a crash of the machine may bring back what
+//!    was there, for each block by itself.
 
 mod direct;
 mod log_file;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use std_vfs::StdVfs;
 
@@ -52,11 +54,35 @@ pub trait Vfs: Send + Sync + 'static {
     /// Opens a file for positioned reads.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
 
+    /// Opens a file to give ranges of it back to the file system. The default cannot.
+    ///
+    /// # Errors
+    /// `Unsupported` where files have no holes; some file systems say so only when one is punched.
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        Err(Error::unsupported("the file system punches no holes").in_file(path))
+    }
+
     /// Removes a file's name. Open handles stay usable.
     fn remove(&self, path: &Path) -> Result<()>;
 
     /// Atomically gives `from` the name `to`, replacing what had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives the file `from` a further name `to`, a hard link: the file stays as long as it has a
+    /// name. The default cannot.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if something has the name `to`. `Unsupported` where the file system has no
+    /// links, allows this file no more of them, or `to` lies in another one: copying may work.
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let _ = to;
+        Err(Error::unsupported("the file system has no hard links").in_file(from))
+    }
+
+    /// How many names a file has. The default knows of no links: one.
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.size(path).map(|_| 1)
+    }
 
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
@@ -72,6 +98,12 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// A file's size in bytes.
     fn size(&self, path: &Path) -> Result<u64>;
+
+    /// Bytes that a file takes on the device: about its size, in whole blocks, less its holes. The
+    /// default knows of no holes: the size.
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        self.size(path)
+    }
 
     /// Whether something has this name.
     fn exists(&self, path: &Path) -> Result<bool>;
@@ -101,6 +133,19 @@ pub trait WritableFile: Send + Sync {
     fn sync(&mut self) -> Result<()>;
 }
 
+/// A file open to have holes punched into it.
+pub trait PunchableFile: Send + Sync {
+    /// Makes a range read as zeros, and gives the blocks that lie in it as a whole back. The file
+    /// keeps its size; what of the range lies behind its end, or a range of no bytes, is nothing.
+    ///
+    /// # Errors
+    /// `Unsupported` where files have no holes.
+    fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()>;
+
+    /// Makes the holes durable, with everything else in the file.
+    fn sync(&mut self) -> Result<()>;
+}
+
 /// A file open for positioned reads.
 pub trait ReadableFile: Send + Sync {
     /// Fills `buf` from `offset` and returns how many bytes there were: less than `buf.len()`
@@ -124,8 +169,7 @@ pub trait ReadableFile: Send + Sync {
         let n = self.read_at(offset, &mut buf)?;
         if n < len {
             return Err(
-                crate::Error::corruption(format!("file ends after {n} of {len} bytes"))
-                    .at_offset(offset),
+                Error::corruption(format!("file ends after {n} of {len} bytes")).at_offset(offset),
             );
         }
         Ok(Bytes::from(buf))

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{Advice, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::io::Errno;
 
 use super::direct::DirectFile;
 use super::log_file::LogFile;
-use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where the
@@ -63,12 +64,38 @@ impl Vfs for StdVfs {
         }))
     }
 
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        let opened = OpenOptions::new().write(true).open(path);
+        Ok(Box::new(StdWritable {
+            file: opened.map_err(failed("open file", path))?,
+            path: path.to_owned(),
+        }))
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         std::fs::remove_file(path).map_err(failed("remove file", path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         std::fs::rename(from, to).map_err(failed("rename file", from))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        rustix::fs::link(from, to).map_err(|e| {
+            // What Linux says of a file system that has no links.
+            let e = if e == Errno::PERM {
+                Errno::OPNOTSUPP
+            } else {
+                e
+            };
+            Error::io(e.into(), "link file", to)
+        })
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        Ok(std::fs::metadata(path)
+            .map_err(failed("stat file", path))?
+            .nlink())
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -108,6 +135,13 @@ impl Vfs for StdVfs {
             .len())
     }
 
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        /// What `st_blocks` counts in, whatever the file system's blocks are.
+        const UNIT: u64 = 512;
+        let meta = std::fs::metadata(path).map_err(failed("stat file", path))?;
+        Ok(meta.blocks() * UNIT)
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(failed("stat file", path))
     }
@@ -131,6 +165,21 @@ impl WritableFile for StdWritable {
 
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(failed("sync", &self.path))
+    }
+}
+
+impl PunchableFile for StdWritable {
+    fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, mode, offset, len))
+            .map_err(|e| Error::io(e.into(), "punch hole", &self.path).at_offset(offset))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        WritableFile::sync(self)
     }
 }
 
@@ -207,7 +256,7 @@ impl StdLock {
             .map_err(failed("open lock file", path))?;
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+            Err(Errno::AGAIN | Errno::ACCESS) => {
                 return Err(locked("another process"));
             }
             Err(e) => return Err(Error::io(e.into(), "lock file", path)),
@@ -275,6 +324,53 @@ mod tests {
             );
         }
         assert_eq!(StdVfs.read_dir(dir.path()).unwrap(), ["CURRENT"]);
+    }
+
+    #[test]
+    fn a_file_stays_as_long_as_it_has_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        StdVfs.create(&a).unwrap().append(b"x").unwrap();
+        StdVfs.link(&a, &b).unwrap();
+        assert_eq!(StdVfs.link_count(&a).unwrap(), 2);
+        let e = StdVfs.link(&a, &b).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::AlreadyExists);
+        StdVfs.remove(&a).unwrap();
+        assert!(StdVfs.link(&a, &b).unwrap_err().is_not_found());
+        assert_eq!(StdVfs.link_count(&b).unwrap(), 1);
+        assert_eq!(StdVfs.size(&b).unwrap(), 1);
+    }
+
+    #[test]
+    fn holes_read_as_zeros_and_take_no_space() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("f");
+        let mut w = StdVfs.create(&path).unwrap();
+        w.append(&[1; 64 << 10]).unwrap();
+        w.sync().unwrap();
+        let before = StdVfs.allocated_bytes(&path).unwrap();
+        assert!(before >= 64 << 10, "{before}");
+        let mut file = StdVfs.open_to_punch(&path).unwrap();
+        match file.punch_hole(4000, 40 << 10) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => return eprintln!("skipped: {e}"),
+            other => other.unwrap(),
+        }
+        file.punch_hole(1 << 20, 1 << 20).unwrap();
+        file.punch_hole(0, 0).unwrap();
+        file.sync().unwrap();
+        let after = StdVfs.allocated_bytes(&path).unwrap();
+        assert!(after <= before - (32 << 10), "{before} {after}");
+        let bytes = super::super::read_file(&StdVfs, &path).unwrap();
+        let mut expected = vec![1; 64 << 10];
+        expected[4000..4000 + (40 << 10)].fill(0);
+        assert!(bytes == expected);
+    }
+
+    #[test]
+    fn what_cannot_be_linked_is_unsupported() {
+        let dir = tempfile::tempdir().unwrap();
+        let e = StdVfs.link(dir.path(), &dir.path().join("b")).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
     }
 
     #[test]

@@ -163,21 +163,48 @@ impl LogReader {
         }
     }
 
-    /// After damage ended the log, goes on at the first record that starts in a later block; false
-    /// if there is no later block. For inspection only: what comes back then is no longer a prefix
-    /// of what was written.
+    /// After damage ended the log, goes on behind it; false if nothing more can follow. For
+    /// inspection and repair only: what comes back then is no longer a prefix of what was written.
+    ///
+    /// Where the damaged record's length leads to a whole record, that is the next; else the first
+    /// that starts in a later block. Bytes in between are not searched: a value may well look like
+    /// a record.
     pub(crate) fn resume(&mut self) -> bool {
-        let next_block = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
         let damaged = matches!(self.outcome, Some(Ok(LogEnd::Corrupt { .. })));
-        if !damaged || (self.last_buffer && next_block >= self.buffer.len()) {
+        let next_block = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
+        let next = self.whole_record_from_here().unwrap_or(next_block);
+        if !damaged || (self.last_buffer && next >= self.buffer.len()) {
             return false;
         }
-        self.position = next_block.min(self.buffer.len());
+        self.position = next.min(self.buffer.len());
         self.fragments.clear();
         self.fragments_start = None;
         self.resumed = true;
         self.outcome = None;
         true
+    }
+
+    /// Where in the buffer the first whole record is, of the one at the current position (which is
+    /// whole if it only came out of place) and the one behind it.
+    fn whole_record_from_here(&self) -> Option<usize> {
+        let block = self.rest_of_block();
+        let size_at = |at: usize| {
+            let [_, _, _, _, l0, l1, record_type] = *block.get(at..)?.first_chunk()?;
+            let header = if is_recyclable(record_type) {
+                RECYCLABLE_HEADER_SIZE
+            } else {
+                HEADER_SIZE
+            };
+            Some(header + usize::from(u16::from_le_bytes([l0, l1])))
+        };
+        let is_whole = |at: usize| {
+            let record = block.get(at..at + size_at(at)?)?;
+            let (stored, rest) = record.split_first_chunk::<4>()?;
+            let (record_type, body) = (rest.get(2)?, rest.get(3..)?);
+            (record_crc(*record_type, body) == u32::from_le_bytes(*stored)).then_some(at)
+        };
+        let found = is_whole(0).or_else(|| is_whole(size_at(0)?));
+        found.map(|at| self.position + at)
     }
 
     /// Joins fragments to the next logical record, or finds the end.
@@ -194,6 +221,7 @@ impl LogReader {
             match (kind, self.fragments_start) {
                 (TYPE_FULL | TYPE_FIRST, Some(_)) if !self.fragments.is_empty() => {
                     let reason = "a record starts before the last one ended";
+                    self.position = (offset - self.buffer_start) as usize;
                     return self.damage(offset, Some(offset), reason).map(Logical::End);
                 }
                 (TYPE_FULL, _) => {

@@ -16,6 +16,11 @@ fn they_leave_no_trace() {
     let db = Db::open(dir.path(), &Options::default()).unwrap();
     let mut nowhere = WriteBatch::new();
     nowhere.put(ColumnFamilyId(7), b"k", b"v").unwrap();
+    let mut backwards = WriteBatch::new();
+    backwards.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+    backwards
+        .delete_range(ColumnFamilyId::DEFAULT, b"b", b"a")
+        .unwrap();
     let refused = [
         (batch_of(1, b"\x11\x01k\x01x"), ErrorKind::Unsupported), // a blob pointer
         (
@@ -24,6 +29,8 @@ fn they_leave_no_trace() {
         ), // a timed put
         (batch_of(0, b"\x09"), ErrorKind::Unsupported),           // a transaction begins
         (nowhere, ErrorKind::InvalidArgument),
+        // RocksDB would not open a database with this in its WAL.
+        (backwards, ErrorKind::InvalidArgument),
     ];
     for (batch, kind) in refused {
         let text = format!("{batch:?}");

@@ -7,16 +7,19 @@ use titan::{
     CompactRangeOptions, Db, DbOptions, Error, ErrorKind, EventListener, Options, Result,
     StallEvent, WriteBatch, WriteOptions,
 };
-use titan_testkit::history::History;
+use titan_campaigns::reads::contents;
+use titan_campaigns::record::Record;
+use titan_campaigns::recovery::{misplaced_files, recover};
+use titan_campaigns::settings::Settings;
+use titan_campaigns::store::{DIR, Store, family, file, power_cut};
+use titan_campaigns::trouble::{Trouble, causes};
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
-
-use crate::sim::{DIR, Store, causes, contents, misplaced_files, options, power_cut};
 
 /// Two families, 100 keys in each, inline and in blob files; part of it in tables, part of it
 /// only in memtables and in an unsynced WAL.
 fn filled(vfs: &SimVfs, jobs: usize) -> Store {
-    let mut store = Store::open(vfs, jobs).unwrap();
+    let mut store = Store::open(vfs, Settings::jobs(jobs)).unwrap();
     let mut text = "create-cf cf1\n".to_owned();
     for i in 0..100 {
         let size = if i % 3 == 0 { 30 } else { 300 };
@@ -59,8 +62,9 @@ impl Trigger {
     fn pull(self, store: &mut Store) -> Option<(Error, Option<Op>)> {
         let written = |store: &mut Store, op: Op| match store.apply(&op) {
             Ok(()) => None,
-            Err(e) if e.kind() == ErrorKind::WritesStopped => Some((e, None)),
-            Err(e) => Some((e, Some(op))),
+            Err(Trouble::Failed(e)) if e.kind() == ErrorKind::WritesStopped => Some((e, None)),
+            Err(Trouble::Failed(e)) => Some((e, Some(op))),
+            Err(wrong) => panic!("{op}: {wrong}"),
         };
         match self {
             Trigger::Write => written(store, batch(900, false)),
@@ -81,24 +85,9 @@ impl Trigger {
     }
 }
 
-/// The history, with the write whose outcome is unknown.
-fn with_doubt(history: &History, doubt: Option<&Op>) -> History {
-    let mut history = history.clone();
-    if let Some(op) = doubt {
-        history.push(op);
-    }
-    history
-}
-
 /// Opens what a crash left; it must be a prefix of at least `at_least` operations.
-fn recovers(image: &SimVfs, history: &History, at_least: usize) -> Result<(), String> {
-    let db = Db::open(DIR, &options(image, 2)).map_err(|e| e.to_string())?;
-    let found = contents(&db).map_err(|e| e.to_string())?;
-    history
-        .matches_some_prefix(&found, at_least)
-        .map_err(|diff| diff.to_string())?;
-    let wrong = misplaced_files(&db, image).map_err(|e| e.to_string())?;
-    wrong.is_empty().then_some(()).ok_or(wrong.join("\n"))
+fn recovers(image: &SimVfs, record: &Record, at_least: usize) -> Result<(), Trouble> {
+    recover(image, &Settings::jobs(2), record, at_least as u64).map(drop)
 }
 
 fn expect_stopped(store: &Store, what: &str) {
@@ -132,13 +121,13 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
 
     // Reads go on, with all that was acknowledged and without what failed.
     assert!(
-        contents(&store.db).unwrap() == *store.history.last(),
+        contents(&store.db).unwrap() == *store.record.last(),
         "{what}"
     );
     expect_stopped(&store, what);
 
     // The machine or the process stops now.
-    let possible = with_doubt(&store.history, doubt.as_ref());
+    let possible = store.record.with_doubt(doubt.as_ref());
     let journal = vfs.journal();
     let (end, synced) = (
         journal.len(),
@@ -154,20 +143,20 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     recovers(
         &journal.crash_at(end, &Loss::None),
         &possible,
-        store.history.len(),
+        store.record.len(),
     )
     .unwrap_or_else(|why| panic!("{what}, process killed: {why}"));
 
     // Or the user resumes, at best with the machine stopping meanwhile.
     store.db.resume().unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(store.db.background_error().is_none(), "{what}");
-    vfs.mark(store.history.len() as u64);
+    vfs.mark(store.record.len() as u64);
     let journal = vfs.journal();
     for point in journal.crash_points().skip(end) {
         let at_least = point.acknowledged() as usize;
         for loss in [Loss::All, Loss::Random(7)] {
             let last = point.index() == journal.len();
-            let allowed = if last { &store.history } else { &possible };
+            let allowed = if last { &store.record } else { &possible };
             recovers(&point.crash(&loss), allowed, at_least).unwrap_or_else(|why| {
                 let resuming: Vec<_> = journal.ops()[end..point.index()]
                     .iter()
@@ -182,18 +171,18 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     }
     store.db.resume().unwrap();
     assert!(
-        contents(&store.db).unwrap() == *store.history.last(),
+        contents(&store.db).unwrap() == *store.record.last(),
         "{what}"
     );
     for i in 910..930 {
         store.apply(&batch(i, i == 929)).unwrap();
     }
-    recovers(&power_cut(&vfs), &store.history, store.history.len())
+    recovers(&power_cut(&vfs), &store.record, store.record.len())
         .unwrap_or_else(|why| panic!("{what}, after resuming: {why}"));
     store.db.flush_all().unwrap();
     store.apply(&Op::Reopen).unwrap();
     assert!(
-        contents(&store.db).unwrap() == *store.history.last(),
+        contents(&store.db).unwrap() == *store.record.last(),
         "{what}"
     );
     let wrong = misplaced_files(&store.db, &vfs).unwrap();
@@ -332,7 +321,7 @@ fn a_wal_that_fails_loses_nothing() {
 fn a_compaction_that_separates_inline_values_may_fail() {
     for kind in [OpKind::Create, OpKind::Append, OpKind::Sync] {
         let vfs = SimVfs::new();
-        let mut inline = options(&vfs, 2);
+        let mut inline = Settings::jobs(2).options(&vfs);
         inline.default.enable_blob_files = false;
         let db = Db::open(DIR, &inline).unwrap();
         for i in 0..100u8 {
@@ -340,7 +329,7 @@ fn a_compaction_that_separates_inline_values_may_fail() {
         }
         db.flush().unwrap();
         db.close().unwrap();
-        let db = Db::open(DIR, &options(&vfs, 2)).unwrap();
+        let db = Db::open(DIR, &Settings::jobs(2).options(&vfs)).unwrap();
         let expected = contents(&db).unwrap();
         assert_eq!(db.metrics().families[0].blob_files, 0);
         let force = CompactRangeOptions {
@@ -358,7 +347,7 @@ fn a_compaction_that_separates_inline_values_may_fail() {
         assert!(db.metrics().families[0].blob_files > 0);
         assert!(contents(&db).unwrap() == expected, "{kind:?}");
         drop(db);
-        let db = Db::open(DIR, &options(&vfs, 2)).unwrap();
+        let db = Db::open(DIR, &Settings::jobs(2).options(&vfs)).unwrap();
         assert!(contents(&db).unwrap() == expected, "{kind:?}");
         assert!(misplaced_files(&db, &vfs).unwrap().is_empty());
     }
@@ -373,7 +362,7 @@ fn a_full_disk_loses_nothing() {
             .list(DIR)
             .unwrap()
             .iter()
-            .map(|name| vfs.read_all(crate::sim::file(name)).unwrap().len() as u64)
+            .map(|name| vfs.read_all(file(name)).unwrap().len() as u64)
             .sum();
         vfs.set_capacity(Some(used + room));
         let (error, _) = Trigger::Rounds
@@ -382,22 +371,22 @@ fn a_full_disk_loses_nothing() {
         let text = format!("{error} {}", causes(&error));
         assert!(text.contains("os error 28"), "{room}: {text}");
         assert!(
-            contents(&store.db).unwrap() == *store.history.last(),
+            contents(&store.db).unwrap() == *store.record.last(),
             "{room}"
         );
         expect_stopped(&store, "full disk");
         // As long as it is full, resuming fails or not, but nothing changes.
         let _ = store.db.resume();
         assert!(
-            contents(&store.db).unwrap() == *store.history.last(),
+            contents(&store.db).unwrap() == *store.record.last(),
             "{room}"
         );
         vfs.set_capacity(None);
         store.db.resume().unwrap();
         store.apply(&batch(999, true)).unwrap();
-        recovers(&power_cut(&vfs), &store.history, store.history.len()).unwrap();
+        recovers(&power_cut(&vfs), &store.record, store.record.len()).unwrap();
         assert!(
-            contents(&store.db).unwrap() == *store.history.last(),
+            contents(&store.db).unwrap() == *store.record.last(),
             "{room}"
         );
     }
@@ -424,20 +413,20 @@ fn resuming_may_fail_and_be_repeated() {
         let synced = vfs.journal().acknowledged_before(usize::MAX) as usize;
         for _ in 0..2 {
             store.db.resume().expect_err("the fault did not strike");
-            assert!(contents(&store.db).unwrap() == *store.history.last());
+            assert!(contents(&store.db).unwrap() == *store.record.last());
             assert_eq!(
                 store.db.put(b"refused", b"").unwrap_err().kind(),
                 ErrorKind::WritesStopped
             );
-            let cut = recovers(&power_cut(&vfs), &store.history, synced);
+            let cut = recovers(&power_cut(&vfs), &store.record, synced);
             cut.unwrap_or_else(|why| panic!("{kind:?} {path}: {why}"));
         }
         assert_eq!(second.hits(), 2, "{kind:?} {path}");
         store.db.resume().unwrap();
         store.db.resume().unwrap();
         store.apply(&batch(1, true)).unwrap();
-        recovers(&power_cut(&vfs), &store.history, store.history.len()).unwrap();
-        assert!(contents(&store.db).unwrap() == *store.history.last());
+        recovers(&power_cut(&vfs), &store.record, store.record.len()).unwrap();
+        assert!(contents(&store.db).unwrap() == *store.record.last());
     }
 }
 
@@ -450,7 +439,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     let closed = store.db.close().unwrap_err();
     assert!(causes(&closed).contains("os error 5"), "{closed}");
     store.db = Db::open(DIR, &store.options).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.history.last());
+    assert!(contents(&store.db).unwrap() == *store.record.last());
 
     // A failure of the closing itself.
     store.apply(&batch(1, false)).unwrap();
@@ -459,7 +448,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     assert_eq!(store.db.close().unwrap_err().kind(), ErrorKind::Io);
     store.db.close().unwrap();
     store.db = Db::open(DIR, &store.options).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.history.last());
+    assert!(contents(&store.db).unwrap() == *store.record.last());
 
     // Writes without WAL cannot be kept if they cannot be flushed.
     let unlogged = WriteOptions {
@@ -473,21 +462,21 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     vfs.inject(on(OpKind::Create, "*.sst"));
     store.db.close().unwrap_err();
     store.db = Db::open(DIR, &store.options).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.history.last());
+    assert!(contents(&store.db).unwrap() == *store.record.last());
 }
 
 #[test]
 fn the_default_family_cannot_be_dropped_and_everything_goes_on() {
     let vfs = SimVfs::new();
     let mut store = filled(&vfs, 2);
-    let default = crate::sim::family(&store.db, "default");
+    let default = family(&store.db, "default").unwrap();
     let refused = store.db.drop_column_family(&default).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     store.apply(&batch(1, true)).unwrap();
     store.db.flush_all().unwrap();
-    assert!(contents(&store.db).unwrap() == *store.history.last());
+    assert!(contents(&store.db).unwrap() == *store.record.last());
     store.apply(&Op::Reopen).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.history.last());
+    assert!(contents(&store.db).unwrap() == *store.record.last());
 }
 
 /// Tells when writes are stopped by a stall.
@@ -505,7 +494,7 @@ impl EventListener for Stalls {
 fn a_writer_that_waits_for_a_flush_learns_that_it_failed() {
     let vfs = SimVfs::new();
     let (tell, told) = std::sync::mpsc::sync_channel(1);
-    let defaults = options(&vfs, 1);
+    let defaults = Settings::jobs(1).options(&vfs);
     let options = Options {
         db: DbOptions {
             listeners: vec![Arc::new(Stalls(tell))],

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::disallowed_methods,
     unreachable_pub,
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
@@ -12,17 +13,15 @@ mod bad_batches;
 mod bad_input;
 mod basics;
 mod concurrency;
-mod crash;
 mod crash_recovery;
+mod determinism;
 mod directory;
-mod fault_sweep;
 mod faults;
 mod iterators;
 mod limits;
-mod model;
+mod repair;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod separation;
-mod sim;
 mod support;
 mod tools;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use titan::tools::{self, RepairTo, repair};
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, Options, WriteBatch,
     WriteOptions,
@@ -92,6 +93,45 @@ fn every_fixture_opens_and_reads_as_rocksdb_read_it() {
             let listed = Db::list_column_families(dir.path(), &Options::default()).unwrap();
             assert_eq!(listed, names, "{what}");
         }
+    }
+}
+
+#[test]
+fn every_fixture_is_repaired_with_and_without_its_manifest() {
+    for fixture in fixtures() {
+        let name = fixture.file_name().unwrap().to_str().unwrap();
+        let expected = format!("{}.expected.tsv", fixture.display());
+        let expected = std::fs::read_to_string(expected).unwrap();
+        let options = options(CompressionType::None);
+        let dir = copy(&fixture);
+        let repaired = |to: &str| {
+            let to = dir.path().join(to);
+            let target = RepairTo::Directory(to.clone());
+            let report = repair(dir.path(), &target, &options, &mut |_| {}).unwrap();
+            let checked = tools::check(&to, &options, &mut |_| {}).unwrap();
+            assert!(
+                checked.problems.is_empty(),
+                "{name}: {:?}",
+                checked.problems
+            );
+            let db = Db::open(&to, &options).unwrap();
+            let all = contents(&db).unwrap();
+            db.close().unwrap();
+            (report, as_text(&all))
+        };
+        let (report, text) = repaired("whole");
+        assert!(report.lost.is_empty(), "{name}: {:?}", report.lost);
+        assert_same_text(&text, &expected, name);
+        for file in std::fs::read_dir(dir.path()).unwrap() {
+            let path = file.unwrap().path();
+            let file = path.file_name().unwrap().to_str().unwrap();
+            if file.starts_with("MANIFEST") || file == "CURRENT" {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let (report, text) = repaired("without");
+        assert!(!report.lost.is_empty(), "{name}: no MANIFEST is no loss?");
+        assert_same_text(&text, &expected, &format!("{name} without MANIFEST"));
     }
 }
 

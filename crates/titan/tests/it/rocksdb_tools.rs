@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use titan::tools::{RepairTo, repair};
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
     ErrorKind, Options, WriteBatch, WriteOptions,
@@ -250,6 +251,38 @@ fn fill(dir: &Path, seed: u64) -> Vec<(String, Rows)> {
     assert!(predecessor, "no WAL names its predecessor");
     assert!(!file_starting(dir, "MANIFEST-").ends_with("MANIFEST-000001"));
     all
+}
+
+#[test]
+fn rocksdb_reads_what_was_repaired() {
+    if !installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let all = fill(dir.path(), 4);
+    let repair = |to: &str| {
+        let to = dir.path().join(to);
+        let target = RepairTo::Directory(to.clone());
+        let report = repair(dir.path(), &target, &options(), &mut |_| {}).unwrap();
+        (to, report)
+    };
+    let (whole, report) = repair("whole");
+    assert!(report.lost.is_empty(), "{:?}", report.lost);
+    rocksdb_agrees(&whole, &all, "repaired");
+    std::fs::remove_file(file_starting(dir.path(), "MANIFEST-")).unwrap();
+    let (inferred, _) = repair("inferred");
+    rocksdb_agrees(&inferred, &all, "repaired without MANIFEST");
+    let table = files_ending(dir.path(), ".sst").remove(0);
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[10] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let (salvaged, report) = repair("salvaged");
+    assert_eq!(report.salvaged.len(), 1, "{:?}", report.salvaged);
+    let db = Db::open(&salvaged, &options()).unwrap();
+    let left = contents(&db).unwrap();
+    db.close().unwrap();
+    drop(db);
+    rocksdb_agrees(&salvaged, &left, "repaired without MANIFEST and a block");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 use titan::vfs::Vfs;
 use titan::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options};
+use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
 /// In words: opening and compacting need more than a model's threads have.
@@ -38,6 +39,7 @@ fn close_once(user: fn(&Db) -> titan::Result<()>) {
     let options = Options {
         db: DbOptions {
             vfs: Arc::new(vfs.clone()),
+            clock: Arc::new(SimClock::with_seed(1)),
             max_background_jobs: 1,
             block_cache_size: 0,
             ..DbOptions::default()

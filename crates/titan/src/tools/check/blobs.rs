@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use super::Check;
-use super::tables::{FileReferences, Pointer, References, hash_of};
+use super::tables::References;
 use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
+use crate::tools::pointers::{FileReferences, Pointer, hash_of};
 use crate::version::Family;
 use crate::version::files::BlobFileMeta;
 use crate::vfs::Access;

@@ -1,15 +1,20 @@
 //! Checks a database: every file against itself and all of them against each other.
 //!
-//! * each table: size, checksums of all blocks, order of keys, index, filter, counts; its keys and
-//!   sequence numbers within what the MANIFEST says; liveness block, entries and the MANIFEST's
+//! * each table: size, checksums of all blocks, order of keys, index, filter, range deletions, counts;
+//!   smallest and largest keys and sequence numbers as the MANIFEST says; liveness block, entries and the MANIFEST's
 //!   facts in agreement; the order of levels;
 //! * each blob file: header, every record, footer; its counts those of the MANIFEST; its family;
 //! * every pointer in a live table leads to a record of its key (BLOB-1), and what no pointer leads
 //!   to is what the MANIFEST calls garbage (BLOB-3). RocksDB deletes files in ranges without
 //!   booking garbage, so where a family has tables that Titan did not write, the MANIFEST may know
 //!   of less garbage than there is, but never of more;
-//! * each WAL that recovery would read: its records and the batches in them;
-//! * IDENTITY, OPTIONS, and files that nothing refers to.
+//! * the order of level 0: of tables that share keys the newer comes first;
+//! * each WAL that recovery would read: its records and the batches in them, their families, the
+//!   order of their sequence numbers, that none is missing in between;
+//! * the next file number, above those of all live files;
+//! * IDENTITY; the newest OPTIONS, and that it agrees with the families; files that nothing refers to.
+//!
+//! Not verified: that entries of a key are newer the higher their level (within level 0 they are).
 //!
 //! Cost: each file is read once from front to back (the tail of a table and the MANIFEST twice).
 //! Memory: what the largest table needs to be open, and 32 bytes a pointer of one column family at
@@ -17,6 +22,8 @@
 
 mod blobs;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod wals;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +32,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
@@ -39,17 +47,6 @@ use crate::wal::{LogEnd, LogReader, TailMode};
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
 /// How often progress within a file is told, in bytes.
 const PROGRESS_STEP: u64 = 4 << 20;
-
-/// How far a check is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CheckProgress {
-    /// Bytes of files checked so far.
-    pub done_bytes: u64,
-    /// Bytes of all files to be checked.
-    pub total_bytes: u64,
-    /// The name of the file being checked.
-    pub file: String,
-}
 
 /// What a check found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -85,7 +82,7 @@ pub struct CheckReport {
 pub fn check(
     path: &Path,
     options: &Options,
-    progress: &mut dyn FnMut(CheckProgress),
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<CheckReport> {
     options.validate()?;
     let vfs = Arc::clone(&options.db.vfs);
@@ -122,7 +119,7 @@ pub fn check(
 struct Check<'a> {
     vfs: &'a dyn Vfs,
     dir: &'a Path,
-    progress: &'a mut dyn FnMut(CheckProgress),
+    progress: &'a mut dyn FnMut(Progress),
     report: CheckReport,
     total_bytes: u64,
     /// What progress was last told.
@@ -147,10 +144,11 @@ impl Check<'_> {
             let references = self.tables(family, versions);
             self.blob_files(family, references);
         }
-        self.wals(&wals);
+        self.wals(&wals, versions);
+        self.next_file_number(versions, &manifest_path);
         self.identity(versions)?;
         self.left_over(&files, &live, versions);
-        (self.progress)(CheckProgress {
+        (self.progress)(Progress {
             done_bytes: self.total_bytes,
             total_bytes: self.total_bytes,
             file: String::new(),
@@ -188,6 +186,17 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// A number that is given out again would overwrite a live file.
+    fn next_file_number(&mut self, versions: &VersionSet, manifest: &Path) {
+        let next = versions.counters().next_file_number().0;
+        for file in versions.live_files() {
+            if file.number().is_some_and(|number| number >= next) {
+                let text = format!("the next file number is {next}, but {} exists", file.name());
+                self.problem(Error::corruption(text).in_file(manifest));
+            }
+        }
+    }
+
     fn identity(&mut self, versions: &VersionSet) -> Result<()> {
         let path = FileKind::Identity.path(self.dir);
         let stored = match read_file(self.vfs, &path) {
@@ -210,7 +219,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Notes what nothing refers to, and OPTIONS files that cannot be read: no data is in them.
+    /// Notes what nothing refers to.
     fn left_over(
         &mut self,
         files: &BTreeMap<FileKind, u64>,
@@ -226,12 +235,8 @@ impl Check<'_> {
                 FileKind::Manifest(_) if !live.contains(kind) => "is not the current MANIFEST",
                 FileKind::Temp(_) => "was never put to use",
                 FileKind::Options(_) => {
-                    let parsed = read_file(self.vfs, &kind.path(self.dir))
-                        .and_then(|content| OptionsFile::parse(&content));
-                    match parsed {
-                        Ok(options) => self.options_families(*kind, &options, versions),
-                        Err(e) => self.note(format!("{} cannot be read: {e}", kind.name())),
-                    }
+                    let newest = files.keys().rfind(|f| matches!(f, FileKind::Options(_)));
+                    self.options(*kind, newest == Some(kind), versions);
                     continue;
                 }
                 _ => continue,
@@ -240,19 +245,33 @@ impl Check<'_> {
         }
     }
 
-    /// Comparators in OPTIONS are what RocksDB's tools go by.
-    fn options_families(&mut self, kind: FileKind, options: &OptionsFile, versions: &VersionSet) {
-        for family in versions.families().values() {
-            let recorded = options
-                .section(CF_OPTIONS, &family.name)
-                .and_then(|section| section.object("comparator"));
-            let comparator = family.comparator.user().name();
-            if let Some(recorded) = recorded.filter(|recorded| *recorded != comparator) {
-                self.note(format!(
-                    "{} names comparator '{recorded}' for family {}, the MANIFEST '{comparator}'",
-                    kind.name(),
-                    family.name
-                ));
+    /// The newest OPTIONS is what RocksDB's tools go by, so it must be readable and name the
+    /// comparators right. Families created since it was written may be missing.
+    fn options(&mut self, kind: FileKind, newest: bool, versions: &VersionSet) {
+        let path = self.begin(kind);
+        let mut wrong = Vec::new();
+        match read_file(self.vfs, &path).and_then(|content| OptionsFile::parse(&content)) {
+            Err(e) => wrong.push(e.context("OPTIONS")),
+            Ok(options) => {
+                for family in versions.families().values() {
+                    let recorded = options
+                        .section(CF_OPTIONS, &family.name)
+                        .and_then(|section| section.object("comparator"));
+                    let comparator = family.comparator.user().name();
+                    if let Some(recorded) = recorded.filter(|recorded| *recorded != comparator) {
+                        wrong.push(Error::corruption(format!(
+                            "OPTIONS names comparator '{recorded}' for family {}, the MANIFEST \
+                             '{comparator}'",
+                            family.name
+                        )));
+                    }
+                }
+            }
+        }
+        for e in wrong {
+            match newest {
+                true => self.problem(e.in_file(&path)),
+                false => self.note(e.in_file(&path).to_string()),
             }
         }
     }
@@ -282,7 +301,7 @@ impl Check<'_> {
 
     fn tell_progress(&mut self, done: u64) {
         self.told_bytes = done;
-        (self.progress)(CheckProgress {
+        (self.progress)(Progress {
             done_bytes: done.min(self.total_bytes),
             total_bytes: self.total_bytes,
             file: self.file.name(),

@@ -4,53 +4,22 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::Check;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
+use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
+use crate::format::internal_key::{
+    InternalKeyComparator, ParsedInternalKey, ValueType, trailer, user_key,
+};
 use crate::format::range_tombstone::RangeTombstone;
-use crate::format::{BlobFileNumber, CompressionType, FileNumber, SequenceNumber};
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::table::writer::bounds;
 use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
+use crate::tools::pointers::{FileReferences, Pointer};
 use crate::version::edit::{NewFile, TableFacts};
 use crate::version::{Family, TableFile, VersionSet};
 use crate::vfs::Access;
-
-/// What stands in a table for a value: enough to tell whether a record is the right one.
-pub(super) struct Pointer {
-    /// Where the value's bytes start.
-    pub(super) offset: u64,
-    /// Stored bytes of the value.
-    pub(super) size: u64,
-    pub(super) key_hash: u64,
-    pub(super) key_len: u32,
-    /// Position in [`References::tables`].
-    table: u32,
-}
-
-impl Pointer {
-    /// Where the record starts.
-    pub(super) fn record_offset(&self) -> u64 {
-        let front = BLOB_RECORD_HEADER_LEN + u64::from(self.key_len);
-        self.offset.saturating_sub(front)
-    }
-
-    /// Bytes of the record.
-    pub(super) fn record_len(&self) -> u64 {
-        (BLOB_RECORD_HEADER_LEN + u64::from(self.key_len)).saturating_add(self.size)
-    }
-}
-
-/// Pointers into one blob file.
-#[derive(Default)]
-pub(super) struct FileReferences {
-    pub(super) pointers: Vec<Pointer>,
-    /// The compressions they name: one, if all is well.
-    pub(super) compressions: Vec<CompressionType>,
-}
 
 /// Pointers of all tables of a family.
 pub(super) struct References {
@@ -69,24 +38,10 @@ impl References {
     }
 
     fn add(&mut self, user_key: &[u8], index: &BlobIndex) {
+        let table = self.tables.len().saturating_sub(1) as u32;
         let file = self.files.entry(index.file).or_default();
-        if !file.compressions.contains(&index.compression) {
-            file.compressions.push(index.compression);
-        }
-        file.pointers.push(Pointer {
-            offset: index.offset,
-            size: index.size,
-            key_hash: hash_of(user_key),
-            key_len: user_key.len() as u32,
-            table: self.tables.len().saturating_sub(1) as u32,
-        });
+        file.add(user_key, index, table);
     }
-}
-
-/// What keys are compared by: 64 bits, so that a record of another key passes for the right one
-/// by chance once in 10^19 times.
-pub(super) fn hash_of(user_key: &[u8]) -> u64 {
-    xxh3_64(user_key)
 }
 
 impl Check<'_> {
@@ -111,6 +66,8 @@ impl Check<'_> {
                 last_sequence: versions.counters().last_sequence(),
                 outside_keys: false,
                 outside_sequences: false,
+                points: (Vec::new(), Vec::new()),
+                sequences: (SequenceNumber::MAX, SequenceNumber::ZERO),
                 references: &mut references,
                 check: self,
             };
@@ -120,7 +77,32 @@ impl Check<'_> {
             }
             self.finish(table.size());
         }
+        self.level0_order(family);
         references
+    }
+
+    /// A lookup takes the first entry it finds, so of tables that share keys the one that comes
+    /// first has nothing older than what the other has. RocksDB's ingested tables are exempt.
+    fn level0_order(&mut self, family: &Family) {
+        let version = &family.current;
+        let tables = version.level(0);
+        for (i, newer) in tables.iter().enumerate() {
+            let older = tables.iter().skip(i + 1);
+            let wrong = older.filter(|older| {
+                newer.facts().is_some()
+                    && older.facts().is_some()
+                    && newer.meta.smallest_seq <= older.meta.largest_seq
+                    && version.overlaps(older, Some(newer.smallest_user_key()), newer.end())
+            });
+            for older in wrong {
+                let text = format!(
+                    "level 0 has the table before {}, which has newer entries of the same keys",
+                    older.number()
+                );
+                let path = self.begin(FileKind::Table(newer.number()));
+                self.problem(Error::corruption(text).in_file(&path));
+            }
+        }
     }
 }
 
@@ -133,6 +115,10 @@ struct Walk<'w, 'c> {
     /// Whether a key or a sequence number out of bounds was reported: one is enough.
     outside_keys: bool,
     outside_sequences: bool,
+    /// The first and the last internal key.
+    points: (Vec<u8>, Vec<u8>),
+    /// The smallest and the largest sequence number.
+    sequences: (SequenceNumber, SequenceNumber),
     references: &'w mut References,
     check: &'w mut Check<'c>,
 }
@@ -150,6 +136,12 @@ impl TableVisitor for Walk<'_, '_> {
             self.damage(Error::corruption(text).at(&self.path, block_offset));
         }
         self.sequence(key.sequence, block_offset);
+        let (first, last) = &mut self.points;
+        if first.is_empty() {
+            first.extend_from_slice(ikey);
+        }
+        last.clear();
+        last.extend_from_slice(ikey);
         if key.value_type == ValueType::BlobIndex
             && let Ok(index) = BlobIndex::decode(value)
         {
@@ -195,6 +187,8 @@ impl Walk<'_, '_> {
     }
 
     fn sequence(&mut self, sequence: SequenceNumber, block_offset: u64) {
+        let (smallest, largest) = self.sequences;
+        self.sequences = (smallest.min(sequence), largest.max(sequence));
         let within = self.meta.smallest_seq <= sequence
             && sequence <= self.meta.largest_seq
             && sequence <= self.last_sequence;
@@ -230,16 +224,30 @@ impl Walk<'_, '_> {
         let Some(facts) = facts else {
             return;
         };
-        // RocksDB may leave tombstones that reach beyond the table's bounds.
-        let outside = tombstones.iter().any(|t| {
-            let (smallest, largest) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));
-            self.order.compare_user(&t.start, smallest).is_lt()
-                || self.order.compare_user(&t.end, largest).is_gt()
-        });
-        if outside && !std::mem::replace(&mut self.outside_keys, true) {
-            self.damage(Error::corruption(
-                "a range deletion is outside the range that the MANIFEST gives the table",
-            ));
+        // Titan's own tables have exactly the bounds that the MANIFEST says. RocksDB may leave
+        // tombstones that reach beyond them.
+        let points = std::mem::take(&mut self.points);
+        let (smallest, largest) = bounds(points, tombstones, self.order);
+        let meta = self.meta;
+        for (what, found, recorded) in [
+            ("smallest", &smallest, &meta.smallest),
+            ("largest", &largest, &meta.largest),
+        ] {
+            if found != recorded {
+                let text = format!(
+                    "the {what} key is {}, the MANIFEST says {}",
+                    key_text(found),
+                    key_text(recorded)
+                );
+                self.damage(Error::corruption(text));
+            }
+        }
+        if self.sequences != (meta.smallest_seq, meta.largest_seq) {
+            let text = format!(
+                "the sequence numbers are {} to {}, the MANIFEST says {} to {}",
+                self.sequences.0, self.sequences.1, meta.smallest_seq, meta.largest_seq
+            );
+            self.damage(Error::corruption(text));
         }
         let actual = TableFacts {
             table: facts.table,
@@ -255,6 +263,16 @@ impl Walk<'_, '_> {
             self.damage(Error::corruption(text));
         }
     }
+}
+
+fn key_text(ikey: &[u8]) -> String {
+    let trailer = trailer(ikey);
+    format!(
+        "'{}' @ {} of type {:#x}",
+        user_key(ikey).escape_ascii(),
+        trailer >> 8,
+        trailer as u8
+    )
 }
 
 fn or_none(number: Option<BlobFileNumber>) -> String {

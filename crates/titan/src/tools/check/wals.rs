@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Check;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
-use crate::format::{FileNumber, SequenceNumber};
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::version::VersionSet;
 use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
@@ -33,7 +33,7 @@ struct Reached {
 impl Check<'_> {
     /// Checks the records of each file and the batches in them. An end that is cut short is
     /// normal after a crash; damage with records behind it is not.
-    pub(super) fn wals(&mut self, wals: &[FileKind]) {
+    pub(super) fn wals(&mut self, wals: &[FileKind], versions: &VersionSet) {
         let mut previous = None;
         for kind in wals {
             let FileKind::Wal(number) = *kind else {
@@ -41,7 +41,7 @@ impl Check<'_> {
             };
             self.report.wal_files += 1;
             let path = self.begin(*kind);
-            match self.wal(number, &path, previous) {
+            match self.wal(number, &path, previous, wals, versions) {
                 Ok(reached) => previous = Some(reached),
                 Err(e) => self.problem(e.in_file(&path)),
             }
@@ -55,6 +55,8 @@ impl Check<'_> {
         number: FileNumber,
         path: &Path,
         previous: Option<Reached>,
+        wals: &[FileKind],
+        versions: &VersionSet,
     ) -> Result<Reached> {
         let file = self.vfs.open(path, Access::Sequential)?;
         let mut log = LogReader::new(file, path, number, TailMode::PointInTime);
@@ -62,17 +64,8 @@ impl Check<'_> {
         while let Some(record) = log.next()? {
             self.report.wal_records += 1;
             self.reached(record.offset);
-            if let (Some(before), Some(previous)) = (Predecessor::decode(record.payload), previous)
-                && before.number == previous.number
-                && before.last_sequence > previous.last_sequence
-            {
-                self.note(format!(
-                    "{} follows on sequence number {} of the WAL before it, which ends with {}: \
-                     recovery ends there",
-                    FileKind::Wal(number).name(),
-                    before.last_sequence,
-                    previous.last_sequence
-                ));
+            if let Some(before) = Predecessor::decode(record.payload) {
+                self.follows(number, before, previous, wals, versions);
             }
             let batch = BatchView::parse(record.payload).and_then(|batch| {
                 batch.validate()?;
@@ -80,6 +73,19 @@ impl Check<'_> {
             });
             match batch {
                 Ok(batch) if batch.count() > 0 => {
+                    let before =
+                        last_sequence.max(previous.map_or(last_sequence, |p| p.last_sequence));
+                    if batch.sequence() <= before {
+                        let text = format!(
+                            "a batch starts with sequence number {}, behind {before}",
+                            batch.sequence()
+                        );
+                        self.problem(Error::corruption(text).at(path, record.offset));
+                    }
+                    if let Some(id) = unknown_family(&batch, versions) {
+                        let text = format!("an operation on column family {id}, which never was");
+                        self.problem(Error::corruption(text).at(path, record.offset));
+                    }
                     let last = batch.sequence().plus(u64::from(batch.count()) - 1);
                     last_sequence = last_sequence.max(last);
                 }
@@ -108,6 +114,36 @@ impl Check<'_> {
         })
     }
 
+    /// What a file says about the one before it.
+    fn follows(
+        &mut self,
+        number: FileNumber,
+        before: Predecessor,
+        previous: Option<Reached>,
+        wals: &[FileKind],
+        versions: &VersionSet,
+    ) {
+        let name = FileKind::Wal(number).name();
+        let kind = FileKind::Wal(before.number);
+        let needed = before.number >= versions.oldest_log_needed();
+        if needed && before.last_sequence > SequenceNumber::ZERO && !wals.contains(&kind) {
+            // As opening the database says.
+            let text = format!("a WAL file the database needs is missing: {name} follows it");
+            let path = kind.path(self.dir);
+            self.problem(Error::corruption(text).in_file(&path));
+        }
+        if let Some(previous) = previous
+            && before.number == previous.number
+            && before.last_sequence > previous.last_sequence
+        {
+            self.note(format!(
+                "{name} follows on sequence number {} of the WAL before it, which ends with {}: \
+                 recovery ends there",
+                before.last_sequence, previous.last_sequence
+            ));
+        }
+    }
+
     fn cut_short(&mut self, number: FileNumber, offset: u64) {
         let name = FileKind::Wal(number).name();
         self.note(format!(
@@ -129,4 +165,10 @@ impl Check<'_> {
             }
         }
     }
+}
+
+/// A family that the batch is about and that the MANIFEST has never had.
+fn unknown_family(batch: &BatchView<'_>, versions: &VersionSet) -> Option<ColumnFamilyId> {
+    let ids = batch.ops().filter_map(|op| op.ok()?.column_family());
+    ids.into_iter().find(|id| versions.never_had(*id))
 }

@@ -1,9 +1,11 @@
 //! What the MANIFEST knows about one SST.
 
+use std::ops::Bound;
+
 use super::tags::{self, CUSTOM_NOT_IGNORABLE, custom};
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_length_prefixed, put_varint};
-use crate::format::internal_key::TRAILER_LEN;
+use crate::format::internal_key::{TRAILER_LEN, ValueType, pack, trailer, user_key};
 use crate::format::numbers::{BlobFileNumber, FileNumber, SequenceNumber};
 
 /// An SST as it joins a level.
@@ -78,6 +80,17 @@ impl Default for NewFile {
 }
 
 impl NewFile {
+    /// Where the table's keys end: a largest key that a range tombstone made is no longer part.
+    pub(crate) fn end(&self) -> Bound<&[u8]> {
+        let last = user_key(&self.largest);
+        let sentinel = pack(SequenceNumber::MAX, ValueType::RangeDeletion as u8);
+        if trailer(&self.largest) == sentinel {
+            Bound::Excluded(last)
+        } else {
+            Bound::Included(last)
+        }
+    }
+
     /// Appends what follows the level under tag 103.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.number.0);

@@ -133,7 +133,8 @@ impl WriteBatch {
     }
 
     /// Removes all keys from `begin` up to but not including `end`, at a cost that does not
-    /// depend on how many they are.
+    /// depend on how many they are. A batch with a range that ends before it begins is refused
+    /// when it is written.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].

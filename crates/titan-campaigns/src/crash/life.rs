@@ -1,0 +1,110 @@
+//! A stretch of a database's life: from an opening to a closing, with every crash point within.
+
+use std::fmt::Write as _;
+
+use titan_testkit::model::Model;
+use titan_testkit::ops::{Op, Ops};
+use titan_testkit::sim::{Journal, SimVfs};
+
+use crate::record::Record;
+use crate::recovery::recover;
+use crate::settings::Settings;
+use crate::store::Store;
+use crate::trouble::{Doing, Trouble};
+use crate::workloads::Workload;
+
+/// What was done to the file system, and what a crash within may leave of it.
+pub(super) struct Life {
+    pub(super) journal: Journal,
+    pub(super) settings: Settings,
+    /// Up to here in the journal the database was not open, and what holds is what held before.
+    opened_at: usize,
+    before: (Record, u64),
+    record: Record,
+}
+
+impl Life {
+    /// A new database lives through a workload.
+    pub(super) fn of(workload: &Workload) -> Result<Life, Trouble> {
+        let vfs = SimVfs::new();
+        let settings = workload.settings;
+        let store = Store::open(&vfs, settings).doing("opening")?;
+        let before = (store.record.clone(), 0);
+        Life::go_on(store, before, &workload.ops)
+    }
+
+    /// What a crash of this life left is opened and goes on for a while.
+    pub(super) fn after(
+        &self,
+        image: &SimVfs,
+        point: usize,
+        promised: u64,
+    ) -> Result<Life, Trouble> {
+        let (record, promised) = self.allowed(point, promised);
+        let store = Store::recovered(image, self.settings).doing("opening")?;
+        record.allows(store.record.last(), promised)?;
+        let ops = continuation(store.record.last());
+        Life::go_on(store, (record.clone(), promised), &ops)
+    }
+
+    fn go_on(mut store: Store, before: (Record, u64), ops: &[Op]) -> Result<Life, Trouble> {
+        let opened_at = store.vfs.journal().len();
+        store.apply_all(ops)?;
+        store.verify()?;
+        store.close().doing("closing")?;
+        Ok(Life {
+            journal: store.vfs.journal(),
+            settings: store.settings,
+            opened_at,
+            before,
+            record: store.record,
+        })
+    }
+
+    /// What may be found after a crash at `point`, with the newest promise in the journal.
+    fn allowed(&self, point: usize, promised: u64) -> (&Record, u64) {
+        if point < self.opened_at {
+            (&self.before.0, self.before.1)
+        } else {
+            (&self.record, promised)
+        }
+    }
+
+    /// Recovers what a crash at `point` left, and asks all that is asked of it.
+    pub(super) fn check(&self, image: &SimVfs, point: usize, promised: u64) -> Result<(), Trouble> {
+        let (record, promised) = self.allowed(point, promised);
+        recover(image, &self.settings, record, promised).map(drop)
+    }
+
+    /// The newest operations before `point`, for people.
+    pub(super) fn tail(&self, point: usize) -> String {
+        let start = point.saturating_sub(25);
+        let mut text = String::new();
+        for (n, op) in self
+            .journal
+            .ops()
+            .iter()
+            .enumerate()
+            .take(point)
+            .skip(start)
+        {
+            let _ = writeln!(text, "#   {n} {op}");
+        }
+        text
+    }
+}
+
+/// What a recovered database is made to do: writes over all its families, synced and not, a
+/// flush, a deletion.
+fn continuation(found: &Model) -> Vec<Op> {
+    let over_all = |write: &dyn Fn(&str) -> String| {
+        let writes: Vec<String> = found.families().map(write).collect();
+        writes.join("; ")
+    };
+    let first = over_all(&|f| format!("put {f} w0 1*200; put {f} w1 3*40"));
+    let second = over_all(&|f| format!("put {f} w1 5*300; delete {f} w0"));
+    let text = format!(
+        "batch [{first}]\nsync put default w2 7*150\nflush default\nbatch [{second}]\nput default w3 1*900\n"
+    );
+    Ops::parse(&text).map(|ops| ops.0).unwrap_or_default()
+}

@@ -1,0 +1,253 @@
+//! The machine stops at any operation of a workload: what is found is what the database held after
+//! some prefix of its batches, whole across families, with everything acknowledged as durable in
+//! it (WAL-1). No file is leaked, the engine's own check finds nothing, and the database goes on:
+//! to be crashed again, within recovery and after.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `life` | a workload once lived through, or what comes after a crash; what a crash may leave |
+//! | `cut` | a crash as data and as text |
+//! | `replay` | seeing a failure again, and making it small |
+
+mod cut;
+mod life;
+mod replay;
+
+use std::sync::Arc;
+
+use titan_testkit::sim::{CrashPoint, Loss};
+
+use self::life::Life;
+use crate::pool::{Task, catch, run_all};
+use crate::recovery::is_sound;
+use crate::regression::Regression;
+use crate::run::Run;
+use crate::store::file;
+use crate::trouble::{Doing, Trouble};
+use crate::workloads::{self, Workload};
+
+pub use cut::{Cut, Policy};
+pub use replay::replay;
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// One crash point in so many, and the last of each workload.
+    pub points: u64,
+    /// One image in so many is given to the engine's own check, before and after its recovery.
+    pub checked: u64,
+    /// One image in so many goes on and is crashed once more, at one point.
+    pub crashed_again: u64,
+    /// One image in so many is crashed again at every operation of recovery and what follows.
+    pub dissected: u64,
+    /// Random workloads in a round, beside the scripts.
+    pub random: u64,
+    /// Operations of a random workload.
+    pub ops: usize,
+}
+
+impl Scope {
+    /// Every crash point of every workload.
+    pub const WHOLE: Scope = Scope {
+        points: 1,
+        checked: 8,
+        crashed_again: 16,
+        dissected: 1000,
+        random: 11,
+        ops: 250,
+    };
+
+    /// A small part, for tests.
+    pub const SAMPLE: Scope = Scope {
+        points: 12,
+        checked: 4,
+        crashed_again: 8,
+        dissected: 200,
+        random: 3,
+        ops: 120,
+    };
+}
+
+/// Crashes scripted and random workloads. Passed is each crash, a point and what is lost there,
+/// after which all was as it should be.
+pub fn crash(run: &Run, scope: Scope) {
+    let jobs = run.seeds(1).flat_map(|seed| {
+        run.phase(format!("crashes, round {seed}"));
+        let random = (0..scope.random).map(move |n| workloads::random(mix(seed, n), scope.ops));
+        let all = workloads::scripts().into_iter().chain(random);
+        all.map(move |workload| (workload, seed))
+    });
+    run_all(run, jobs, move |(workload, seed), task| {
+        let visit = Visit {
+            workload: Arc::new(workload),
+            scope,
+            task,
+        };
+        if let Err(failure) = visit.everywhere(seed) {
+            let small = replay::reduced(&visit.workload, failure, task);
+            task.fail(format!("{}, seed {seed}: {small}", visit.workload.name));
+        }
+    });
+}
+
+/// A seed that has nothing to do with that of neighbouring numbers.
+fn mix(seed: u64, number: u64) -> u64 {
+    fastrand::Rng::with_seed(seed.rotate_left(32) ^ number).u64(..)
+}
+
+/// Trouble, after these crashes.
+struct Failure {
+    trouble: Trouble,
+    cuts: Vec<Cut>,
+    /// The newest operations before the last crash.
+    tail: String,
+}
+
+/// A workload being crashed.
+struct Visit<'a> {
+    workload: Arc<Workload>,
+    scope: Scope,
+    task: &'a Task,
+}
+
+impl Visit<'_> {
+    fn everywhere(&self, seed: u64) -> Result<(), Failure> {
+        self.step(&[]);
+        let life = catch(|| Life::of(&self.workload)).map_err(|trouble| Failure {
+            trouble,
+            cuts: Vec::new(),
+            tail: String::new(),
+        })?;
+        for point in life.journal.crash_points() {
+            let mut rng = fastrand::Rng::with_seed(mix(seed, point.index() as u64));
+            if !self.task.goes_on() {
+                break;
+            }
+            let last = point.index() == life.journal.len();
+            if rng.u64(..self.scope.points) > 0 && !last {
+                continue;
+            }
+            let policies = [
+                Policy::Lose(Loss::None),
+                Policy::Lose(Loss::All),
+                Policy::Lose(Loss::Random(rng.u64(..))),
+                Policy::Lose(Loss::Random(rng.u64(..))),
+                Policy::KillWithin(rng.u64(..)),
+            ];
+            for policy in policies {
+                self.crash(&life, &point, policy, &mut rng)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One crash of the workload, and perhaps another one after it.
+    fn crash(
+        &self,
+        life: &Life,
+        point: &CrashPoint<'_>,
+        policy: Policy,
+        rng: &mut fastrand::Rng,
+    ) -> Result<(), Failure> {
+        let checked = rng.u64(..self.scope.checked) == 0;
+        if !self.recover(life, point, policy, &[], checked)? {
+            return Ok(());
+        }
+        let again = rng.u64(..self.scope.crashed_again) == 0;
+        let dissected = rng.u64(..self.scope.dissected) == 0;
+        if !again && !dissected {
+            return Ok(());
+        }
+        let cut = cut_at(point, policy);
+        self.step(&[cut]);
+        let Some(next) = lives_on(life, point, policy).map_err(|trouble| Failure {
+            trouble,
+            cuts: vec![cut],
+            tail: life.tail(point.index()),
+        })?
+        else {
+            return Ok(());
+        };
+        let one = rng.usize(..=next.journal.len());
+        let (skip, take) = if dissected { (1, usize::MAX) } else { (one, 1) };
+        for point in next.journal.crash_points().skip(skip).take(take) {
+            for policy in [
+                Policy::Lose(Loss::All),
+                Policy::Lose(Loss::Random(rng.u64(..))),
+                Policy::Lose(Loss::None),
+            ] {
+                self.recover(&next, &point, policy, &[cut], false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Recovers after one crash, which came after those in `earlier`. Returns whether there was
+    /// something to recover.
+    fn recover(
+        &self,
+        life: &Life,
+        point: &CrashPoint<'_>,
+        policy: Policy,
+        earlier: &[Cut],
+        checked: bool,
+    ) -> Result<bool, Failure> {
+        let mut cuts = earlier.to_vec();
+        cuts.push(cut_at(point, policy));
+        self.step(&cuts);
+        let recovered = catch(|| recovers(life, point, policy, checked));
+        let passed = recovered.map_err(|trouble| Failure {
+            trouble,
+            cuts,
+            tail: life.tail(point.index()),
+        })?;
+        self.task.pass(u64::from(passed));
+        Ok(passed)
+    }
+
+    fn step(&self, cuts: &[Cut]) {
+        let (workload, cuts) = (Arc::clone(&self.workload), cuts.to_vec());
+        self.task
+            .step(move || Regression::of(&workload, cuts.clone()).to_string());
+    }
+}
+
+fn cut_at(point: &CrashPoint<'_>, policy: Policy) -> Cut {
+    Cut {
+        point: Some(point.index()),
+        policy,
+    }
+}
+
+/// Whether there was something to recover, and it was as it should be.
+fn recovers(
+    life: &Life,
+    point: &CrashPoint<'_>,
+    policy: Policy,
+    checked: bool,
+) -> Result<bool, Trouble> {
+    let Some(image) = policy.image(point) else {
+        return Ok(false);
+    };
+    life.check(&image, point.index(), point.acknowledged())?;
+    if checked {
+        is_sound(&image, &life.settings).doing("after recovery")?;
+        // What a crash leaves is in order even before it is recovered, if a database is there. But
+        // a WAL of which unsynced blocks are lost at random looks like one that is damaged.
+        let whole = !matches!(policy, Policy::Lose(Loss::Random(_)));
+        let untouched = policy.image(point).filter(|_| whole);
+        if let Some(image) = untouched.filter(|image| image.read_all(file("CURRENT")).is_ok()) {
+            is_sound(&image, &life.settings).doing("before recovery")?;
+        }
+    }
+    Ok(true)
+}
+
+/// The life after a crash.
+fn lives_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Result<Option<Life>, Trouble> {
+    catch(|| {
+        let image = policy.image(point);
+        let next = image.map(|image| life.after(&image, point.index(), point.acknowledged()));
+        next.transpose().doing("going on after recovery")
+    })
+}

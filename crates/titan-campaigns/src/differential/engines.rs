@@ -1,0 +1,151 @@
+//! The two engines behind one face, and how alike they are set up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use titan::vfs::Vfs;
+use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator, Options};
+use titan_testkit::ops::Op;
+
+use super::peer::Peer;
+use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
+use crate::session::{Checked, Session};
+
+/// How both engines are set up for a list.
+pub(super) struct Setup {
+    pub(super) configuration: &'static Configuration,
+    /// Decides what only RocksDB has.
+    seed: u64,
+}
+
+impl Setup {
+    /// One of those that RocksDB has too.
+    pub(super) fn of(seed: u64) -> Setup {
+        let shared = |c: &&Configuration| {
+            let options = options(c, 0);
+            let bytewise = options.default.comparator.name() == BytewiseComparator.name();
+            bytewise && options.families.is_empty()
+        };
+        let shared = CONFIGURATIONS.iter().filter(shared);
+        let all: Vec<&'static Configuration> = shared.collect();
+        Setup {
+            configuration: all[(seed % all.len() as u64) as usize],
+            seed,
+        }
+    }
+
+    /// Titan's options, with files in `vfs`.
+    pub(super) fn titan(&self, vfs: Arc<dyn Vfs>, opening: usize) -> Options {
+        let mut options = options(self.configuration, opening);
+        options.db.vfs = vfs;
+        options
+    }
+
+    pub(super) fn open_titan(
+        &self,
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        opening: usize,
+    ) -> Checked<Session> {
+        let options = self.titan(vfs, opening);
+        Session::open(dir, options, self.configuration.durability)
+    }
+
+    pub(super) fn open_rocksdb(&self, peer: &mut Peer, dir: &Path, opening: usize) -> Checked<()> {
+        let options = options(self.configuration, opening);
+        let db = format!(
+            "max_background_jobs={};max_total_wal_size={};max_open_files={}",
+            options.db.max_background_jobs,
+            options.db.max_total_wal_size,
+            options.db.max_open_files
+        );
+        let mut rng = fastrand::Rng::with_seed(self.seed.wrapping_add(opening as u64));
+        let family = family_options(&options.default, &mut rng);
+        peer.ask(&format!("open {}\t{db}\t{family}", dir.display()))
+    }
+}
+
+fn options(configuration: &Configuration, opening: usize) -> Options {
+    let mut options = Options::default();
+    options.db.block_cache_size = 256 << 10;
+    options.default.write_buffer_size = 64 << 10;
+    (configuration.set)(&mut options, opening);
+    options
+}
+
+/// RocksDB's text of the same options, and of some that only it has.
+fn family_options(o: &ColumnFamilyOptions, rng: &mut fastrand::Rng) -> String {
+    let collects = rng.bool();
+    let filter = match o.bloom_bits_per_key > 0.0 {
+        true => format!("bloomfilter:{}:false", o.bloom_bits_per_key),
+        false => "nullptr".to_owned(),
+    };
+    let set: [(&str, String); 19] = [
+        ("write_buffer_size", o.write_buffer_size.to_string()),
+        (
+            "max_write_buffer_number",
+            o.max_write_buffer_number.to_string(),
+        ),
+        (
+            "level0_file_num_compaction_trigger",
+            o.level0_file_num_compaction_trigger.to_string(),
+        ),
+        (
+            "level0_slowdown_writes_trigger",
+            o.level0_slowdown_writes_trigger.to_string(),
+        ),
+        (
+            "level0_stop_writes_trigger",
+            o.level0_stop_writes_trigger.to_string(),
+        ),
+        ("num_levels", o.num_levels.to_string()),
+        (
+            "max_bytes_for_level_base",
+            o.max_bytes_for_level_base.to_string(),
+        ),
+        (
+            "max_bytes_for_level_multiplier",
+            o.max_bytes_for_level_multiplier.to_string(),
+        ),
+        ("target_file_size_base", o.target_file_size_base.to_string()),
+        (
+            "disable_auto_compactions",
+            o.disable_auto_compactions.to_string(),
+        ),
+        ("compression", o.compression.option_name().to_owned()),
+        ("enable_blob_files", o.enable_blob_files.to_string()),
+        ("min_blob_size", o.min_blob_size.to_string()),
+        ("blob_file_size", o.blob_file_size.to_string()),
+        (
+            "blob_compression_type",
+            o.blob_compression_type.option_name().to_owned(),
+        ),
+        (
+            "level_compaction_dynamic_level_bytes",
+            rng.bool().to_string(),
+        ),
+        ("enable_blob_garbage_collection", collects.to_string()),
+        ("blob_garbage_collection_age_cutoff", "0.75".to_owned()),
+        (
+            "block_based_table_factory",
+            format!(
+                "{{block_size={};block_restart_interval={};filter_policy={filter}}}",
+                o.block_size, o.block_restart_interval
+            ),
+        ),
+    ];
+    let set: Vec<String> = set
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    set.join(";")
+}
+
+/// The operation as RocksDB has it: a prefix as the range that it is.
+pub(super) fn for_rocksdb(op: &Op) -> Op {
+    let mut op = op.clone();
+    if let Op::Iter { bounds, .. } = &mut op {
+        *bounds = bounds.as_range();
+    }
+    op
+}

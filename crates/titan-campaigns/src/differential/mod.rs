@@ -1,0 +1,298 @@
+//! Titan beside RocksDB itself: the same operations, the same answers.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`peer`] | RocksDB in a process of its own, a line for each operation |
+//! | `engines` | both engines set up alike |
+//!
+//! A list is performed in two ways:
+//!
+//! * *side by side*: each engine has a directory of its own and performs every operation;
+//! * *handed over*: there is one directory. One engine performs operations until the list reopens
+//!   the database; then it closes it, and the other one opens it and goes on. What it finds there
+//!   is compared at once, as lists read everything after a reopening.
+//!
+//! Either way every answer is compared with that of
+//! [`Reference`](titan_testkit::reference::Reference), so that it is known who is wrong.
+
+mod engines;
+pub mod peer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use titan::tools;
+use titan::vfs::StdVfs;
+use titan_testkit::ops::{Op, Ops};
+use titan_testkit::reference::Outcome;
+use titan_testkit::sim::SimVfs;
+
+use self::engines::{Setup, for_rocksdb};
+use self::peer::{Peer, Program};
+use crate::history::{Deviation, expected, same};
+use crate::lists::list;
+use crate::pool::{Task, run_all};
+use crate::regression::smaller;
+use crate::run::Run;
+use crate::session::{Checked, Session, ensure, unexpected};
+
+/// How large a campaign is.
+#[derive(Clone, Debug)]
+pub struct Differential {
+    /// RocksDB.
+    pub program: Program,
+    /// Operations of a list, roughly.
+    pub operations: usize,
+    /// How many lists, where no time is given.
+    pub lists: u64,
+}
+
+/// How the engines take part.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    SideBySide,
+    HandedOver,
+}
+
+impl Way {
+    fn list(self, seed: u64, n: usize) -> Ops {
+        match self {
+            Way::SideBySide => list(seed, n, 4),
+            Way::HandedOver => list(seed, n, 20),
+        }
+    }
+}
+
+impl Differential {
+    /// With lists that fill levels and can be reduced.
+    pub fn new(program: Program) -> Self {
+        Differential {
+            program,
+            operations: 3000,
+            lists: 10,
+        }
+    }
+
+    /// Runs lists of operations on both engines, several at a time. Passed are operations, failed
+    /// are lists.
+    pub fn run(&self, run: &Run) {
+        let jobs = run.seeds(self.lists).flat_map(|seed| {
+            run.phase(format_args!("list {seed}"));
+            [Way::SideBySide, Way::HandedOver].map(|way| (seed, way))
+        });
+        let this = self.clone();
+        run_all(run, jobs, move |(seed, way), task| {
+            this.compare(task, seed, way)
+        });
+    }
+
+    fn compare(&self, task: &Task, seed: u64, way: Way) {
+        let (setup, ops) = (Setup::of(seed), way.list(seed, self.operations).0);
+        let name = setup.configuration.name;
+        task.step(move || format!("{way:?}, {name}, list {seed}"));
+        let Err(Deviation { after, what }) = self.perform(&setup, way, &ops) else {
+            return task.pass(ops.len() as u64);
+        };
+        let mut last = String::new();
+        let until_there = ops.get(..=after).unwrap_or(&ops).to_vec();
+        let small = smaller(until_there, task, |ops| {
+            let failed = self.perform(&setup, way, ops).err();
+            failed.map(|found| last = found.what).is_some()
+        });
+        let small = Ops(small);
+        task.fail(format!(
+            "{way:?}, {name}, list {seed}, operation {after}: {what}\nReduced: {last}\n{small}"
+        ));
+    }
+
+    fn perform(&self, setup: &Setup, way: Way, ops: &[Op]) -> Result<(), Deviation> {
+        let at = |after| move |what| Deviation { after, what };
+        let dir = scratch().map_err(at(0))?;
+        let dir = dir.path().join("db");
+        let peer = Peer::start(&self.program).map_err(at(0))?;
+        let mut engines: Box<dyn Engines> = match way {
+            Way::SideBySide => Box::new(SideBySide::new(setup, peer, &dir).map_err(at(0))?),
+            Way::HandedOver => Box::new(HandedOver::new(setup, peer, &dir).map_err(at(0))?),
+        };
+        for (n, (op, expected)) in ops.iter().zip(expected(ops)).enumerate() {
+            let performed = engines.perform(op, &expected);
+            performed
+                .map_err(|what| format!("{op}: {what}"))
+                .map_err(at(n))?;
+        }
+        engines.finish().map_err(at(ops.len()))
+    }
+}
+
+/// A directory for answers, which nobody asks to survive: in memory if there is such a place, as
+/// most of the time goes into syncs otherwise.
+fn scratch() -> Checked<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let dir = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    dir.map_err(|e| format!("a temporary directory: {e}"))
+}
+
+/// Engines that perform operations and answer what is expected.
+trait Engines {
+    fn perform(&mut self, op: &Op, expected: &Outcome) -> Checked<()>;
+
+    fn finish(&mut self) -> Checked<()>;
+}
+
+/// Whether Titan answered what is expected.
+fn titan_agrees(found: &Outcome, expected: &Outcome) -> Checked<()> {
+    same(found, expected).map_err(|what| format!("Titan: {what}"))
+}
+
+/// Whether RocksDB answered what is expected.
+fn rocksdb_agrees(found: &str, expected: &Outcome) -> Checked<()> {
+    let expected = match expected {
+        // It was not asked for what must be refused.
+        Outcome::Refused(_) => Outcome::Done,
+        expected => expected.clone(),
+    };
+    let expected = expected.to_string();
+    if found == expected {
+        return Ok(());
+    }
+    let words = || found.split(' ').zip(expected.split(' '));
+    let at = words().take_while(|(a, b)| a == b).count();
+    let word = |text: &str| text.split(' ').nth(at).unwrap_or("nothing").to_owned();
+    Err(match found.starts_with("error") {
+        true => format!("RocksDB: {found}"),
+        false => {
+            let (found, expected) = (word(found), word(&expected));
+            format!("RocksDB: entry {at}: {found}; expected is: {expected}")
+        }
+    })
+}
+
+/// Each in its own directory; Titan's is simulated.
+struct SideBySide<'a> {
+    setup: &'a Setup,
+    vfs: SimVfs,
+    dir: &'a Path,
+    openings: usize,
+    /// Always there but while it is being reopened.
+    titan: Option<Session>,
+    rocksdb: Peer,
+}
+
+impl<'a> SideBySide<'a> {
+    fn new(setup: &'a Setup, rocksdb: Peer, dir: &'a Path) -> Checked<Self> {
+        let mut engines = SideBySide {
+            setup,
+            vfs: SimVfs::new(),
+            dir,
+            openings: 0,
+            titan: None,
+            rocksdb,
+        };
+        engines.open()?;
+        Ok(engines)
+    }
+
+    fn open(&mut self) -> Checked<()> {
+        // It would keep every byte ever written.
+        self.vfs.restart_journal();
+        let vfs = Arc::new(self.vfs.clone());
+        let titan = self
+            .setup
+            .open_titan(vfs, Path::new("/db"), self.openings)?;
+        self.titan = Some(titan);
+        self.setup
+            .open_rocksdb(&mut self.rocksdb, self.dir, self.openings)?;
+        self.openings += 1;
+        Ok(())
+    }
+}
+
+impl Engines for SideBySide<'_> {
+    fn perform(&mut self, op: &Op, expected: &Outcome) -> Checked<()> {
+        if let Op::Reopen = op {
+            let titan = self.titan.take().ok_or("Titan is closed")?;
+            titan_agrees(&titan.end(self.openings.is_multiple_of(2))?, expected)?;
+            self.rocksdb.ask("close")?;
+            return self.open();
+        }
+        let titan = self.titan.as_mut().ok_or("Titan is closed")?;
+        // Both work at the same time.
+        self.rocksdb.send(&for_rocksdb(op).to_string())?;
+        titan_agrees(&titan.apply(op)?, expected)?;
+        rocksdb_agrees(&self.rocksdb.receive()?, expected)
+    }
+
+    fn finish(&mut self) -> Checked<()> {
+        Ok(())
+    }
+}
+
+/// One directory, of which one engine after the other takes hold.
+struct HandedOver<'a> {
+    setup: &'a Setup,
+    dir: &'a Path,
+    openings: usize,
+    /// Present if it has the directory; otherwise RocksDB has it.
+    titan: Option<Session>,
+    rocksdb: Peer,
+}
+
+impl<'a> HandedOver<'a> {
+    fn new(setup: &'a Setup, rocksdb: Peer, dir: &'a Path) -> Checked<Self> {
+        let titan = setup.open_titan(Arc::new(StdVfs), dir, 0)?;
+        Ok(HandedOver {
+            setup,
+            dir,
+            openings: 1,
+            titan: Some(titan),
+            rocksdb,
+        })
+    }
+
+    fn hand_over(&mut self) -> Checked<()> {
+        let to_rocksdb = self.titan.is_some();
+        self.close()?;
+        if to_rocksdb {
+            let rocksdb = &mut self.rocksdb;
+            self.setup.open_rocksdb(rocksdb, self.dir, self.openings)?;
+        } else {
+            let vfs = Arc::new(StdVfs);
+            self.titan = Some(self.setup.open_titan(vfs, self.dir, self.openings)?);
+        }
+        self.openings += 1;
+        Ok(())
+    }
+
+    /// Whoever has the directory closes it.
+    fn close(&mut self) -> Checked<()> {
+        match self.titan.take() {
+            Some(titan) => titan.end(self.openings % 4 > 1).map(drop),
+            None => self.rocksdb.ask("close"),
+        }
+    }
+}
+
+impl Engines for HandedOver<'_> {
+    fn perform(&mut self, op: &Op, expected: &Outcome) -> Checked<()> {
+        if let Op::Reopen = op {
+            return self.hand_over();
+        }
+        if let Some(titan) = &mut self.titan {
+            return titan_agrees(&titan.apply(op)?, expected);
+        }
+        self.rocksdb.send(&for_rocksdb(op).to_string())?;
+        rocksdb_agrees(&self.rocksdb.receive()?, expected)
+    }
+
+    fn finish(&mut self) -> Checked<()> {
+        self.close()?;
+        let options = self.setup.titan(Arc::new(StdVfs), self.openings);
+        let report = tools::check(self.dir, &options, &mut |_| ()).map_err(unexpected)?;
+        let problems: Vec<String> = report.problems.iter().map(|e| e.to_string()).collect();
+        ensure!(problems.is_empty(), "check: {}", problems.join("; "));
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Every operation of the file system fails once, and for good, one run each: whatever a call
+//! returns, what was acknowledged is there, reads are right, the error says what happened, nothing
+//! hangs, and `resume` or opening again heals it.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `plan` | a fault and its healing as data and as text |
+//! | `round` | one workload with one fault |
+
+mod plan;
+mod round;
+
+use std::sync::Arc;
+
+use titan_testkit::ops::Op;
+use titan_testkit::sim::{OpKind, SimVfs};
+
+use crate::pool::{Task, catch, run_all};
+use crate::regression::{Regression, smaller};
+use crate::run::Run;
+use crate::settings::Settings;
+use crate::store::{DIR, Store};
+use crate::trouble::{Doing, Trouble};
+use crate::workloads::{self, Workload};
+
+pub use plan::{Failing, Heal, Plan, Way};
+
+/// How far around its number a fault is looked for again, as threads do not keep time.
+const NEAR: u64 = 8;
+/// How many limits of the disk's size and of open files are tried.
+const LIMITS: u64 = 40;
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// One fault in so many.
+    pub faults: u64,
+    /// Random workloads in a round, beside the script.
+    pub random: u64,
+    /// Operations of a random workload.
+    pub ops: usize,
+}
+
+impl Scope {
+    /// Every fault in every workload.
+    pub const WHOLE: Scope = Scope {
+        faults: 1,
+        random: 5,
+        ops: 60,
+    };
+
+    /// A small part, for tests.
+    pub const SAMPLE: Scope = Scope {
+        faults: 8,
+        random: 1,
+        ops: 40,
+    };
+}
+
+/// Makes every operation of scripted and random workloads fail. Passed is each fault that struck
+/// and was survived.
+pub fn faults(run: &Run, scope: Scope) {
+    let jobs = run.seeds(1).flat_map(|seed| {
+        run.phase(format!("faults, round {seed}"));
+        let random = (0..scope.random).map(move |n| {
+            let seed = fastrand::Rng::with_seed(seed.rotate_left(32) ^ n).u64(..);
+            workloads::random(seed, scope.ops)
+        });
+        let workloads = script()
+            .into_iter()
+            .chain(random)
+            .map(without_lawful_losses);
+        workloads.flat_map(move |workload| {
+            let workload = Arc::new(workload);
+            let targets = plan::KINDS.iter().map(|(_, kind)| Target::Kind(*kind));
+            let targets = targets.chain([Target::All, Target::Limits]);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            targets
+                .map(|target| (Arc::clone(&workload), target, rng.u64(..)))
+                .collect::<Vec<_>>()
+        })
+    });
+    run_all(run, jobs, move |(workload, target, seed), task| {
+        let failed = sweep(&workload, target, scope, seed, task);
+        if let Err((trouble, plan)) = failed {
+            task.fail(reduced(&workload, trouble, plan, task));
+        }
+    });
+}
+
+/// Runs a regression: its fault, then, as threads do not keep time, those around it. Returns how
+/// many faults struck and were survived.
+///
+/// # Errors
+/// What was wrong, with the fault.
+pub fn replay(regression: &Regression<Plan>) -> Result<u64, Trouble> {
+    let workload = regression.workload();
+    let mut passed = 0;
+    for plan in &regression.trials {
+        let index = plan.index();
+        for index in (index..=index + NEAR).chain(index.saturating_sub(NEAR)..index) {
+            let plan = plan.at(index);
+            let struck = catch(|| round::run(&workload, &plan)).doing(plan)?;
+            passed += u64::from(struck);
+        }
+    }
+    Ok(passed)
+}
+
+/// What fails in a sweep.
+#[derive(Clone, Copy)]
+enum Target {
+    /// Each operation of a kind.
+    Kind(OpKind),
+    /// Everything from some operation on.
+    All,
+    /// What goes beyond a limit of bytes or of open files.
+    Limits,
+}
+
+/// A workload that meets everything in few operations, warm and cold, with one job and more.
+fn script() -> Vec<Workload> {
+    let mut text = "create-cf cf1\n".to_owned();
+    for round in 0..3 {
+        for i in 0..8 {
+            let sync = if i == 3 { "sync " } else { "" };
+            text += &format!(
+                "{sync}batch [put default k{i} {}*300; put cf1 k{i} {i}*{}; delete cf1 d{round}]\n",
+                i + 10 * round,
+                40 + 100 * round,
+            );
+        }
+        text += "flush default\nget default k3\nsync delete-range cf1 k2 k4\ncompact cf1\n";
+        text += "scan cf1 - -\nget cf1 k7\n";
+        if round == 1 {
+            text += "put default before-reopen 1*500\nreopen\ncreate-cf cf2\nput cf2 k 1*200\n";
+        }
+    }
+    text += "compact default\nscan default - - reverse\ndrop-cf cf2\nput default last 7*150\n";
+    text += "reopen\nget default last\n";
+    let ops = titan_testkit::ops::Ops::parse(&text).unwrap_or_default().0;
+    let cold = Settings {
+        cold: true,
+        ..Settings::jobs(1)
+    };
+    [("script", Settings::jobs(2)), ("script, cold", cold)]
+        .map(|(name, settings)| Workload {
+            name: name.to_owned(),
+            settings,
+            ops: ops.clone(),
+        })
+        .into()
+}
+
+/// Unlogged writes that cannot be flushed are lost by closing, lawfully: then nothing is closed.
+fn without_lawful_losses(mut workload: Workload) -> Workload {
+    if workload.settings.unlogged {
+        workload.ops.retain(|op| *op != Op::Reopen);
+    }
+    workload
+}
+
+/// The faults of one target, one after the other.
+fn sweep(
+    workload: &Arc<Workload>,
+    target: Target,
+    scope: Scope,
+    seed: u64,
+    task: &Task,
+) -> Result<(), (Trouble, Option<Plan>)> {
+    let describe = |plan: Option<Plan>| {
+        let workload = Arc::clone(workload);
+        move || Regression::of(&workload, plan.into_iter().collect()).to_string()
+    };
+    task.step(describe(None));
+    let plans = catch(|| plans(workload, target)).map_err(|e| (e, None))?;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for plan in plans {
+        if !task.goes_on() {
+            break;
+        }
+        if rng.u64(..scope.faults) > 0 {
+            continue;
+        }
+        task.step(describe(Some(plan)));
+        let struck = catch(|| round::run(workload, &plan)).map_err(|e| (e, Some(plan)))?;
+        task.pass(u64::from(struck));
+    }
+    Ok(())
+}
+
+/// All plans of a target. Runs the workload once to see how many operations there are.
+fn plans(workload: &Workload, target: Target) -> Result<Vec<Plan>, Trouble> {
+    let vfs = SimVfs::new();
+    let mut store = Store::open(&vfs, workload.settings).doing("opening")?;
+    store.apply_all(&workload.ops)?;
+    store.close().doing("closing")?;
+    let heals: &[Heal] = match workload.settings.unlogged {
+        true => &[Heal::Resume],
+        false => &[Heal::Resume, Heal::Reopen],
+    };
+    let mut failing = Vec::new();
+    let mut operations = |kind: Option<OpKind>, count: u64, step: u64, ways: &[Way]| {
+        for index in (0..count).step_by(step as usize) {
+            for way in ways.iter().copied() {
+                let lasts = if kind.is_some() {
+                    &[false, true][..]
+                } else {
+                    &[true]
+                };
+                failing.extend(lasts.iter().map(|lasting| Failing::Operation {
+                    kind,
+                    index,
+                    way,
+                    lasting: *lasting,
+                }));
+            }
+        }
+    };
+    match target {
+        Target::Kind(kind) => operations(Some(kind), vfs.count(kind, ""), 1, Way::of(kind)),
+        Target::All => {
+            let total = plan::KINDS
+                .iter()
+                .map(|(_, kind)| vfs.count(*kind, ""))
+                .sum();
+            operations(None, total, 2, &[Way::Before]);
+        }
+        Target::Limits => {
+            let written = vfs.bytes_written("");
+            let sizes = (0..LIMITS).map(|n| Failing::Capacity(written * n / LIMITS));
+            let files = vfs.list(DIR)?.len() as u64 + LIMITS;
+            failing.extend(sizes.chain((0..files).map(|n| Failing::OpenFiles(n as usize))));
+        }
+    }
+    let healed = |failing: Failing| {
+        heals.iter().map(move |heal| Plan {
+            failing,
+            heal: *heal,
+        })
+    };
+    Ok(failing.into_iter().flat_map(healed).collect())
+}
+
+/// A failure as it is told: why, and below it a regression as `--replay` reads it, with the
+/// smallest workload found that fails in the same way.
+fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Task) -> String {
+    let Some(mut plan) = plan else {
+        let regression = Regression::<Plan>::of(workload, Vec::new());
+        return format!(
+            "{} without any fault: {trouble}\n{regression}",
+            workload.name
+        );
+    };
+    let mut newest = trouble;
+    let mut regression = Regression::of(workload, vec![plan]);
+    regression.ops = smaller(regression.ops, task, |ops| {
+        let candidate = Workload {
+            ops: ops.to_vec(),
+            ..workload.clone()
+        };
+        // From the last operation down: those before it are still there.
+        for index in (0..=plan.index()).rev() {
+            let other = plan.at(index);
+            match catch(|| round::run(&candidate, &other)) {
+                Err(trouble) => {
+                    (newest, plan) = (trouble, other);
+                    return true;
+                }
+                Ok(false) | Ok(true) => {}
+            }
+        }
+        false
+    });
+    regression.trials = vec![plan];
+    format!("{}: {newest}\n{regression}", workload.name)
+}

@@ -1,0 +1,261 @@
+//! What is to fail, and how the database is healed: as data and as text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use titan_testkit::sim::{Errno, Fault, FaultHandle, OpKind, SimVfs};
+
+use crate::regression::Trial;
+use crate::trouble::Trouble;
+
+/// The kinds of operation that fail, by name.
+pub(super) const KINDS: [(&str, OpKind); 12] = [
+    ("append", OpKind::Append),
+    ("create", OpKind::Create),
+    ("create-dir", OpKind::CreateDir),
+    ("lock", OpKind::Lock),
+    ("open", OpKind::Open),
+    ("read", OpKind::Read),
+    ("read-dir", OpKind::ReadDir),
+    ("remove", OpKind::Remove),
+    ("rename", OpKind::Rename),
+    ("stat", OpKind::Stat),
+    ("sync", OpKind::Sync),
+    ("sync-dir", OpKind::SyncDir),
+];
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// EIO, and nothing was done.
+    Before,
+    /// EIO, and everything was done.
+    After,
+    /// EIO, and a few bytes were appended.
+    Part,
+    /// EIO, and what was to be synced never will be.
+    LosingPages,
+    /// ENOSPC, and a few bytes were appended.
+    NoSpace,
+    /// EMFILE.
+    TooManyFiles,
+}
+
+const WAYS: [(&str, Way); 6] = [
+    ("before", Way::Before),
+    ("after", Way::After),
+    ("part", Way::Part),
+    ("losing-pages", Way::LosingPages),
+    ("no-space", Way::NoSpace),
+    ("too-many-files", Way::TooManyFiles),
+];
+
+impl Way {
+    /// The ways in which operations of a kind can fail.
+    pub(super) fn of(kind: OpKind) -> &'static [Way] {
+        match kind {
+            OpKind::Append => &[Way::Before, Way::After, Way::Part, Way::NoSpace],
+            OpKind::Sync => &[Way::Before, Way::After, Way::LosingPages],
+            OpKind::Create => &[Way::Before, Way::After, Way::NoSpace, Way::TooManyFiles],
+            OpKind::SyncDir => &[Way::Before, Way::After, Way::TooManyFiles],
+            OpKind::Rename | OpKind::Remove | OpKind::CreateDir => &[Way::Before, Way::After],
+            OpKind::Open => &[Way::Before, Way::TooManyFiles],
+            _ => &[Way::Before],
+        }
+    }
+
+    fn strike(self, fault: Fault) -> Fault {
+        match self {
+            Way::Before => fault,
+            Way::After => fault.after_the_fact(),
+            Way::Part => fault.after_writing(9),
+            Way::LosingPages => fault.losing_pages(),
+            Way::NoSpace => fault.after_writing(20).error(Errno::NO_SPACE),
+            Way::TooManyFiles => fault.error(Errno::TOO_MANY_FILES),
+        }
+    }
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// Of the operations of a kind, or of all, the one that comes after so many.
+    Operation {
+        /// `None` stands for all kinds.
+        kind: Option<OpKind>,
+        /// So many succeed.
+        index: u64,
+        /// How it fails.
+        way: Way,
+        /// Whether those after it fail too, until the fault is lifted.
+        lasting: bool,
+    },
+    /// What does not fit into so many bytes, until the limit is lifted.
+    Capacity(u64),
+    /// What opens more files than so many, until the limit is lifted.
+    OpenFiles(usize),
+}
+
+/// How the database gets over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heal {
+    /// By `resume`.
+    Resume,
+    /// By being closed and opened.
+    Reopen,
+}
+
+/// A fault and its healing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What fails.
+    pub failing: Failing,
+    /// What heals it.
+    pub heal: Heal,
+}
+
+impl Plan {
+    /// Puts the fault into force. The handle tells whether it struck; limits have none.
+    pub(super) fn arm(&self, vfs: &SimVfs) -> Option<FaultHandle> {
+        match self.failing {
+            Failing::Operation {
+                kind,
+                index,
+                way,
+                lasting,
+            } => {
+                let all = KINDS.iter().map(|(_, kind)| *kind);
+                let kinds: Vec<OpKind> = kind.map_or_else(|| all.collect(), |kind| vec![kind]);
+                let fault = way.strike(Fault::on(kinds).skip(index));
+                Some(vfs.inject(if lasting { fault.forever() } else { fault }))
+            }
+            Failing::Capacity(bytes) => {
+                vfs.set_capacity(Some(bytes));
+                None
+            }
+            Failing::OpenFiles(files) => {
+                vfs.set_max_open_files(Some(files));
+                None
+            }
+        }
+    }
+
+    /// Whether it fails again and again, until it is lifted.
+    pub(super) fn lasts(&self) -> bool {
+        !matches!(self.failing, Failing::Operation { lasting: false, .. })
+    }
+
+    /// The same with another operation failing.
+    pub(super) fn at(&self, at: u64) -> Plan {
+        let mut plan = *self;
+        match &mut plan.failing {
+            Failing::Operation { index, .. } => *index = at,
+            Failing::Capacity(bytes) => *bytes = at,
+            Failing::OpenFiles(files) => *files = at as usize,
+        }
+        plan
+    }
+
+    /// Which operation fails.
+    pub(super) fn index(&self) -> u64 {
+        match self.failing {
+            Failing::Operation { index, .. } => index,
+            Failing::Capacity(bytes) => bytes,
+            Failing::OpenFiles(files) => files as u64,
+        }
+    }
+}
+
+/// `fault append 17 part once resume`, `fault any 200 before lasting reopen`,
+/// `fault capacity 20000 resume`, `fault open-files 12 reopen`.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.failing {
+            Failing::Operation {
+                kind,
+                index,
+                way,
+                lasting,
+            } => {
+                let name = KINDS.iter().find(|(_, k)| Some(*k) == kind);
+                let name = name.map_or("any", |(name, _)| name);
+                let way = WAYS.iter().find(|(_, w)| *w == way);
+                let way = way.map_or("before", |(name, _)| name);
+                let how_long = if lasting { "lasting" } else { "once" };
+                write!(f, "fault {name} {index} {way} {how_long}")?;
+            }
+            Failing::Capacity(bytes) => write!(f, "fault capacity {bytes}")?,
+            Failing::OpenFiles(files) => write!(f, "fault open-files {files}")?,
+        }
+        f.write_str(match self.heal {
+            Heal::Resume => " resume",
+            Heal::Reopen => " reopen",
+        })
+    }
+}
+
+impl Trial for Plan {
+    const VERB: &'static str = "fault";
+}
+
+impl FromStr for Plan {
+    type Err = Trouble;
+
+    fn from_str(text: &str) -> Result<Plan, Trouble> {
+        let unknown = || Trouble::wrong(format!("not a fault: {text}"));
+        let number = |text: &str| text.parse::<u64>().map_err(|_| unknown());
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (failing, heal) = match words[..] {
+            ["fault", "capacity", bytes, heal] => (Failing::Capacity(number(bytes)?), heal),
+            ["fault", "open-files", files, heal] => {
+                (Failing::OpenFiles(number(files)? as usize), heal)
+            }
+            ["fault", kind, index, way, how_long, heal] => {
+                let named = KINDS.iter().find(|(name, _)| *name == kind);
+                if named.is_none() && kind != "any" {
+                    return Err(unknown());
+                }
+                let way = WAYS.iter().find(|(name, _)| *name == way);
+                let failing = Failing::Operation {
+                    kind: named.map(|(_, kind)| *kind),
+                    index: number(index)?,
+                    way: way.ok_or_else(unknown)?.1,
+                    lasting: how_long == "lasting",
+                };
+                (failing, heal)
+            }
+            _ => return Err(unknown()),
+        };
+        let heal = match heal {
+            "resume" => Heal::Resume,
+            "reopen" => Heal::Reopen,
+            _ => return Err(unknown()),
+        };
+        Ok(Plan { failing, heal })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_survive_their_text() {
+        for text in [
+            "fault append 17 part once resume",
+            "fault any 200 before lasting reopen",
+            "fault capacity 20000 resume",
+            "fault open-files 12 reopen",
+            "fault sync 0 losing-pages once reopen",
+        ] {
+            assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
+        }
+        for text in [
+            "fault",
+            "fault append 1 part once",
+            "fault nap 1 part once resume",
+        ] {
+            text.parse::<Plan>().unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One workload with one fault in it: whatever a call returns, nothing acknowledged is lost, no
+//! read is wrong, errors say what happened, and `resume` or opening again heals it.
+
+use std::path::Path;
+
+use titan::{Error, ErrorKind};
+use titan_testkit::ops::Op;
+use titan_testkit::sim::{FaultHandle, Journal, Loss, SimVfs};
+
+use super::plan::{Heal, Plan};
+use crate::reads::contents;
+use crate::record::Record;
+use crate::recovery::{is_sound, misplaced_files, recover};
+use crate::settings::Settings;
+use crate::store::{Store, power_cut};
+use crate::trouble::{Doing, Trouble, causes};
+use crate::workloads::Workload;
+
+/// A fault that strikes once may do so within healing, so everything is tried twice.
+const ATTEMPTS: usize = 2;
+
+/// Runs the workload with the fault. Returns whether the fault struck.
+pub(super) fn run(workload: &Workload, plan: &Plan) -> Result<bool, Trouble> {
+    let vfs = SimVfs::new();
+    let mut fault = Armed {
+        handle: plan.arm(&vfs),
+        plan,
+        vfs: vfs.clone(),
+        struck: false,
+    };
+    let mut round = Round {
+        store: fault.open_new(workload.settings)?,
+        fault,
+    };
+    for op in &workload.ops {
+        round.apply(op).doing(op)?;
+    }
+    round.conclude()?;
+    Ok(round.fault.struck || round.fault.handle.is_some_and(|handle| handle.hits() > 0))
+}
+
+/// The fault in force.
+struct Armed<'a> {
+    plan: &'a Plan,
+    vfs: SimVfs,
+    handle: Option<FaultHandle>,
+    /// Whether a call failed.
+    struck: bool,
+}
+
+impl Armed<'_> {
+    /// The cause of a failure is gone. A fault that strikes once stays: it may not have been what
+    /// failed.
+    fn lift(&self) {
+        if self.plan.lasts() {
+            self.vfs.clear_faults();
+            self.vfs.set_capacity(None);
+            self.vfs.set_max_open_files(None);
+        }
+    }
+
+    /// A failure that may be.
+    fn excuse(&mut self, error: &Error) -> Result<(), Trouble> {
+        self.struck = true;
+        is_clear(error)
+    }
+
+    /// A new database, at the second attempt if need be.
+    fn open_new(&mut self, settings: Settings) -> Result<Store, Trouble> {
+        match Store::open(&self.vfs, settings) {
+            Ok(store) => Ok(store),
+            Err(error) => {
+                self.excuse(&error).doing("opening")?;
+                self.lift();
+                Store::open(&self.vfs, settings).doing("opening again")
+            }
+        }
+    }
+}
+
+/// Whether an error says what happened: of a kind that a failing operation may have, with the
+/// file, and with the cause.
+fn is_clear(error: &Error) -> Result<(), Trouble> {
+    let allowed = matches!(
+        error.kind(),
+        ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::WritesStopped
+    );
+    let unclear = |why: &str| Trouble::wrong(format!("{why}: {error}{}", causes(error)));
+    if !allowed {
+        return Err(unclear("an error of another kind"));
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let (mut path, mut number) = (None::<&Path>, None);
+    while let Some(error) = cause {
+        path = path.or_else(|| error.downcast_ref::<Error>()?.path());
+        number = number.or_else(|| error.downcast_ref::<std::io::Error>()?.raw_os_error());
+        cause = error.source();
+    }
+    match (path, number) {
+        (None, _) => Err(unclear("an error without a file")),
+        (_, None) => Err(unclear("an error without its cause")),
+        _ => Ok(()),
+    }
+}
+
+struct Round<'a> {
+    store: Store,
+    fault: Armed<'a>,
+}
+
+impl Round<'_> {
+    /// Applies an operation; where it fails, heals the database and applies it again.
+    fn apply(&mut self, op: &Op) -> Result<(), Trouble> {
+        for _ in 0..=ATTEMPTS {
+            let error = match self.store.apply(op) {
+                Ok(()) => return Ok(()),
+                Err(Trouble::Failed(error)) => error,
+                Err(wrong) => return Err(wrong),
+            };
+            let first = !self.fault.struck;
+            self.fault.excuse(&error)?;
+            // What was refused did not happen; what failed may have.
+            let doubt = (error.kind() != ErrorKind::WritesStopped).then_some(op);
+            let told = || format!("after \"{error}\"");
+            if first {
+                self.crashes(doubt).doing(told())?;
+            }
+            self.while_it_fails(doubt).doing(told())?;
+            self.fault.lift();
+            if self.heal(op, doubt).doing(told())? || *op == Op::Reopen {
+                return Ok(());
+            }
+        }
+        Err(Trouble::wrong("fails again and again"))
+    }
+
+    /// The process or the machine stops at the failure.
+    fn crashes(&self, doubt: Option<&Op>) -> Result<(), Trouble> {
+        let journal = self.store.vfs.journal();
+        let record = self.store.record.with_doubt(doubt);
+        let promised = journal.acknowledged_before(journal.len());
+        for loss in [Loss::All, Loss::Random(journal.len() as u64)] {
+            self.recovers(&journal, &loss, &record, promised)?;
+        }
+        // The process alone loses nothing, but writes that were not logged.
+        let promised = match self.store.settings.unlogged {
+            true => promised,
+            false => self.store.record.len() as u64,
+        };
+        self.recovers(&journal, &Loss::None, &record, promised)
+    }
+
+    fn recovers(
+        &self,
+        journal: &Journal,
+        loss: &Loss,
+        record: &Record,
+        promised: u64,
+    ) -> Result<(), Trouble> {
+        let image = journal.crash_at(journal.len(), loss);
+        recover(&image, &self.store.settings, record, promised)
+            .map(drop)
+            .doing(format!("crash, {loss:?}"))
+    }
+
+    /// What can be done before the cause is gone: reads, and healing in vain.
+    fn while_it_fails(&mut self, doubt: Option<&Op>) -> Result<(), Trouble> {
+        self.reads_right(doubt)?;
+        if !self.fault.plan.lasts() {
+            return Ok(());
+        }
+        let healed = match self.fault.plan.heal {
+            Heal::Resume => match self.store.db.resume() {
+                Err(error) if error.kind() == ErrorKind::Closed => self.store.reopen(),
+                resumed => resumed,
+            },
+            Heal::Reopen => {
+                // It may fail as the database did; opening is what counts.
+                let _ = self.store.close();
+                self.store.reopen()
+            }
+        };
+        match healed {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.fault.excuse(&error).doing("healing in vain")?;
+                self.reads_right(doubt)
+            }
+        }
+    }
+
+    /// Reads find what was acknowledged, or fail.
+    fn reads_right(&mut self, doubt: Option<&Op>) -> Result<(), Trouble> {
+        match contents(&self.store.db) {
+            // A family may be there or gone although creating or dropping it failed.
+            Ok(found) if matches!(doubt, Some(Op::CreateCf { .. } | Op::DropCf { .. })) => {
+                let possible = self.store.record.with_doubt(doubt);
+                let known = self.store.record.is_now(&found);
+                known.or_else(|_| possible.is_now(&found))
+            }
+            Ok(found) => self.store.record.is_now(&found),
+            // `Closed`: reopening failed between closing and opening.
+            Err(Trouble::Failed(error)) if error.kind() == ErrorKind::Closed => Ok(()),
+            Err(Trouble::Failed(error)) => self.fault.excuse(&error).doing("reading"),
+            Err(wrong) => Err(wrong),
+        }
+    }
+
+    /// Heals the database and reads everything. Returns whether the operation that failed turns
+    /// out to have taken effect.
+    fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Result<bool, Trouble> {
+        if self.fault.plan.heal == Heal::Resume && *op != Op::Reopen {
+            self.twice("resuming", |store| Ok(store.db.resume()?))?;
+            // What failed and was not acknowledged is gone.
+            self.twice("reading", |store| store.verify())?;
+            return Ok(false);
+        }
+        // Closing may fail as the database did; opening is what counts.
+        if let Err(error) = self.store.close()
+            && error.kind() != ErrorKind::Closed
+        {
+            self.fault.excuse(&error).doing("closing")?;
+        }
+        self.twice("opening", |store| Ok(store.reopen()?))?;
+        let mut found = None;
+        self.twice("reading", |store| {
+            found = Some(contents(&store.db)?);
+            Ok(())
+        })?;
+        let as_if_not = found
+            .iter()
+            .all(|found| self.store.record.is_now(found).is_ok());
+        if as_if_not {
+            return Ok(false);
+        }
+        if let Some(op) = doubt {
+            self.store.record.push(op);
+        }
+        self.twice("reading", |store| store.verify())?;
+        Ok(doubt.is_some())
+    }
+
+    /// Does something that must succeed unless the fault strikes, and then at the second attempt.
+    fn twice(
+        &mut self,
+        what: &str,
+        mut act: impl FnMut(&mut Store) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        for _ in 1..ATTEMPTS {
+            match act(&mut self.store) {
+                Ok(()) => return Ok(()),
+                Err(Trouble::Failed(error)) => self.fault.excuse(&error).doing(what)?,
+                Err(wrong) => return Err(wrong).doing(what),
+            }
+        }
+        act(&mut self.store).doing(format!("{what} again"))
+    }
+
+    /// In the end, the fault gone, everything is there, durable, and nothing else is.
+    fn conclude(&mut self) -> Result<(), Trouble> {
+        let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
+        self.fault.lift();
+        vfs.clear_faults();
+        // What still runs may have met it.
+        let _ = self.store.db.wait_idle();
+        if let Some(error) = self.store.db.background_error() {
+            self.fault.excuse(&error)?;
+            self.store.db.resume().doing("resuming in the end")?;
+        }
+        self.store.verify().doing("reading in the end")?;
+        match settings.unlogged {
+            true => self.store.db.flush_all(),
+            false => self.store.db.sync_wal(),
+        }
+        .doing("syncing in the end")?;
+        let all = self.store.record.promise_all();
+        let cut = power_cut(&vfs);
+        recover(&cut, &settings, &self.store.record, all).doing("power cut")?;
+        is_sound(&cut, &settings).doing("power cut")?;
+        self.store.close().doing("closing in the end")?;
+        self.store.reopen().doing("opening in the end")?;
+        let wrong = misplaced_files(&self.store.db, &vfs)?;
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Trouble::wrong(wrong.join("\n"))),
+        }
+    }
+}

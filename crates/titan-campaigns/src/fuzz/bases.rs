@@ -1,0 +1,156 @@
+//! The databases whose directories are damaged: how they came to be, and how they are loaded.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use titan::vfs::Vfs;
+use titan::{ColumnFamily, CompressionType, Db, Options, Result, WriteBatch, WriteOptions};
+use titan_testkit::sim::SimVfs;
+
+use super::checksums::{self, Piece};
+use super::{DIR, certified, small};
+
+/// The family each base has beside the default one.
+const OTHER: &str = "other";
+
+/// A directory, in memory.
+pub(super) struct Base {
+    pub(super) name: String,
+    /// Whether all values are those of [`certified`]; otherwise RocksDB wrote it.
+    pub(super) certified: bool,
+    /// By name.
+    pub(super) files: Vec<BaseFile>,
+}
+
+/// A file of it.
+pub(super) struct BaseFile {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+    /// What has a checksum.
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// How one of the bases is written.
+struct Recipe {
+    name: &'static str,
+    set: fn(&mut Options),
+}
+
+const RECIPES: &[Recipe] = &[
+    Recipe {
+        name: "inline",
+        set: |o| {
+            o.default.enable_blob_files = false;
+            o.default.compression = CompressionType::None;
+        },
+    },
+    Recipe {
+        name: "separated",
+        set: |o| {
+            o.default.min_blob_size = 30;
+            o.default.compression = CompressionType::None;
+        },
+    },
+    Recipe {
+        name: "compressed",
+        set: |o| {
+            o.default.min_blob_size = 100;
+            o.default.compression = CompressionType::Lz4;
+            o.default.blob_compression_type = CompressionType::Zstd;
+        },
+    },
+];
+
+/// Of RocksDB's fixtures, those that are small: files of other writers, features Titan only reads.
+const FIXTURES: &[&str] = &["rocksdb-7.8-deletes", "rocksdb-9.8-partitioned"];
+
+/// Writes the bases to a directory of the operating system, each to one of its own.
+///
+/// # Errors
+/// Those of the database, and of the operating system.
+pub fn create(to: &Path) -> Result<()> {
+    for recipe in RECIPES {
+        let vfs = SimVfs::new();
+        let mut options = small(&vfs);
+        options.default.disable_auto_compactions = true;
+        (recipe.set)(&mut options);
+        let db = Db::open(DIR, &options)?;
+        db.create_column_family(OTHER, options.default.clone())?;
+        fill(&db)?;
+        db.close()?;
+        drop(db);
+        vfs.remove(&Path::new(DIR).join("LOCK"))?;
+        vfs.copy_out_to(DIR, to.join(recipe.name))?;
+    }
+    Ok(())
+}
+
+/// Overwrites, deletions of every kind, tables in two levels, and a WAL that holds the rest.
+fn fill(db: &Db) -> Result<()> {
+    for version in certified::VERSIONS {
+        for family in db.column_families() {
+            put(&family, version)?;
+        }
+        match version {
+            0 | 1 => db.flush_all()?,
+            2 => {
+                for family in db.column_families() {
+                    family.compact_range(None, None, &Default::default())?;
+                    family.delete_range(&certified::key(3), &certified::key(5))?;
+                    family.delete(&certified::key(7))?;
+                }
+                db.flush_all()?;
+            }
+            _ => {}
+        }
+    }
+    let mut batch = WriteBatch::new();
+    for family in db.column_families() {
+        batch.delete(&family, certified::key(9))?;
+        batch.delete_range(&family, certified::key(15), certified::key(17))?;
+    }
+    db.write(batch, &WriteOptions::synced())
+}
+
+/// Writes a version of some of the keys: of each version other ones.
+fn put(family: &ColumnFamily, version: u32) -> Result<()> {
+    let keys = certified::KEYS.filter(|n| (n + version) % 3 != 0);
+    for key in keys.map(certified::key) {
+        family.put(&key, &certified::value(family.name(), &key, version))?;
+    }
+    Ok(())
+}
+
+/// The committed bases, then RocksDB's directories. Those that cannot be read are left out, and
+/// without any there is nothing to damage.
+pub(super) fn all() -> &'static [Base] {
+    static BASES: LazyLock<Vec<Base>> = LazyLock::new(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let own = root.join("fuzz/directories");
+        let foreign = root.join("crates/titan/tests/fixtures");
+        let own = RECIPES.iter().map(|r| load(own.join(r.name), r.name, true));
+        let foreign = FIXTURES.iter().map(|n| load(foreign.join(n), n, false));
+        own.chain(foreign).filter_map(std::io::Result::ok).collect()
+    });
+    &BASES
+}
+
+fn load(dir: PathBuf, name: &str, certified: bool) -> std::io::Result<Base> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let bytes = std::fs::read(entry.path())?;
+        files.push(BaseFile {
+            pieces: checksums::pieces(&name, &bytes),
+            name,
+            bytes,
+        });
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Base {
+        name: name.to_owned(),
+        certified,
+        files,
+    })
+}

@@ -1,0 +1,29 @@
+//! Values that prove that they were written: each follows from its family, its key, and which of a
+//! few versions of the key it is.
+
+use std::ops::Range;
+
+/// The keys of a base.
+pub(super) const KEYS: Range<u32> = 0..24;
+/// How often a key may have been written.
+pub(super) const VERSIONS: Range<u32> = 0..4;
+/// The length of each version's value.
+const LENGTHS: [usize; 4] = [24, 60, 200, 40];
+
+pub(super) fn key(n: u32) -> Vec<u8> {
+    format!("key{n:03}").into_bytes()
+}
+
+/// A version's value: text that repeats, at once compressible and only this value's.
+pub(super) fn value(family: &str, key: &[u8], version: u32) -> Vec<u8> {
+    let key = key.escape_ascii();
+    let phrase = format!("{family} {key} {version}. ").into_bytes();
+    let len = LENGTHS[version as usize % LENGTHS.len()];
+    phrase.into_iter().cycle().take(len).collect()
+}
+
+/// Whether the pair was ever written to the family of a base.
+pub(super) fn was_written(family: &str, key: &[u8], found: &[u8]) -> bool {
+    KEYS.map(self::key).any(|k| k == key)
+        && VERSIONS.map(|v| value(family, key, v)).any(|v| v == found)
+}

@@ -1,0 +1,131 @@
+//! Damage to a directory, read from a fuzzer's bytes.
+
+use std::ops::Range;
+
+use super::bases::{self, Base};
+use super::checksums::{self, Piece};
+use super::input::Input;
+
+/// Damages to one directory at most: more would only hide each other.
+const MOST: usize = 6;
+/// Bytes inserted at once at most.
+const INSERTED: usize = 16;
+
+/// A damaged directory.
+pub(super) struct Damaged {
+    pub(super) base: &'static Base,
+    /// Whether checksums were put right again, so that anything may be read.
+    pub(super) disguised: bool,
+    pub(super) files: Vec<File>,
+    /// What was done, one line each.
+    pub(super) story: Vec<String>,
+}
+
+/// A file of it.
+pub(super) struct File {
+    pub(super) name: &'static str,
+    pub(super) bytes: Vec<u8>,
+    /// What has a checksum in the file as it was.
+    pieces: &'static [Piece],
+}
+
+impl Damaged {
+    /// What the input says; `None` where no database is there to damage.
+    pub(super) fn read(data: &[u8]) -> Option<Damaged> {
+        let mut input = Input::new(data);
+        let all = bases::all();
+        let base = all.get(usize::from(input.byte()) % all.len().max(1))?;
+        let as_it_was = base.files.iter().map(|file| File {
+            name: &file.name,
+            bytes: file.bytes.clone(),
+            pieces: &file.pieces,
+        });
+        let mut damaged = Damaged {
+            base,
+            disguised: input.byte() & 1 != 0,
+            files: as_it_was.collect(),
+            story: Vec::new(),
+        };
+        while !input.is_empty() && damaged.story.len() < MOST {
+            damaged.add(&mut input);
+        }
+        Some(damaged)
+    }
+
+    /// One more.
+    fn add(&mut self, input: &mut Input<'_>) {
+        let kind = input.byte();
+        let n = usize::from(input.byte()) % self.files.len().max(1);
+        let Some(file) = self.files.get_mut(n) else {
+            return;
+        };
+        let at = input.below(file.bytes.len() + 1);
+        let arg = input.byte();
+        let len = usize::from(arg).min(file.bytes.len() - at);
+        let name = file.name;
+        let done = match kind % 9 {
+            0 | 1 => file.flip(at, 1 << (arg % 8), self.disguised),
+            2 => file.flip(at, arg, self.disguised),
+            3 => file.zero(at..at + len, self.disguised),
+            4 => {
+                let inserted = 1 + usize::from(arg) % INSERTED;
+                file.bytes
+                    .splice(at..at, std::iter::repeat_n(arg, inserted));
+                format!("{inserted} bytes {arg:#04x} inserted")
+            }
+            5 => {
+                file.bytes.drain(at..at + len);
+                format!("{len} bytes deleted")
+            }
+            6 => {
+                file.bytes.truncate(at);
+                "truncated".to_owned()
+            }
+            7 => {
+                self.files.swap_remove(n);
+                "removed".to_owned()
+            }
+            _ => self.swap(n, usize::from(arg)),
+        };
+        self.story.push(format!("{name} at {at}: {done}"));
+    }
+
+    /// Gives two files each other's content.
+    fn swap(&mut self, n: usize, other: usize) -> String {
+        let other = other % self.files.len();
+        if n != other
+            && let Ok([a, b]) = self.files.get_disjoint_mut([n, other])
+        {
+            std::mem::swap(&mut a.bytes, &mut b.bytes);
+            return format!("swapped with {}", b.name);
+        }
+        "swapped with itself".to_owned()
+    }
+}
+
+impl File {
+    fn flip(&mut self, at: usize, bits: u8, disguised: bool) -> String {
+        if let Some(byte) = self.bytes.get_mut(at) {
+            *byte ^= bits;
+        }
+        self.disguise(at..at + 1, disguised);
+        format!("flipped by {bits:#04x}")
+    }
+
+    fn zero(&mut self, range: Range<usize>, disguised: bool) -> String {
+        if let Some(bytes) = self.bytes.get_mut(range.clone()) {
+            bytes.fill(0);
+        }
+        self.disguise(range.clone(), disguised);
+        format!("{} bytes zeroed", range.len())
+    }
+
+    /// Puts the checksums of what is in the range right, if that is wanted.
+    fn disguise(&mut self, range: Range<usize>, wanted: bool) {
+        for piece in self.pieces.iter().filter(|_| wanted) {
+            if piece.covers(&range) {
+                checksums::put_right(&mut self.bytes, piece);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A small database, damaged, then used as if nothing had happened.
+
+use titan::tools::check;
+use titan::vfs::Vfs;
+use titan::{ColumnFamily, Db, Error, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
+use titan_testkit::model::Pairs;
+use titan_testkit::sim::SimVfs;
+
+use super::damage::Damaged;
+use super::{DIR, certified, ensure, pairs, small, text};
+
+type Check = Result<(), String>;
+
+/// Damages a directory as the bytes say, checks it, opens it, reads everything, writes, compacts,
+/// closes, checks and opens again.
+///
+/// # Panics
+/// If anything does but an error that damage may cause; if something is read that was never
+/// written, unless checksums were put right; if a check finds nothing and reading does; if what
+/// was written after the damage is not there.
+#[expect(clippy::panic, reason = "it is how a property fails")]
+pub fn directory(data: &[u8]) {
+    let Some(damaged) = Damaged::read(data) else {
+        return;
+    };
+    let outcome = Use::of(&damaged).and_then(|u| u.run());
+    if let Err(e) = outcome {
+        let (base, story) = (&damaged.base.name, damaged.story.join("\n"));
+        let disguised = damaged.disguised;
+        panic!("{base}, checksums put right: {disguised}\n{story}\n{e}");
+    }
+}
+
+/// Whether a damaged directory may cause such an error.
+fn of_damage(e: &Error) -> bool {
+    match e.kind() {
+        ErrorKind::Corruption | ErrorKind::Unsupported => true,
+        // A comparator by another name; a CURRENT that is gone.
+        ErrorKind::InvalidOption | ErrorKind::InvalidArgument | ErrorKind::NotFound => true,
+        // A flush or a compaction met it.
+        ErrorKind::WritesStopped => true,
+        _ => false,
+    }
+}
+
+/// What is done with a damaged directory.
+struct Use {
+    options: Options,
+    /// Whether nothing is damaged, so that nothing fails.
+    sound: bool,
+    /// Whether what is read must have been written once.
+    certified: bool,
+}
+
+impl Use {
+    fn of(damaged: &Damaged) -> Result<Use, String> {
+        let vfs = SimVfs::new();
+        vfs.create_dir_all(DIR.as_ref()).map_err(text)?;
+        for file in &damaged.files {
+            let path = format!("{DIR}/{}", file.name);
+            vfs.write_all(path, &file.bytes).map_err(text)?;
+        }
+        vfs.sync_all().map_err(text)?;
+        let mut options = small(&vfs);
+        options.db.create_if_missing = false;
+        options.default.min_blob_size = 30;
+        Ok(Use {
+            options,
+            sound: damaged.story.is_empty(),
+            certified: damaged.base.certified && !damaged.disguised,
+        })
+    }
+
+    /// The result of something that damage may stop.
+    fn stopped<T>(&self, what: &str, result: titan::Result<T>) -> Result<Option<T>, String> {
+        match result {
+            Ok(found) => Ok(Some(found)),
+            Err(e) if of_damage(&e) && !self.sound => Ok(None),
+            Err(e) => Err(format!("{what}: {}", text(e))),
+        }
+    }
+
+    fn run(&self) -> Check {
+        let checked = self.check("at first")?;
+        let opened = self.stopped("opening", Db::open(DIR, &self.options))?;
+        let Some(db) = opened else {
+            return Ok(());
+        };
+        let clean = self.read(&db)?;
+        ensure!(
+            clean || !checked || !self.certified,
+            "a check finds nothing, and reading does"
+        );
+        let written = self.write(&db)?;
+        drop(db);
+        self.check("afterwards")?;
+        match Db::open(DIR, &self.options) {
+            Ok(db) => self.find(&db, &written),
+            Err(e) if self.certified && !written.is_empty() => Err(format!(
+                "what opened and was written to opens no more: {}",
+                text(e)
+            )),
+            Err(e) => self.stopped("opening again", Err::<(), _>(e)).map(|_| ()),
+        }
+    }
+
+    /// Whether a check of all files finds nothing wrong.
+    fn check(&self, when: &str) -> Result<bool, String> {
+        let report = self.stopped("checking", check(DIR.as_ref(), &self.options, &mut |_| {}))?;
+        let Some(report) = report else {
+            return Ok(false);
+        };
+        for problem in &report.problems {
+            ensure!(of_damage(problem), "check {when}: {problem:?}");
+        }
+        Ok(report.problems.is_empty())
+    }
+
+    /// Reads everything in every way; whether that met no error.
+    fn read(&self, db: &Db) -> Result<bool, String> {
+        let mut clean = true;
+        for family in db.column_families() {
+            let options = ReadOptions::default();
+            let forward = self.stopped("reading", pairs(&family, &options, false))?;
+            let backward = self.stopped("reading backward", pairs(&family, &options, true))?;
+            clean &= forward.is_some() && backward.is_some();
+            let both = forward.iter().chain(&backward);
+            both.clone()
+                .try_for_each(|found| self.certify(&family, found))?;
+            if let (Some(forward), Some(backward), true) = (&forward, &backward, self.certified) {
+                ensure!(forward == backward, "backward reads something else");
+            }
+            for key in certified::KEYS.map(certified::key) {
+                let found = self.stopped("get", family.get(&key))?;
+                clean &= found.is_some();
+                let Some(found) = found else { continue };
+                if let (Some(forward), true) = (&forward, self.certified) {
+                    let scanned = forward.get(&key).map(Vec::as_slice);
+                    ensure!(
+                        found.as_deref() == scanned,
+                        "{key:?}: get differs from scan"
+                    );
+                }
+                if let Some(value) = found {
+                    self.certify(&family, &Pairs::from([(key, value.to_vec())]))?;
+                }
+            }
+        }
+        Ok(clean)
+    }
+
+    /// Fails if one of the pairs was never written, and nobody put checksums right.
+    fn certify(&self, family: &ColumnFamily, found: &Pairs) -> Check {
+        for (key, value) in found {
+            ensure!(
+                !self.certified || certified::was_written(family.name(), key, value),
+                "{}: {} is {}, which was never written",
+                family.name(),
+                key.escape_ascii(),
+                value.escape_ascii()
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes to every family, flushes, compacts and closes; what was acknowledged as durable.
+    fn write(&self, db: &Db) -> Result<Vec<(String, Vec<u8>)>, String> {
+        let mut written = Vec::new();
+        for family in db.column_families() {
+            for n in certified::KEYS.step_by(9) {
+                let key = certified::key(n);
+                let mut batch = WriteBatch::new();
+                let value = certified::value(family.name(), &key, n % 4);
+                batch.put(&family, &key, value).map_err(text)?;
+                let put = db.write(batch, &WriteOptions::synced());
+                if self.stopped("writing", put)?.is_some() {
+                    written.push((family.name().to_owned(), key.clone()));
+                    let found = self.stopped("get of what was written", family.get(&key))?;
+                    ensure!(found != Some(None), "what was written is not there");
+                }
+            }
+        }
+        let flushed = self.stopped("flush", db.flush_all())?;
+        for family in db.column_families().iter().filter(|_| flushed.is_some()) {
+            let compacted = family.compact_range(None, None, &Default::default());
+            self.stopped("compaction", compacted)?;
+        }
+        self.stopped("waiting", db.wait_idle())?;
+        self.stopped("close", db.close())?;
+        Ok(written)
+    }
+
+    /// Looks for what was acknowledged.
+    fn find(&self, db: &Db, written: &[(String, Vec<u8>)]) -> Check {
+        self.read(db)?;
+        for (family, key) in written {
+            let Some(handle) = db.column_family(family) else {
+                return Err(format!("{family} is gone"));
+            };
+            let found = self.stopped("get after reopening", handle.get(key))?;
+            ensure!(found != Some(None), "{family}: {key:?} is gone");
+        }
+        self.stopped("the last close", db.close()).map(|_| ())
+    }
+}

@@ -1,0 +1,31 @@
+//! A fuzzer's bytes, taken one after the other. Behind the end they are zeros, so that every input
+//! means something.
+
+/// What is left of an input.
+pub(super) struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Input(bytes)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        match self.0.split_first() {
+            Some((&byte, rest)) => {
+                self.0 = rest;
+                byte
+            }
+            None => 0,
+        }
+    }
+
+    /// A number below `n`, which is positive.
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        let wide = u16::from_le_bytes([self.byte(), self.byte()]);
+        usize::from(wide) % n.max(1)
+    }
+}

@@ -1,0 +1,49 @@
+//! Both targets on their committed corpus, and on noise.
+
+use std::path::Path;
+
+use super::bases;
+
+/// Inputs of noise for each target.
+const NOISE: u64 = 150;
+
+fn on_corpus_and_noise(target: &str, longest: usize, run: fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(corpus.join(target)).unwrap() {
+        let path = entry.unwrap().path();
+        println!("{}", path.display());
+        run(&std::fs::read(path).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs >= 10, "hardly a corpus");
+    for seed in 0..NOISE {
+        println!("{target}, seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut noise = vec![0; rng.usize(..longest)];
+        rng.fill(&mut noise);
+        run(&noise);
+    }
+}
+
+#[test]
+fn damaged_directories_are_errors_or_what_was_written() {
+    on_corpus_and_noise("directory", 30, super::directory);
+}
+
+#[test]
+fn operations_agree_with_the_model_and_survive_a_crash() {
+    on_corpus_and_noise("operations", 200, super::operations);
+}
+
+#[test]
+fn all_bases_are_there_and_whole() {
+    let bases = bases::all();
+    assert_eq!(bases.len(), 5);
+    for (n, base) in bases.iter().enumerate() {
+        // Without damage everything has to hold that a sound database promises.
+        super::directory(&[n as u8, 0]);
+        let guarded = base.files.iter().filter(|file| !file.pieces.is_empty());
+        assert!(guarded.count() >= 3, "{}: nothing to put right", base.name);
+    }
+}

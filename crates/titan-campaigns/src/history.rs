@@ -1,0 +1,47 @@
+//! Histories: what the operations of a list answered, one by one.
+
+use titan_testkit::ops::Op;
+use titan_testkit::reference::{Outcome, Reference};
+
+use crate::session::Checked;
+
+/// What each operation should answer.
+pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
+    let mut reference = Reference::new();
+    ops.iter().map(|op| reference.apply(op)).collect()
+}
+
+/// Where a history leaves the expected one, or what else is wrong.
+#[derive(Debug)]
+pub(crate) struct Deviation {
+    /// How many operations had been performed before.
+    pub(crate) after: usize,
+    /// What is wrong.
+    pub(crate) what: String,
+}
+
+/// Says where two outcomes differ.
+pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let (Outcome::Pairs(found), Outcome::Pairs(expected)) = (found, expected) else {
+        return Err(format!("{found}; expected is: {expected}"));
+    };
+    // Of long ones only what matters.
+    let differs = found.iter().zip(expected).position(|(a, b)| a != b);
+    let at = differs.unwrap_or(found.len().min(expected.len()));
+    let entry = |pairs: &[_]| {
+        let entry = pairs.get(at).cloned();
+        entry.map_or("nothing".to_owned(), |pair| {
+            Outcome::Pairs(vec![pair]).to_string()
+        })
+    };
+    Err(format!(
+        "entry {at} of {}: {}; expected is, of {}: {}",
+        found.len(),
+        entry(found),
+        expected.len(),
+        entry(expected)
+    ))
+}

@@ -1,0 +1,191 @@
+//! A list of operations on a database of one configuration.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use titan::vfs::{StdVfs, Vfs};
+use titan::{DbOptions, Options};
+use titan_testkit::model::DEFAULT;
+use titan_testkit::ops::Op;
+use titan_testkit::reference::Outcome;
+use titan_testkit::sim::SimVfs;
+
+use super::configurations::Configuration;
+use super::properties;
+use crate::history::{Deviation, same};
+use crate::session::{Checked, Session, ensure};
+
+/// Where a database lies.
+enum Place {
+    Simulated(SimVfs),
+    Real(tempfile::TempDir),
+}
+
+impl Place {
+    fn dir(&self) -> PathBuf {
+        match self {
+            Place::Simulated(_) => PathBuf::from("/db"),
+            Place::Real(dir) => dir.path().join("db"),
+        }
+    }
+
+    fn vfs(&self) -> Arc<dyn Vfs> {
+        match self {
+            Place::Simulated(vfs) => Arc::new(vfs.clone()),
+            Place::Real(_) => Arc::new(StdVfs),
+        }
+    }
+}
+
+/// A database of one configuration.
+struct Executor {
+    configuration: &'static Configuration,
+    place: Place,
+    openings: usize,
+    /// The families that there should be.
+    families: BTreeSet<String>,
+    /// Always there but while it is being reopened.
+    session: Option<Session>,
+}
+
+impl Executor {
+    /// With a new database.
+    fn new(configuration: &'static Configuration) -> Checked<Executor> {
+        let place = match configuration.real_files {
+            false => Place::Simulated(SimVfs::new()),
+            true => {
+                let dir = tempfile::tempdir();
+                Place::Real(dir.map_err(|e| format!("a temporary directory: {e}"))?)
+            }
+        };
+        let mut executor = Executor {
+            configuration,
+            place,
+            openings: 0,
+            families: BTreeSet::from([DEFAULT.to_owned()]),
+            session: None,
+        };
+        executor.open()?;
+        Ok(executor)
+    }
+
+    fn open(&mut self) -> Checked<()> {
+        if let Place::Simulated(vfs) = &self.place {
+            // It would keep every byte ever written.
+            vfs.restart_journal();
+        }
+        let durability = self.configuration.durability;
+        let session = Session::open(&self.place.dir(), self.options(), durability)?;
+        let found = session.db().column_families();
+        let found: BTreeSet<String> = found.iter().map(|f| f.name().to_owned()).collect();
+        ensure!(
+            found == self.families,
+            "families {found:?}, not {:?}",
+            self.families
+        );
+        self.session = Some(session);
+        Ok(())
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options {
+            db: DbOptions {
+                vfs: self.place.vfs(),
+                block_cache_size: 256 << 10,
+                ..DbOptions::default()
+            },
+            ..Options::default()
+        };
+        options.default.write_buffer_size = 64 << 10;
+        (self.configuration.set)(&mut options, self.openings);
+        options
+    }
+
+    fn session(&mut self) -> Checked<&mut Session> {
+        self.session
+            .as_mut()
+            .ok_or_else(|| "the database is closed".to_owned())
+    }
+
+    /// Performs a legal operation, and looks at what must hold after it.
+    fn apply(&mut self, op: &Op) -> Checked<Outcome> {
+        let configuration = self.configuration;
+        let mut op = op.clone();
+        match &mut op {
+            Op::Reopen => return self.reopen(),
+            Op::Compact { bottommost, .. } => *bottommost |= configuration.bottommost,
+            Op::CreateCf { family } => drop(self.families.insert(family.clone())),
+            Op::DropCf { family } => drop(self.families.remove(family)),
+            _ => {}
+        }
+        let session = self.session()?;
+        let outcome = session.apply(&op)?;
+        if let Op::Compact {
+            family,
+            from: None,
+            to: None,
+            bottommost: true,
+        } = &op
+            && !configuration.changing
+            && !session.looks_back()
+        {
+            properties::only_what_is_visible_is_referenced(session, family)?;
+        }
+        Ok(outcome)
+    }
+
+    fn reopen(&mut self) -> Checked<Outcome> {
+        let mut session = self.session.take().ok_or("the database is closed")?;
+        session.release();
+        // With everything in tables the accounts must be the same on the other side.
+        let flushed = self.openings.is_multiple_of(2);
+        let mut before = Vec::new();
+        if flushed {
+            session
+                .db()
+                .flush_all()
+                .map_err(|e| format!("flush: {e}"))?;
+            before = properties::accounts(&session, &self.place.dir())?;
+        }
+        let outcome = session.end(!self.openings.is_multiple_of(3))?;
+        self.openings += 1;
+        self.open()?;
+        let dir = self.place.dir();
+        let after = properties::accounts(self.session()?, &dir)?;
+        ensure!(
+            !flushed || self.configuration.changing || after == before,
+            "before the reopening {before:?}, after it {after:?} (BLOB-3)"
+        );
+        Ok(outcome)
+    }
+
+    /// Closes the database and checks what is left.
+    fn finish(mut self) -> Checked<()> {
+        let mut session = self.session.take().ok_or("the database is closed")?;
+        session.release();
+        let dir = self.place.dir();
+        properties::accounts(&session, &dir)?;
+        let options = session.options().clone();
+        session.end(true)?;
+        properties::clean(&dir, &options)
+    }
+}
+
+/// Whether a configuration answers what is expected, and all that must hold does.
+pub(super) fn replay(
+    configuration: &'static Configuration,
+    ops: &[Op],
+    expected: &[Outcome],
+) -> Result<(), Deviation> {
+    let at = |after| move |what| Deviation { after, what };
+    let mut executor = Executor::new(configuration).map_err(at(0))?;
+    for (n, (op, expected)) in ops.iter().zip(expected).enumerate() {
+        let found = executor.apply(op);
+        found
+            .and_then(|found| same(&found, expected))
+            .map_err(|what| format!("{op}: {what}"))
+            .map_err(at(n))?;
+    }
+    executor.finish().map_err(at(ops.len()))
+}

@@ -1,0 +1,131 @@
+//! Whatever the configuration, the same operations give the same answers.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`configurations`] | the table of configurations |
+//! | `executor` | a list of operations on a database of one configuration |
+//! | `properties` | what must hold of a database besides its answers |
+//! | [`case`] | a failing list made small, kept as a file |
+//!
+//! The expected answers are those of [`Reference`](titan_testkit::reference::Reference); they are
+//! found once for each list, and each configuration is compared with them while it runs.
+
+pub mod case;
+pub mod configurations;
+mod executor;
+mod properties;
+
+use std::fs;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use titan_testkit::ops::Ops;
+use titan_testkit::reference::Outcome;
+
+use self::case::Case;
+use self::configurations::{CONFIGURATIONS, Configuration};
+use crate::history::expected;
+use crate::lists::list;
+use crate::pool::{Task, run_all};
+use crate::run::Run;
+use crate::trouble::Trouble;
+
+/// How often a list reopens the database: see [`list`].
+const REOPENINGS: u32 = 4;
+
+/// How large a campaign is.
+#[derive(Clone, Debug)]
+pub struct Metamorphic {
+    /// Operations of a list, roughly.
+    pub operations: usize,
+    /// How many lists, where no time is given.
+    pub lists: u64,
+    /// Where failing cases are written, as files.
+    pub cases: Option<PathBuf>,
+}
+
+impl Default for Metamorphic {
+    /// Enough to fill levels, few enough to be reduced; nothing is written.
+    fn default() -> Self {
+        Metamorphic {
+            operations: 3000,
+            lists: 10,
+            cases: None,
+        }
+    }
+}
+
+/// A list on its way through the configurations.
+struct List {
+    seed: u64,
+    ops: Ops,
+    expected: Vec<Outcome>,
+    /// It is a case by now, and not gone on with.
+    failed: AtomicBool,
+}
+
+impl Metamorphic {
+    /// Runs lists of operations under every configuration, on all cores. Passed are operations,
+    /// once for each configuration; failed are lists.
+    pub fn run(&self, run: &Run) {
+        let jobs = run.seeds(self.lists).flat_map(|seed| {
+            run.phase(format_args!("list {seed}"));
+            let ops = list(seed, self.operations, REOPENINGS);
+            let list = Arc::new(List {
+                seed,
+                expected: expected(&ops.0),
+                ops,
+                failed: AtomicBool::new(false),
+            });
+            CONFIGURATIONS.iter().zip(iter::repeat(list))
+        });
+        let this = self.clone();
+        run_all(run, jobs, move |(configuration, list), task| {
+            this.compare(task, configuration, &list);
+        });
+    }
+
+    fn compare(&self, task: &Task, configuration: &'static Configuration, list: &List) {
+        let (name, seed, ops) = (configuration.name, list.seed, &list.ops.0);
+        if list.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        task.step(move || format!("{name}, list {seed}"));
+        let Err(deviation) = executor::replay(configuration, ops, &list.expected) else {
+            return task.pass(ops.len() as u64);
+        };
+        if list.failed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (after, what) = (deviation.after, deviation.what.clone());
+        let case = Case::reduced(configuration, seed, ops, deviation, task);
+        let kept = match &self.cases {
+            Some(dir) => keep(&case, dir),
+            None => String::new(),
+        };
+        task.fail(format!(
+            "{name}, list {seed}, operation {after}: {what}\n{kept}{case}"
+        ));
+    }
+}
+
+/// Writes a case to its file, and says where that is.
+fn keep(case: &Case, dir: &Path) -> String {
+    let path = dir.join(case.file_name());
+    let written = fs::create_dir_all(dir).and_then(|()| fs::write(&path, case.to_string()));
+    match written {
+        Ok(()) => format!("kept as {}\n", path.display()),
+        Err(e) => format!("cannot be kept as {}: {e}\n", path.display()),
+    }
+}
+
+/// Performs a case. Passed are its operations, once for each configuration.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn replay(case: &Case) -> Result<u64, Trouble> {
+    case.replay().map_err(Trouble::Wrong)?;
+    Ok((case.ops.0.len() * case.configurations.len()) as u64)
+}

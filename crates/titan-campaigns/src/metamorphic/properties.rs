@@ -1,0 +1,96 @@
+//! What must hold of a database whatever was done to it.
+
+use std::path::Path;
+
+use titan::{Options, ReadOptions, tools};
+
+use crate::session::{Checked, Session, ensure, unexpected};
+
+/// Bytes of a blob record in front of key and value.
+const RECORD_HEADER: u64 = 32;
+
+/// What the MANIFEST counts for a family.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    family: String,
+    blob_files: usize,
+    live_blob_bytes: u64,
+    garbage_blob_bytes: u64,
+}
+
+/// What the MANIFEST counts, once nothing is left to do; no other tables and blob files are in the
+/// directory, and what tables refer to is what blob files count as live (BLOB-3).
+pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
+    session.db().wait_idle().map_err(unexpected)?;
+    let families = session.db().metrics().families;
+    let names = session.options().db.vfs.read_dir(dir).map_err(unexpected)?;
+    let blobs: usize = families.iter().map(|f| f.blob_files).sum();
+    let tables = families.iter().flat_map(|f| &f.levels);
+    let tables: usize = tables.map(|level| level.files).sum();
+    for (suffix, live) in [(".blob", blobs), (".sst", tables)] {
+        let found: Vec<&String> = names.iter().filter(|n| n.ends_with(suffix)).collect();
+        ensure!(
+            found.len() == live,
+            "{live} files {suffix} are live, but there are {found:?}"
+        );
+    }
+    let account = |f: titan::FamilyMetrics| {
+        let referenced: u64 = f.levels.iter().map(|l| l.referenced_blob_bytes).sum();
+        ensure!(
+            referenced == f.live_blob_bytes,
+            "tables refer to {referenced} bytes, blob files count {} as live (BLOB-3)",
+            f.live_blob_bytes
+        );
+        Ok(Account {
+            family: f.name,
+            blob_files: f.blob_files,
+            live_blob_bytes: f.live_blob_bytes,
+            garbage_blob_bytes: f.garbage_blob_bytes,
+        })
+    };
+    families.into_iter().map(account).collect()
+}
+
+/// After everything was merged, live are exactly the records of the values there are.
+pub(super) fn only_what_is_visible_is_referenced(session: &Session, family: &str) -> Checked<()> {
+    let family = session.family(family)?;
+    let options = family.options();
+    let mut visible = 0;
+    if options.enable_blob_files {
+        let read = ReadOptions::default();
+        let mut iterator = family.iter(&read).map_err(unexpected)?;
+        iterator.seek_to_first().map_err(unexpected)?;
+        while iterator.valid() {
+            let len = iterator.value().map_err(unexpected)?.len() as u64;
+            if len >= options.min_blob_size {
+                let stored = iterator.lazy_value().map_err(unexpected)?.stored_len();
+                visible += RECORD_HEADER + iterator.key().len() as u64 + stored;
+            }
+            iterator.next().map_err(unexpected)?;
+        }
+    }
+    let metrics = family.metrics();
+    let (live, garbage) = (metrics.live_blob_bytes, metrics.garbage_blob_bytes);
+    ensure!(
+        live == visible,
+        "{live} blob bytes are live, {visible} visible"
+    );
+    ensure!(
+        live + garbage == metrics.blob_bytes,
+        "live and garbage are not all: {metrics:?}"
+    );
+    Ok(())
+}
+
+/// Nothing is wrong with the files of a closed database, and none is left over.
+pub(super) fn clean(dir: &Path, options: &Options) -> Checked<()> {
+    let report = tools::check(dir, options, &mut |_| ()).map_err(unexpected)?;
+    let problems: Vec<String> = report.problems.iter().map(|e| e.to_string()).collect();
+    ensure!(problems.is_empty(), "check: {}", problems.join("; "));
+    ensure!(
+        report.notes.is_empty(),
+        "check: {}",
+        report.notes.join("; ")
+    );
+    Ok(())
+}

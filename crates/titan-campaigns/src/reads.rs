@@ -1,0 +1,141 @@
+//! Reading a database and comparing what is found with what should be.
+
+use std::collections::BTreeMap;
+
+use titan::{ColumnFamily, ColumnFamilyId, Db, ReadOptions, Result, Snapshot};
+use titan_testkit::model::{Model, Pairs};
+
+use crate::trouble::Trouble;
+
+/// Everything in the database, read by scans and again by gets; the two must agree.
+pub fn contents(db: &Db) -> Result<Model, Trouble> {
+    let mut model = Model::without_families();
+    for family in db.column_families() {
+        let pairs = scan(&family, &ReadOptions::default())?;
+        for (key, value) in &pairs {
+            let got = family.get(key)?;
+            if got.as_deref() != Some(&**value) {
+                return Err(Trouble::wrong(format!(
+                    "get and scan of \"{}\" in {} disagree",
+                    key.escape_ascii(),
+                    family.name()
+                )));
+            }
+        }
+        model.insert_family(family.name(), pairs);
+    }
+    Ok(model)
+}
+
+/// The pairs of one family.
+pub fn scan(family: &ColumnFamily, options: &ReadOptions) -> Result<Pairs> {
+    let mut pairs = Pairs::new();
+    let mut it = family.iter(options)?;
+    it.seek_to_first()?;
+    while it.valid() {
+        pairs.insert(it.key().to_vec(), it.value()?.to_vec());
+        it.next()?;
+    }
+    Ok(pairs)
+}
+
+/// Whether a key has the value that the model says.
+pub(crate) fn compare_get(
+    family: &ColumnFamily,
+    key: &[u8],
+    options: &ReadOptions,
+    model: &Model,
+) -> Result<(), Trouble> {
+    let found = family.get_with(key, options)?;
+    if found.as_deref() == model.get(family.name(), key) {
+        return Ok(());
+    }
+    let bytes = found.map(|value| value.len());
+    Err(Trouble::wrong(format!(
+        "get of \"{}\" in {} found {bytes:?} bytes that are not what was written last",
+        key.escape_ascii(),
+        family.name()
+    )))
+}
+
+/// Whether a scan within the bounds of `options` meets the pairs of the model in order.
+pub(crate) fn compare_scan(
+    family: &ColumnFamily,
+    reverse: bool,
+    options: &ReadOptions,
+    model: &Model,
+) -> Result<(), Trouble> {
+    let (from, to) = (
+        options.lower_bound.as_deref(),
+        options.upper_bound.as_deref(),
+    );
+    let mut expected: Vec<_> = model.scan(family.name(), from, to).collect();
+    if reverse {
+        expected.reverse();
+    }
+    let mut expected = expected.into_iter();
+    let mut it = family.iter(options)?;
+    match reverse {
+        true => it.seek_to_last()?,
+        false => it.seek_to_first()?,
+    }
+    loop {
+        let next = expected.next();
+        let agrees = match next {
+            Some((key, value)) => it.valid() && it.key() == key && it.value()? == value,
+            None => !it.valid(),
+        };
+        if !agrees {
+            let found = it.valid().then(|| it.key().escape_ascii().to_string());
+            let expected = next.map(|(key, _)| key.escape_ascii().to_string());
+            return Err(Trouble::wrong(format!(
+                "scan of {} is at {found:?}, expected is {expected:?}",
+                family.name()
+            )));
+        }
+        match (next, reverse) {
+            (None, _) => return Ok(()),
+            (Some(_), true) => it.prev()?,
+            (Some(_), false) => it.next()?,
+        }
+    }
+}
+
+/// A snapshot, and what must be seen in it.
+pub(crate) struct View {
+    snapshot: Snapshot,
+    model: Model,
+    families: BTreeMap<String, ColumnFamilyId>,
+}
+
+impl View {
+    /// A snapshot of `db`, which holds `model`.
+    pub(crate) fn of_now(db: &Db, model: &Model) -> View {
+        let families = db.column_families().into_iter();
+        View {
+            snapshot: db.snapshot(),
+            model: model.clone(),
+            families: families.map(|f| (f.name().to_owned(), f.id())).collect(),
+        }
+    }
+
+    /// What is seen of a family; `None` if it was made since, or made anew.
+    pub(crate) fn of(&self, family: &ColumnFamily) -> Option<(&Model, ReadOptions)> {
+        let options = ReadOptions {
+            snapshot: Some(self.snapshot.clone()),
+            ..ReadOptions::default()
+        };
+        let was_there = self.families.get(family.name()) == Some(&family.id());
+        was_there.then_some((&self.model, options))
+    }
+
+    /// Whether every family that is still there looks as it did.
+    pub(crate) fn verify(&self, db: &Db) -> Result<(), Trouble> {
+        for family in db.column_families() {
+            if let Some((model, options)) = self.of(&family) {
+                compare_scan(&family, false, &options, model)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What is asked of every database that was recovered: contents, files, the checks of the engine.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use titan::Db;
+use titan::tools::check;
+use titan_testkit::model::Model;
+use titan_testkit::sim::SimVfs;
+
+use crate::reads::contents;
+use crate::record::Record;
+use crate::settings::Settings;
+use crate::store::{DIR, file};
+use crate::trouble::{Doing, Trouble};
+
+/// Opens what a crash left: it must hold what the record allows, given the newest promise, and no
+/// file too many or too few. Returns what it holds.
+pub fn recover(
+    image: &SimVfs,
+    settings: &Settings,
+    record: &Record,
+    promised: u64,
+) -> Result<Model, Trouble> {
+    let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
+    let found = contents(&db).doing("reading")?;
+    record.allows(&found, promised)?;
+    let wrong = misplaced_files(&db, image).doing("settling")?;
+    if !wrong.is_empty() {
+        return Err(Trouble::wrong(wrong.join("\n")));
+    }
+    db.close().doing("closing")?;
+    Ok(found)
+}
+
+/// Whether the engine's own check of a closed database finds nothing wrong.
+pub fn is_sound(vfs: &SimVfs, settings: &Settings) -> Result<(), Trouble> {
+    let report = check(Path::new(DIR), &settings.options(vfs), &mut |_| {}).doing("checking")?;
+    match report.problems.first() {
+        None => Ok(()),
+        Some(problem) => Err(Trouble::wrong(format!(
+            "the check finds {} problems, the first: {problem}",
+            report.problems.len()
+        ))),
+    }
+}
+
+/// The files of the database that its present state has no use for, and those it needs and has
+/// not. Waits for background work, which may be about to remove some.
+pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Result<Vec<String>, Trouble> {
+    db.wait_idle()?;
+    let names: BTreeSet<String> = vfs.list(DIR)?.into_iter().collect();
+    let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();
+    let metrics = db.metrics().families;
+    let levels = metrics.iter().flat_map(|f| &f.levels);
+    let tables: usize = levels.map(|l| l.files).sum();
+    let blob_files: usize = metrics.iter().map(|f| f.blob_files).sum();
+    let current = String::from_utf8_lossy(&vfs.read_all(file("CURRENT"))?).into_owned();
+    let mut wrong = Vec::new();
+    let mut expect = |what: &str, found: usize, allowed: RangeInclusive<usize>| {
+        if !allowed.contains(&found) {
+            wrong.push(format!("{found} {what}, not {allowed:?}"));
+        }
+    };
+    expect("tables", count(".sst"), tables..=tables);
+    expect("blob files", count(".blob"), blob_files..=blob_files);
+    expect("WAL files", count(".log"), 1..=1);
+    expect("temporary files", count(".dbtmp"), 0..=0);
+    let starting = |prefix: &str| names.iter().filter(|n| n.starts_with(prefix)).count();
+    expect("MANIFEST files", starting("MANIFEST-"), 1..=1);
+    expect("OPTIONS files", starting("OPTIONS-"), 1..=2);
+    if !names.contains(current.trim_end()) {
+        wrong.push(format!("CURRENT names {current}"));
+    }
+    if !wrong.is_empty() {
+        wrong.push(format!("{names:?}"));
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,140 @@
+//! A workload and what it is to survive, as text: what a failure prints, what `--replay` reads, and
+//! what lies in the folders of regressions.
+//!
+//! ```text
+//! # What this is about.
+//! settings jobs=1 compression=none
+//! crash 512 random:7
+//! put default k 1*100
+//! ```
+//!
+//! As background threads do not keep time, a number in a trial is where to look first.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use titan_testkit::ops::{Op, Ops, reduce};
+
+use crate::pool::Task;
+use crate::settings::Settings;
+use crate::trouble::{Doing, Trouble};
+use crate::workloads::Workload;
+
+/// How long a failing list of operations is made smaller.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a workload is to survive: a crash, a fault.
+pub trait Trial: fmt::Display + FromStr<Err = Trouble> {
+    /// The first word of its line.
+    const VERB: &'static str;
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Regression<T> {
+    /// What the workload runs under.
+    pub settings: Settings,
+    /// What it is to survive, one thing after the other.
+    pub trials: Vec<T>,
+    /// The workload.
+    pub ops: Vec<Op>,
+}
+
+impl<T> Regression<T> {
+    /// A workload and its trials.
+    pub fn of(workload: &Workload, trials: Vec<T>) -> Regression<T> {
+        Regression {
+            settings: workload.settings,
+            trials,
+            ops: workload.ops.clone(),
+        }
+    }
+
+    /// The workload alone.
+    pub fn workload(&self) -> Workload {
+        Workload {
+            name: "regression".to_owned(),
+            settings: self.settings,
+            ops: self.ops.clone(),
+        }
+    }
+}
+
+impl<T: Trial> fmt::Display for Regression<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "settings {}", self.settings)?;
+        self.trials.iter().try_for_each(|t| writeln!(f, "{t}"))?;
+        self.ops.iter().try_for_each(|op| writeln!(f, "{op}"))
+    }
+}
+
+impl<T: Trial> FromStr for Regression<T> {
+    type Err = Trouble;
+
+    fn from_str(text: &str) -> Result<Regression<T>, Trouble> {
+        let (mut settings, mut trials) = (Settings::default(), Vec::new());
+        let mut ops = String::new();
+        for line in text.lines() {
+            match line.split_once(' ') {
+                Some(("settings", rest)) => settings = rest.parse()?,
+                Some((verb, _)) if verb == T::VERB => trials.push(line.parse()?),
+                _ => {
+                    ops += line;
+                    ops += "\n";
+                }
+            }
+        }
+        if trials.is_empty() {
+            return Err(Trouble::wrong(format!("a line {} is needed", T::VERB)));
+        }
+        Ok(Regression {
+            settings,
+            trials,
+            ops: Ops::parse(&ops).doing("reading the operations")?.0,
+        })
+    }
+}
+
+/// The smallest list found, in limited time, that still fails. The job is seen to be alive.
+pub(crate) fn smaller(ops: Vec<Op>, task: &Task, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+    let deadline = Instant::now() + PATIENCE;
+    reduce(ops, |ops| {
+        let text = Ops(ops.to_vec()).to_string();
+        task.step(move || text.clone());
+        Instant::now() < deadline && fails(ops)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::Cut;
+    use crate::faults::Plan;
+
+    #[test]
+    fn regressions_survive_their_text() {
+        let crashes = "\
+settings jobs=3 compression=zstd min-blob=never wal-limit=0 levels=4 table=4096 unlogged cold
+crash 512 random:77
+crash any kill:5
+sync put default k 1*100
+reopen
+";
+        let regression: Regression<Cut> = crashes.parse().unwrap();
+        assert_eq!(regression.to_string(), crashes);
+        let commented = format!("# why\n\n{crashes}");
+        assert_eq!(commented.parse::<Regression<Cut>>().unwrap(), regression);
+        let fault = "\
+settings jobs=1 compression=none min-blob=100 wal-limit=0 levels=4 table=4096
+fault append 17 part once resume
+put default k 1*100
+";
+        let regression: Regression<Plan> = fault.parse().unwrap();
+        assert_eq!(regression.to_string(), fault);
+        fault.parse::<Regression<Cut>>().unwrap_err();
+        for wrong in ["put default k 1*1\n", "crash 1 some\n", "crash all\n"] {
+            wrong.parse::<Regression<Cut>>().unwrap_err();
+        }
+    }
+}

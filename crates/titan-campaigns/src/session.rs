@@ -1,0 +1,421 @@
+//! An open database that operations are applied to, each with its [`Outcome`].
+//!
+//! What an operation leaves open - how far to read ahead, whether blocks are kept - changes from
+//! one to the next. What the engine must refuse is tried where an operation gives the occasion. An
+//! `Err` is text for people: something failed that must not, or two ways of asking the same gave
+//! different answers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use titan::{
+    BytewiseComparator, ColumnFamily, CompactRangeOptions, Comparator, Db, DbIterator, Error,
+    ErrorKind, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+};
+use titan_testkit::ops::{Bounds, Op, Step, Write};
+use titan_testkit::reference::{Outcome, Sum};
+
+/// Something good, or what is wrong.
+pub type Checked<T> = Result<T, String>;
+
+/// Returns what is wrong unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds {
+            return Err(format!($($what)*));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// An error that should not have been, as text.
+pub(crate) fn unexpected(e: Error) -> String {
+    format!("{}: {e}", e.kind().name())
+}
+
+/// How writes are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// As the operation says.
+    AsAsked,
+    /// All of them synced.
+    Synced,
+    /// None synced, none logged.
+    Unlogged,
+    /// As the operation says, but of those not synced every fourth is not logged.
+    Mixed,
+}
+
+/// An open database with its snapshots and iterators.
+pub struct Session {
+    dir: PathBuf,
+    options: Options,
+    durability: Durability,
+    db: Db,
+    snapshots: BTreeMap<u32, Snapshot>,
+    iterators: BTreeMap<u32, Cursor>,
+    operations: usize,
+}
+
+struct Cursor {
+    iterator: DbIterator,
+    reversed: bool,
+}
+
+impl Session {
+    /// Opens the database in `dir`. Options of families that do not exist are for the time when
+    /// they are created.
+    pub fn open(dir: &Path, options: Options, durability: Durability) -> Checked<Session> {
+        let failed = |e| format!("open: {}", unexpected(e));
+        let there = match Db::list_column_families(dir, &options) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            there => there.map_err(failed)?,
+        };
+        let mut existing = options.clone();
+        existing.families.retain(|name, _| there.contains(name));
+        let db = Db::open(dir, &existing).map_err(failed)?;
+        Ok(Session {
+            dir: dir.to_owned(),
+            options,
+            durability,
+            db,
+            snapshots: BTreeMap::new(),
+            iterators: BTreeMap::new(),
+            operations: 0,
+        })
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// What it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether a snapshot or an iterator may see what is no longer there.
+    pub fn looks_back(&self) -> bool {
+        !self.snapshots.is_empty() || !self.iterators.is_empty()
+    }
+
+    /// The family of this name.
+    pub fn family(&self, name: &str) -> Checked<ColumnFamily> {
+        let family = self.db.column_family(name);
+        family.ok_or_else(|| format!("family {name} is missing"))
+    }
+
+    /// Ends the session: by `Db::close`, or by dropping the last handle.
+    pub fn end(mut self, by_close: bool) -> Checked<Outcome> {
+        self.release();
+        let locked = Db::open(&self.dir, &self.options);
+        let locked = refused("opening it twice", locked)?;
+        if by_close {
+            self.db.close().map_err(unexpected)?;
+            let closed = refused("a write after the end", self.db.put(b"k", b""))?;
+            ensure!(
+                closed == ErrorKind::Closed,
+                "a write after the end: {closed:?}"
+            );
+        }
+        Ok(Outcome::Refused(vec![locked]))
+    }
+
+    /// Drops snapshots and iterators.
+    pub fn release(&mut self) {
+        self.snapshots.clear();
+        self.iterators.clear();
+    }
+
+    /// Performs any legal operation but reopening.
+    pub fn apply(&mut self, op: &Op) -> Checked<Outcome> {
+        self.operations += 1;
+        match op {
+            Op::Write { writes, sync } => self.write(writes, *sync)?,
+            Op::Get { family, key, at } => return self.get(family, key, *at),
+            Op::MultiGet { family, keys, at } => return self.multi_get(family, keys, *at),
+            Op::Scan {
+                family,
+                from,
+                to,
+                reverse,
+                at,
+            } => return self.scan(family, from.as_deref(), to.as_deref(), *reverse, *at),
+            Op::Iter {
+                id,
+                family,
+                bounds,
+                at,
+            } => {
+                let cursor = self.cursor(family, bounds, *at)?;
+                self.iterators.insert(*id, cursor);
+            }
+            Op::Move { id, step } => {
+                let cursor = self.iterators.get_mut(id).ok_or("no such iterator")?;
+                return cursor.step(step).map(Outcome::Pairs);
+            }
+            Op::DropIter { id } => drop(self.iterators.remove(id)),
+            Op::Snapshot { id } => drop(self.snapshots.insert(*id, self.db.snapshot())),
+            Op::DropSnapshot { id } => drop(self.snapshots.remove(id)),
+            Op::Flush { family } => self.family(family)?.flush().map_err(unexpected)?,
+            Op::Compact {
+                family,
+                from,
+                to,
+                bottommost,
+            } => self.compact(family, from.as_deref(), to.as_deref(), *bottommost)?,
+            Op::CreateCf { family } => return self.create(family),
+            Op::DropCf { family } => return self.drop_family(family),
+            Op::Reopen => return Err("a session does not reopen itself".to_owned()),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn write(&self, writes: &[Write], sync: bool) -> Checked<()> {
+        let mut batch = WriteBatch::new();
+        for write in writes {
+            let family = self.family(write.family())?;
+            let stored = |key: &[u8]| stored(&family, key);
+            match write {
+                Write::Put { key, value, .. } => batch.put(&family, stored(key), value.bytes()),
+                Write::Delete { key, .. } => batch.delete(&family, stored(key)),
+                Write::SingleDelete { key, .. } => batch.single_delete(&family, stored(key)),
+                Write::DeleteRange { from, to, .. } => {
+                    batch.delete_range(&family, stored(from), stored(to))
+                }
+            }
+            .map_err(unexpected)?;
+        }
+        let fourth = self.operations.is_multiple_of(4);
+        let (sync, disable_wal) = match self.durability {
+            Durability::AsAsked => (sync, false),
+            Durability::Synced => (true, false),
+            Durability::Unlogged => (false, true),
+            Durability::Mixed => (sync, fourth && !sync),
+        };
+        let options = WriteOptions {
+            sync,
+            disable_wal,
+            no_slowdown: false,
+        };
+        self.db.write(batch, &options).map_err(unexpected)
+    }
+
+    fn read_options(&self, at: Option<u32>) -> Checked<ReadOptions> {
+        let snapshot = at.map(|id| self.snapshots.get(&id).ok_or("no such snapshot"));
+        Ok(ReadOptions {
+            snapshot: snapshot.transpose()?.cloned(),
+            fill_cache: self.operations.is_multiple_of(2),
+            prefetch_values: match self.operations % 5 {
+                0 => 0,
+                1 => 1,
+                2 => 7,
+                _ => ReadOptions::default().prefetch_values,
+            },
+            ..ReadOptions::default()
+        })
+    }
+
+    fn get(&self, family: &str, key: &[u8], at: Option<u32>) -> Checked<Outcome> {
+        let (family, options) = (self.family(family)?, self.read_options(at)?);
+        let key = stored(&family, key);
+        let found = family.get_with(&key, &options).map_err(unexpected)?;
+        let contains = family.contains_key_with(&key, &options);
+        let contains = contains.map_err(unexpected)?;
+        ensure!(
+            contains == found.is_some(),
+            "get says {:?}, contains_key {contains}",
+            found.as_deref().map(Sum::of)
+        );
+        let lazy = family.get_lazy(&key, &options).map_err(unexpected)?;
+        if let (Some(lazy), Some(found)) = (&lazy, &found) {
+            let len = lazy.len().unwrap_or(found.len() as u64);
+            ensure!(len == found.len() as u64, "get_lazy: length {len}");
+        }
+        let lazy = lazy.map(|lazy| lazy.fetch()).transpose();
+        let lazy = lazy.map_err(unexpected)?;
+        ensure!(
+            lazy == found,
+            "get_lazy: {:?}",
+            lazy.as_deref().map(Sum::of)
+        );
+        Ok(Outcome::Values(vec![found.as_deref().map(Sum::of)]))
+    }
+
+    fn multi_get(&self, family: &str, keys: &[Vec<u8>], at: Option<u32>) -> Checked<Outcome> {
+        let (family, options) = (self.family(family)?, self.read_options(at)?);
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| stored(&family, key)).collect();
+        let found = family.multi_get(&keys, &options).into_iter();
+        let found = found.map(|found| Ok(found.map_err(unexpected)?.as_deref().map(Sum::of)));
+        found.collect::<Checked<_>>().map(Outcome::Values)
+    }
+
+    fn scan(
+        &self,
+        family: &str,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        reverse: bool,
+        at: Option<u32>,
+    ) -> Checked<Outcome> {
+        let bounds = Bounds {
+            from: from.map(<[u8]>::to_vec),
+            to: to.map(<[u8]>::to_vec),
+            prefix: None,
+        };
+        let mut cursor = self.cursor(family, &bounds, at)?;
+        let (start, on) = match reverse {
+            true => (Step::Last, Step::Prev(u32::MAX)),
+            false => (Step::First, Step::Next(u32::MAX)),
+        };
+        let mut found = cursor.step(&start)?;
+        found.extend(cursor.step(&on)?);
+        Ok(Outcome::Pairs(found))
+    }
+
+    fn cursor(&self, family: &str, bounds: &Bounds, at: Option<u32>) -> Checked<Cursor> {
+        let (family, options) = (self.family(family)?, self.read_options(at)?);
+        let reversed = is_reversed(&family);
+        // Prefixes are for the bytewise order only.
+        let bounds = match reversed {
+            true => bounds.as_range(),
+            false => bounds.clone(),
+        };
+        let options = ReadOptions {
+            lower_bound: bounds.from.map(|key| stored(&family, &key)),
+            upper_bound: bounds.to.map(|key| stored(&family, &key)),
+            prefix: bounds.prefix,
+            ..options
+        };
+        let iterator = family.iter(&options).map_err(unexpected)?;
+        Ok(Cursor { iterator, reversed })
+    }
+
+    fn compact(
+        &self,
+        family: &str,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        bottommost: bool,
+    ) -> Checked<()> {
+        let family = self.family(family)?;
+        let from = from.map(|key| stored(&family, key));
+        let to = to.map(|key| stored(&family, key));
+        let options = CompactRangeOptions {
+            force_bottommost: bottommost,
+        };
+        let done = family.compact_range(from.as_deref(), to.as_deref(), &options);
+        done.map_err(unexpected)
+    }
+
+    fn create(&self, name: &str) -> Checked<Outcome> {
+        let create = || {
+            let options = self.options.family(name).clone();
+            self.db.create_column_family(name, options)
+        };
+        create().map_err(unexpected)?;
+        let again = refused("creating a family twice", create())?;
+        Ok(Outcome::Refused(vec![again]))
+    }
+
+    fn drop_family(&self, name: &str) -> Checked<Outcome> {
+        let family = self.family(name)?;
+        self.db.drop_column_family(&family).map_err(unexpected)?;
+        let mut batch = WriteBatch::new();
+        batch
+            .put(&*self.db, "not to be", "seen")
+            .map_err(unexpected)?;
+        batch.put(&family, "k", "").map_err(unexpected)?;
+        let write = self.db.write(batch, &WriteOptions::default());
+        Ok(Outcome::Refused(vec![
+            refused("reading a dropped family", family.get(b"k"))?,
+            refused("writing to a dropped family", write)?,
+            refused(
+                "dropping a family twice",
+                self.db.drop_column_family(&family),
+            )?,
+        ]))
+    }
+}
+
+impl Cursor {
+    fn step(&mut self, step: &Step) -> Checked<Vec<(Vec<u8>, Sum)>> {
+        let stored = |key: &[u8]| stored_as(self.reversed, key);
+        let it = &mut self.iterator;
+        let mut found = Vec::new();
+        let (forward, n) = match step {
+            Step::Next(n) => (true, *n),
+            Step::Prev(n) => (false, *n),
+            _ => {
+                match step {
+                    Step::Seek(key) => it.seek(&stored(key)),
+                    Step::SeekForPrev(key) => it.seek_for_prev(&stored(key)),
+                    Step::Last => it.seek_to_last(),
+                    _ => it.seek_to_first(),
+                }
+                .map_err(unexpected)?;
+                found.extend(self.entry()?);
+                return Ok(found);
+            }
+        };
+        for _ in 0..n {
+            if !self.iterator.valid() {
+                break;
+            }
+            match forward {
+                true => self.iterator.next(),
+                false => self.iterator.prev(),
+            }
+            .map_err(unexpected)?;
+            found.extend(self.entry()?);
+        }
+        Ok(found)
+    }
+
+    fn entry(&mut self) -> Checked<Option<(Vec<u8>, Sum)>> {
+        if !self.iterator.valid() {
+            return Ok(None);
+        }
+        let value = self.iterator.value().map_err(unexpected)?;
+        let key = plain(self.reversed, self.iterator.key())?;
+        Ok(Some((key, Sum::of(&value))))
+    }
+}
+
+/// The kind of the error that there must be.
+fn refused<T>(what: &str, result: titan::Result<T>) -> Checked<ErrorKind> {
+    match result {
+        Ok(_) => Err(format!("{what} is possible")),
+        Err(e) => Ok(e.kind()),
+    }
+}
+
+fn is_reversed(family: &ColumnFamily) -> bool {
+    family.options().comparator.name() != BytewiseComparator.name()
+}
+
+/// The key under which a family stores a key of an operation.
+fn stored(family: &ColumnFamily, key: &[u8]) -> Vec<u8> {
+    stored_as(is_reversed(family), key)
+}
+
+/// A stored key; if the order is reversed, one whose place among its like is that of `key` in the
+/// plain order.
+fn stored_as(reversed: bool, key: &[u8]) -> Vec<u8> {
+    if !reversed {
+        return key.to_vec();
+    }
+    let turned = key.iter().flat_map(|byte| [0x80, !byte]);
+    turned.chain([0xff]).collect()
+}
+
+/// The key that is stored so.
+fn plain(reversed: bool, stored: &[u8]) -> Checked<Vec<u8>> {
+    if !reversed {
+        return Ok(stored.to_vec());
+    }
+    let (pairs, end) = stored.as_chunks::<2>();
+    ensure!(end == [0xff], "a key that nobody wrote: {stored:?}");
+    Ok(pairs.iter().map(|[_, byte]| !byte).collect())
+}

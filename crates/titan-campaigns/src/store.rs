@@ -1,0 +1,236 @@
+//! A database on the simulated file system: operations applied one after the other, with a record
+//! of what was done and marks in the journal of what was promised.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use titan::{
+    ColumnFamily, CompactRangeOptions, Db, Options, ReadOptions, Result, WriteBatch, WriteOptions,
+};
+use titan_testkit::model::Model;
+use titan_testkit::ops::{Op, Write};
+use titan_testkit::sim::{Loss, SimVfs};
+
+use crate::reads::{View, compare_get, compare_scan, contents};
+use crate::record::Record;
+use crate::settings::Settings;
+use crate::trouble::Trouble;
+
+/// Where the database is; its directory is made by the engine.
+pub const DIR: &str = "/data/db";
+
+/// The path of a file of the database.
+pub fn file(name: &str) -> PathBuf {
+    Path::new(DIR).join(name)
+}
+
+/// The file system as a machine that loses power now leaves it.
+pub fn power_cut(vfs: &SimVfs) -> SimVfs {
+    let journal = vfs.journal();
+    journal.crash_at(journal.len(), &Loss::All)
+}
+
+/// A family that must exist.
+pub fn family(db: &Db, name: &str) -> Result<ColumnFamily, Trouble> {
+    db.column_family(name)
+        .ok_or_else(|| Trouble::wrong(format!("family {name} is missing")))
+}
+
+/// The batch of an operation.
+fn batch_of(db: &Db, writes: &[Write]) -> Result<WriteBatch, Trouble> {
+    let mut batch = WriteBatch::new();
+    for write in writes {
+        let family = family(db, write.family())?;
+        match write {
+            Write::Put { key, value, .. } => batch.put(&family, key, value.bytes())?,
+            Write::Delete { key, .. } => batch.delete(&family, key)?,
+            Write::SingleDelete { key, .. } => batch.single_delete(&family, key)?,
+            Write::DeleteRange { from, to, .. } => batch.delete_range(&family, from, to)?,
+        }
+    }
+    Ok(batch)
+}
+
+/// A database that operations are applied to.
+pub struct Store {
+    /// Where it is.
+    pub vfs: SimVfs,
+    /// What it runs under.
+    pub settings: Settings,
+    /// The engine's options, with which it is opened next.
+    pub options: Options,
+    /// The database; operations of one's own go past the record.
+    pub db: Db,
+    /// What was done and promised.
+    pub record: Record,
+    snapshots: BTreeMap<u32, View>,
+}
+
+impl Store {
+    /// A new database.
+    pub fn open(vfs: &SimVfs, settings: Settings) -> Result<Store> {
+        Store::with_options(vfs, settings, settings.options(vfs))
+    }
+
+    /// A new database with other options than those of its settings, but in `vfs`.
+    pub fn with_options(vfs: &SimVfs, settings: Settings, options: Options) -> Result<Store> {
+        Ok(Store {
+            vfs: vfs.clone(),
+            db: Db::open(DIR, &options)?,
+            settings,
+            options,
+            record: Record::starting_at(Model::new(), settings.unlogged),
+            snapshots: BTreeMap::new(),
+        })
+    }
+
+    /// A database that is there, in which everything is durable.
+    pub fn recovered(vfs: &SimVfs, settings: Settings) -> Result<Store, Trouble> {
+        let mut store = Store::open(vfs, settings)?;
+        store.record = Record::starting_at(contents(&store.db)?, settings.unlogged);
+        Ok(store)
+    }
+
+    /// Applies operations until one runs into trouble, which then says which one it was.
+    pub fn apply_all(&mut self, ops: &[Op]) -> Result<(), Trouble> {
+        for op in ops {
+            self.apply(op)
+                .map_err(|e| Trouble::Wrong(format!("{op}: {e}")))?;
+        }
+        Ok(())
+    }
+
+    /// Applies one operation, notes it, and marks what it promised. Reads compare what they find
+    /// with the record.
+    ///
+    /// # Errors
+    /// `Failed` where the engine refused, and then nothing is noted; `Wrong` for a wrong read.
+    pub fn apply(&mut self, op: &Op) -> Result<(), Trouble> {
+        match op {
+            Op::Write { writes, sync } => {
+                let options = WriteOptions {
+                    sync: *sync && !self.settings.unlogged,
+                    disable_wal: self.settings.unlogged,
+                    ..WriteOptions::default()
+                };
+                self.db.write(batch_of(&self.db, writes)?, &options)?;
+            }
+            Op::CreateCf { family } => {
+                let options = self.options.default.clone();
+                self.db.create_column_family(family, options)?;
+            }
+            Op::DropCf { family: name } => {
+                self.db.drop_column_family(&family(&self.db, name)?)?;
+            }
+            Op::Flush { family: name } => family(&self.db, name)?.flush()?,
+            Op::Compact {
+                family: name,
+                from,
+                to,
+                bottommost,
+            } => {
+                let options = CompactRangeOptions {
+                    force_bottommost: *bottommost,
+                };
+                let family = family(&self.db, name)?;
+                family.compact_range(from.as_deref(), to.as_deref(), &options)?;
+            }
+            Op::Snapshot { id } => {
+                let view = View::of_now(&self.db, self.record.last());
+                self.snapshots.insert(*id, view);
+            }
+            Op::DropSnapshot { id } => {
+                if let Some(view) = self.snapshots.remove(id) {
+                    view.verify(&self.db)?;
+                }
+            }
+            Op::Reopen => {
+                self.close()?;
+                self.reopen()?;
+            }
+            Op::Get {
+                family: name,
+                key,
+                at,
+            } => {
+                let family = family(&self.db, name)?;
+                if let Some((model, options)) = self.seen(&family, *at) {
+                    compare_get(&family, key, &options, model)?;
+                }
+            }
+            Op::MultiGet {
+                family: name,
+                keys,
+                at,
+            } => {
+                let family = family(&self.db, name)?;
+                if let Some((model, options)) = self.seen(&family, *at) {
+                    for key in keys {
+                        compare_get(&family, key, &options, model)?;
+                    }
+                }
+            }
+            Op::Scan {
+                family: name,
+                from,
+                to,
+                reverse,
+                at,
+            } => {
+                let family = family(&self.db, name)?;
+                if let Some((model, options)) = self.seen(&family, *at) {
+                    let options = ReadOptions {
+                        lower_bound: from.clone(),
+                        upper_bound: to.clone(),
+                        ..options
+                    };
+                    compare_scan(&family, *reverse, &options, model)?;
+                }
+            }
+            Op::Iter { .. } | Op::Move { .. } | Op::DropIter { .. } => {
+                return Err(Trouble::wrong("a store keeps no iterators"));
+            }
+        }
+        if let Some(promise) = self.record.push(op) {
+            self.vfs.mark(promise);
+        }
+        if self.settings.settled {
+            // A failure of background work is for the next operation to tell: this one succeeded.
+            let _ = self.db.wait_idle();
+        }
+        Ok(())
+    }
+
+    /// Closes the database, which makes everything durable.
+    pub fn close(&mut self) -> Result<()> {
+        self.snapshots.clear();
+        self.db.close()?;
+        let promise = self.record.promise_all();
+        self.vfs.mark(promise);
+        Ok(())
+    }
+
+    /// Opens it again, after it was closed.
+    pub fn reopen(&mut self) -> Result<()> {
+        self.snapshots.clear();
+        if self.settings.toggles {
+            self.options.default.enable_blob_files ^= true;
+        }
+        self.db = Db::open(DIR, &self.options)?;
+        Ok(())
+    }
+
+    /// Whether reading everything finds just what is on record.
+    pub fn verify(&self) -> Result<(), Trouble> {
+        self.record.is_now(&contents(&self.db)?)
+    }
+
+    /// What a read is to find: in a snapshot, or now. `None` if the snapshot did not see the
+    /// family.
+    fn seen(&self, family: &ColumnFamily, at: Option<u32>) -> Option<(&Model, ReadOptions)> {
+        match at {
+            Some(id) => self.snapshots.get(&id)?.of(family),
+            None => Some((self.record.last(), ReadOptions::default())),
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Workloads: lists of operations with the settings to run them under. Scripts for what random
+//! operations would meet too rarely, and random ones of many shapes.
+
+use std::fmt::Write as _;
+
+use titan_testkit::ops::{Generator, Op, Ops, Weights};
+
+use crate::settings::Settings;
+
+/// What is done, and under which settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// For people.
+    pub name: String,
+    /// What it runs under.
+    pub settings: Settings,
+    /// What is done to a new database.
+    pub ops: Vec<Op>,
+}
+
+/// A script under construction: text, so that it reads like what a failure prints.
+#[derive(Default)]
+struct Script(String);
+
+impl Script {
+    fn line(&mut self, line: impl AsRef<str>) {
+        self.0 += line.as_ref();
+        self.0 += "\n";
+    }
+
+    fn lines<S: AsRef<str>>(&mut self, lines: impl IntoIterator<Item = S>) {
+        lines.into_iter().for_each(|line| self.line(line));
+    }
+
+    /// The operations. A line that cannot be read ends the script: a unit test sees to it that
+    /// there is none.
+    fn ops(&self) -> Vec<Op> {
+        Ops::parse(&self.0).map(|ops| ops.0).unwrap_or_default()
+    }
+}
+
+/// All scripts, under settings that suit them.
+pub fn scripts() -> Vec<Workload> {
+    let all: [(&str, Settings, fn(&mut Script)); 9] = [
+        ("a bit of everything", Settings::jobs(2), everything),
+        (
+            "many families",
+            Settings {
+                wal_limit: 48 << 10,
+                ..Settings::jobs(3)
+            },
+            families,
+        ),
+        (
+            "values over blocks of the log",
+            Settings::jobs(2),
+            big_values,
+        ),
+        (
+            "ranges deleted",
+            Settings {
+                table: 1 << 10,
+                ..Settings::jobs(2)
+            },
+            ranges,
+        ),
+        (
+            "values move to blob files late",
+            Settings {
+                toggles: true,
+                ..Settings::jobs(2)
+            },
+            separation,
+        ),
+        ("families come and go", Settings::jobs(4), drops),
+        (
+            "opened again and again",
+            Settings {
+                min_blob: None,
+                ..Settings::jobs(1)
+            },
+            reopens,
+        ),
+        (
+            "small writes, some synced",
+            Settings {
+                levels: 2,
+                ..Settings::jobs(2)
+            },
+            small,
+        ),
+        (
+            "past the log",
+            Settings {
+                unlogged: true,
+                ..Settings::jobs(2)
+            },
+            unlogged,
+        ),
+    ];
+    let workload = |(name, settings, write): (&str, Settings, fn(&mut Script))| {
+        let mut script = Script::default();
+        write(&mut script);
+        Workload {
+            name: name.to_owned(),
+            settings,
+            ops: script.ops(),
+        }
+    };
+    all.into_iter().map(workload).collect()
+}
+
+/// Random operations under random settings.
+pub fn random(seed: u64, n: usize) -> Workload {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut generator = Generator::with_seed(rng.u64(..));
+    generator.weights = Weights {
+        put: 200,
+        batch: 120,
+        delete_range: [0, 15, 60][rng.usize(..3)],
+        single_delete: 40,
+        get: 10,
+        scan: 5,
+        snapshot: 10,
+        drop_snapshot: 10,
+        flush: [5, 20, 40][rng.usize(..3)],
+        compact: [0, 8, 16][rng.usize(..3)],
+        reopen: [0, 3, 10][rng.usize(..3)],
+        create_cf: 12,
+        drop_cf: [0, 3, 8][rng.usize(..3)],
+        synced_percent: [0, 10, 50][rng.usize(..3)],
+        ..Weights::default()
+    };
+    generator.keys = [10, 60, 200][rng.usize(..3)];
+    generator.batch_size = [3, 8, 20][rng.usize(..3)];
+    generator.families = (1..=rng.usize(1..=5)).map(|i| format!("cf{i}")).collect();
+    generator.value_sizes = [
+        vec![0, 1, 40, 99, 100, 101, 300, 1000, 5000],
+        vec![10, 20, 300],
+        vec![1, 100, 4096, 33_000],
+    ][rng.usize(..3)]
+    .clone();
+    Workload {
+        name: format!("random operations {seed}"),
+        settings: Settings::random(&mut rng),
+        ops: generator.ops(n).0,
+    }
+}
+
+/// Blob files of which everything dies, values that a snapshot keeps, a family that goes with its
+/// files and comes back, batches over families.
+fn everything(s: &mut Script) {
+    s.line("create-cf cf1");
+    s.lines((0..30).map(|i| {
+        let size = if i % 3 == 0 { 20 } else { 700 };
+        format!(
+            "batch [put default d{i:03} {i}*{size}; put cf1 d{i:03} {i}*{size}; put cf1 s{i:03} {i}*200]"
+        )
+    }));
+    s.lines([
+        "sync put default synced 1*50",
+        "flush default",
+        "snapshot 1",
+    ]);
+    s.lines((0..30).map(|i| {
+        let other = i + 100;
+        format!(
+            "batch [put cf1 d{i:03} {other}*600; delete default d{i:03}; put default e{i:03} {i}*300]"
+        )
+    }));
+    s.lines([
+        "flush cf1",
+        "compact cf1",
+        "sync delete-range default e000 e015",
+    ]);
+    s.lines([
+        "get default d001 @1",
+        "drop-snapshot 1",
+        "compact default",
+        "create-cf cf2",
+    ]);
+    s.lines((0..20).map(|i| format!("batch [put cf2 f{i:03} {i}*400; single-delete cf1 s{i:03}]")));
+    s.lines([
+        "flush cf2",
+        "drop-cf cf2",
+        "create-cf cf2",
+        "sync put cf2 again 3*200",
+    ]);
+    s.lines((0..40).map(|i| format!("put default g{:03} {i}*900", i % 5)));
+    s.line("reopen");
+    s.lines((0..25).map(|i| {
+        format!(
+            "batch [put default g{:03} {i}*150; put cf2 g{i:03} {i}*150]",
+            i % 5
+        )
+    }));
+    s.lines(["flush default", "put cf2 last 5*2000"]);
+}
+
+/// Batches over eight families that flush at different times: the log is needed by one or another.
+fn families(s: &mut Script) {
+    s.lines((1..8).map(|f| format!("create-cf f{f}")));
+    for round in 0..12 {
+        let mut batch = format!("batch [put default r{round:02} {round}*300");
+        for f in 1..8 {
+            let _ = write!(batch, "; put f{f} r{round:02} {round}*{}", 60 * f);
+        }
+        s.line(batch + "]");
+        s.lines((1..8).map(|f| format!("put f{f} own{} {round}*{}", round % 3, 900 - 100 * f)));
+        s.line(format!("flush f{}", 1 + round % 7));
+        if round % 4 == 3 {
+            s.line(format!("sync put f{} synced {round}*30", 1 + round % 5));
+            s.line("compact f1");
+        }
+        if round == 7 {
+            s.line("reopen");
+        }
+    }
+}
+
+/// Records longer than a block of the log, synced and not, between short ones.
+fn big_values(s: &mut Script) {
+    s.line("create-cf cf1");
+    for i in 0..14 {
+        let (size, sync) = (
+            9_000 + 7_919 * (i % 5),
+            if i % 4 == 1 { "sync " } else { "" },
+        );
+        s.line(format!("put default small{i:02} {i}*20"));
+        s.line(format!(
+            "{sync}batch [put default big{} {i}*{size}; put cf1 big{i:02} {i}*40]",
+            i % 4
+        ));
+        if i % 5 == 4 {
+            s.lines(["flush cf1", "put cf1 between 7*33000"]);
+        }
+        if i == 9 {
+            s.line("reopen");
+        }
+    }
+    s.lines([
+        "compact default",
+        "sync put cf1 last 1*32768",
+        "put default end 1*32740",
+    ]);
+}
+
+/// Range deletions over keys in memory and in tables, beneath snapshots, across families.
+fn ranges(s: &mut Script) {
+    s.line("create-cf cf1");
+    for round in 0..5 {
+        s.lines((0..16).map(|i| {
+            let size = 20 + 60 * (i % 5);
+            format!("batch [put default k{i:02} {round}*{size}; put cf1 k{i:02} {i}*{size}]")
+        }));
+        let from = 3 * round;
+        s.line(format!("snapshot {}", round + 1));
+        s.line(format!(
+            "batch [delete-range default k{from:02} k{:02}; put default k{:02} 9*200; delete-range cf1 a k{from:02}]",
+            from + 4,
+            from + 2
+        ));
+        s.line(if round % 2 == 0 {
+            "flush default"
+        } else {
+            "flush cf1"
+        });
+        s.line(format!(
+            "sync delete-range cf1 k{:02} k{:02}",
+            15 - round,
+            16
+        ));
+        s.line(format!("scan default - - @{}", round + 1));
+        if round > 1 {
+            // Opening ends all of them.
+            if round < 4 {
+                s.line(format!("drop-snapshot {}", round - 1));
+            }
+            s.lines(["compact default", "compact cf1"]);
+        }
+        if round == 3 {
+            s.line("reopen");
+        }
+    }
+    s.lines([
+        "delete-range default a z",
+        "sync put cf1 k00 1*1",
+        "compact default",
+    ]);
+}
+
+/// Values written inline that compactions move to blob files, and the other way round.
+fn separation(s: &mut Script) {
+    for round in 0..5 {
+        s.lines((0..20).map(|i| {
+            let (key, size) = ((i * 7 + round) % 25, 80 + 90 * (i % 4));
+            format!("put default k{key:02} {round}*{size}")
+        }));
+        s.lines(["flush default", "sync put default synced 1*120", "reopen"]);
+        s.lines((0..6).map(|i| format!("put default k{:02} {i}*150", i * 4)));
+        s.line("compact default");
+    }
+}
+
+/// Families dropped with writes in the log, in memtables and in tables, and made again.
+fn drops(s: &mut Script) {
+    for round in 0..7 {
+        s.line("create-cf a");
+        s.line("create-cf b");
+        s.lines((0..6).map(|i| {
+            format!("batch [put a k{i} {round}*250; put b k{i} {round}*90; put default r{round}k{i} 1*130]")
+        }));
+        match round % 3 {
+            0 => s.line("flush a"),
+            1 => s.lines(["flush b", "compact default"]),
+            _ => s.line("sync put a synced 3*30"),
+        }
+        s.lines(["drop-cf a", "put b afterwards 1*300"]);
+        if round % 2 == 0 {
+            s.line("reopen");
+        }
+        s.line("drop-cf b");
+    }
+    s.lines(["create-cf a", "put a last 1*200", "put default last 2*200"]);
+}
+
+/// Little between one opening and the next, so that recovery is most of it.
+fn reopens(s: &mut Script) {
+    s.line("create-cf cf1");
+    for round in 0..14 {
+        let sync = if round % 3 == 0 { "sync " } else { "" };
+        s.line(format!(
+            "{sync}batch [put default k{} {round}*150; put cf1 r{round:02} {round}*60]",
+            round % 4
+        ));
+        if round % 4 == 1 {
+            s.line("delete-range cf1 r00 r02");
+        }
+        if round % 5 == 2 {
+            s.line("flush cf1");
+        }
+        s.line("reopen");
+    }
+}
+
+/// Many small writes, every seventh synced, over logs that change with every flush.
+fn small(s: &mut Script) {
+    s.line("create-cf cf1");
+    for i in 0..160 {
+        let (family, sync) = (
+            if i % 3 == 0 { "cf1" } else { "default" },
+            if i % 7 == 6 { "sync " } else { "" },
+        );
+        s.line(format!(
+            "{sync}put {family} k{:02} {i}*{}",
+            i % 30,
+            10 + i % 50
+        ));
+        match i % 40 {
+            19 => s.line("flush default"),
+            29 => s.line("flush cf1"),
+            39 => s.line("compact default"),
+            _ => {}
+        }
+    }
+}
+
+/// What only flushes keep.
+fn unlogged(s: &mut Script) {
+    s.lines(["create-cf cf1", "create-cf cf2"]);
+    for round in 0..8 {
+        s.lines((0..9).map(|i| {
+            let size = 30 + 100 * (i % 3);
+            format!("batch [put default k{i} {round}*{size}; put cf1 k{i} {i}*{size}; delete cf2 k{round}]")
+        }));
+        s.line(["flush default", "flush cf1", "compact cf2"][round % 3]);
+        s.line(format!("put cf2 k{round} 1*400"));
+        match round {
+            3 => s.line("reopen"),
+            5 => s.lines(["drop-cf cf2", "create-cf cf2"]),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_testkit::ops::legal;
+
+    #[test]
+    fn scripts_can_be_read_and_every_operation_is_legal() {
+        let scripts = scripts();
+        assert_eq!(scripts.len(), 9);
+        for Workload { name, ops, .. } in scripts {
+            assert!(ops.len() > 20, "{name}: {} operations", ops.len());
+            assert_eq!(Ops(legal(&ops)).to_string(), Ops(ops).to_string(), "{name}");
+        }
+    }
+
+    #[test]
+    fn random_workloads_follow_from_their_seed() {
+        assert_eq!(random(4, 50), random(4, 50));
+        assert_ne!(random(4, 50).ops, random(5, 50).ops);
+    }
+}

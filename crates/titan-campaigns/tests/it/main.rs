@@ -1,0 +1,15 @@
+//! The campaigns, small and seeded, and the regressions.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    unreachable_pub,
+    reason = "tests fail by panicking; their helpers are for this binary alone"
+)]
+
+mod crash;
+mod differential;
+mod faults;
+mod metamorphic;
+mod regressions;

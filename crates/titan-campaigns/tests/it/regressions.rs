@@ -1,0 +1,39 @@
+//! What once failed, or is easily broken: every file in `regressions/`.
+
+use std::path::Path;
+
+use titan_campaigns::trouble::{Doing, Trouble};
+use titan_campaigns::{crash, faults, metamorphic};
+
+/// Runs all files of a folder.
+fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, Trouble>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("regressions")
+        .join(folder);
+    let mut files = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        match replay(&text).doing(path.display()) {
+            Ok(passed) => assert!(passed > 0, "{} tests nothing", path.display()),
+            Err(trouble) => panic!("{trouble}"),
+        }
+        files += 1;
+    }
+    assert!(files > 0, "{} is empty", folder.display());
+}
+
+#[test]
+fn crashes() {
+    all("crash", |text| crash::replay(&text.parse()?));
+}
+
+#[test]
+fn failing_operations() {
+    all("faults", |text| faults::replay(&text.parse()?));
+}
+
+#[test]
+fn configurations() {
+    all("metamorphic", |text| metamorphic::replay(&text.parse()?));
+}

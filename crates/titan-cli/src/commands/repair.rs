@@ -1,0 +1,139 @@
+//! `titan repair`: a database again, from what files survive.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use titan::Result;
+use titan::tools::{self, Progress, RepairReport, RepairTo};
+
+use crate::output::{self, Out};
+use crate::{Global, config, progress};
+
+/// Losses printed; all of them are in the JSON.
+const SHOWN: usize = 100;
+
+/// Rebuild a damaged database from what files survive
+///
+/// Keeps what is whole, writes anew what can still be read of damaged files, and lists what is
+/// gone: in which file and where, which keys, which sequence numbers, how many. The damaged
+/// database stays as it is: the repaired one is put beside it, out of hard links where nothing
+/// was damaged. The exit status is 0 if nothing was lost and 1 if something was.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// Put the repaired database there; DB.repaired if not given. Must be empty or not exist.
+    #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
+    into: Option<PathBuf>,
+    /// Repair the database itself. Files not used any more are moved to DB/lost.
+    #[arg(long)]
+    in_place: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan repair photos.db                     the result is photos.db.repaired
+  titan repair photos.db --into rescued.db
+  titan repair photos.db --in-place --json | jq '.lost'
+
+Look at the result with titan check before you delete anything.";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let options = config::options(global)?;
+    let to = match (&args.into, args.in_place) {
+        (Some(dir), _) => RepairTo::Directory(dir.clone()),
+        (None, true) => RepairTo::InPlace,
+        (None, false) => RepairTo::Directory(beside(args)),
+    };
+    let bar = progress::bytes("repair", Some(0));
+    let report = tools::repair(&args.db, &to, &options, &mut |at: Progress| {
+        bar.set_length(at.total_bytes);
+        bar.set_position(at.done_bytes);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    let complete = report.lost.is_empty();
+    let repaired = match &to {
+        RepairTo::Directory(dir) => dir,
+        RepairTo::InPlace => &args.db,
+    };
+    let mut out = Out::new();
+    if global.json {
+        out.json(&Document {
+            complete,
+            repaired,
+            report: &report,
+        })?;
+    } else {
+        print(&report, repaired, &mut out)?;
+    }
+    out.flush()?;
+    Ok(match complete {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// `photos.db` becomes `photos.db.repaired`.
+fn beside(args: &Args) -> PathBuf {
+    let mut path = args.db.components().as_path().as_os_str().to_owned();
+    path.push(".repaired");
+    PathBuf::from(path)
+}
+
+/// What the engine did, whether that is everything, and where it is.
+#[derive(Serialize)]
+struct Document<'d> {
+    complete: bool,
+    repaired: &'d PathBuf,
+    #[serde(flatten)]
+    report: &'d RepairReport,
+}
+
+fn print(report: &RepairReport, repaired: &std::path::Path, out: &mut Out) -> Result<()> {
+    for loss in report.lost.iter().take(SHOWN) {
+        out.line(format_args!("lost: {loss}"))?;
+    }
+    if let Some(more @ 1..) = report.lost.len().checked_sub(SHOWN) {
+        out.line(format_args!(
+            "{} more losses: see --json",
+            output::count(more as u64)
+        ))?;
+    }
+    for salvaged in &report.salvaged {
+        out.line(format_args!(
+            "salvaged: {} of family {}: {} entries: {}",
+            salvaged.file,
+            salvaged.family,
+            output::count(salvaged.entries),
+            salvaged.reason
+        ))?;
+    }
+    for note in &report.notes {
+        out.line(format_args!("note: {note}"))?;
+    }
+    out.line(format_args!(
+        "kept {} tables and {} blob files, {}; salvaged {} tables; merged {}; replayed {} operations",
+        output::count(report.kept_tables as u64),
+        output::count(report.kept_blob_files as u64),
+        output::size(report.kept_bytes),
+        output::count(report.salvaged.len() as u64),
+        output::count(report.merged_tables as u64),
+        output::count(report.replayed)
+    ))?;
+    out.line(format_args!(
+        "{} has {} entries in {} column families",
+        repaired.display(),
+        output::count(report.entries),
+        report.families.len()
+    ))?;
+    match report.lost.len() {
+        0 => out.line("nothing was lost"),
+        1 => out.line("something was lost, in 1 place"),
+        n => out.line(format_args!(
+            "something was lost, in {} places",
+            output::count(n as u64)
+        )),
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a database lies, and what ends together with its process.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use tempfile::TempDir;
+
+use crate::campaign::Mode;
+use crate::disk::{Disk, run};
+use crate::ledger::End;
+use crate::memory_group::MemoryGroup;
+use crate::process::Life;
+
+/// Bytes of the file systems.
+const POWER_DISK: u64 = 1 << 30;
+const SMALL_DISK: u64 = 96 << 20;
+/// Bytes of the file that takes space from a database, and is removed to make room.
+const BALLAST: u64 = 48 << 20;
+/// Bytes of memory in a group.
+pub(crate) const MEMORY: u64 = 256 << 20;
+
+/// A directory for one database and what is told about it. All of it goes in the end.
+pub(crate) struct Ground {
+    disk: Option<Disk>,
+    group: Option<MemoryGroup>,
+    work: TempDir,
+    program: PathBuf,
+}
+
+impl Ground {
+    /// Prepares the ground of a mode for the stressed `program`.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn prepare(mode: Mode, program: &Path) -> Result<Ground, String> {
+        let work = tempfile::Builder::new().prefix("titan-stress-").tempdir();
+        let work = work.map_err(|e| format!("a temporary directory: {e}"))?;
+        let (disk, group) = match mode {
+            Mode::Kill => (None, None),
+            Mode::Power => (Some(Disk::create(work.path(), POWER_DISK)?), None),
+            Mode::Full => (Some(Disk::create(work.path(), SMALL_DISK)?), None),
+            Mode::Memory => (None, Some(MemoryGroup::create(MEMORY)?)),
+        };
+        Ok(Ground {
+            disk,
+            group,
+            work,
+            program: program.to_owned(),
+        })
+    }
+
+    /// A file about the database.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.work.path().join(name)
+    }
+
+    /// The directory of the database.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.disk
+            .as_ref()
+            .map_or(self.work.path(), Disk::path)
+            .join("db")
+    }
+
+    /// Starts a life.
+    pub(crate) fn start(&self, plan: &Path) -> Result<Life, String> {
+        let mut command = match &self.group {
+            Some(group) => group.command(self.program.as_os_str()),
+            None => Command::new(&self.program),
+        };
+        command.arg(plan);
+        let life = Life::start(command, &self.file("record"), &self.file("complaints"));
+        life.map_err(|e| format!("starting {}: {e}", self.program.display()))
+    }
+
+    /// Ends a life with whatever else ends.
+    pub(crate) fn end(&mut self, end: End, life: &mut Life) -> Result<(), String> {
+        let failing = self.disk.as_mut().filter(|_| end == End::Machine);
+        if let Some(disk) = &failing {
+            disk.fail()?;
+        }
+        life.kill().map_err(|e| format!("killing: {e}"))?;
+        failing.map_or(Ok(()), Disk::recover)
+    }
+
+    /// Looks at what changes while a life lasts.
+    pub(crate) fn sample(&mut self) {
+        if let Some(group) = &mut self.group {
+            group.sample();
+        }
+    }
+
+    /// The most memory that the lives had, where it was watched.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.group.as_ref().map_or(0, MemoryGroup::peak)
+    }
+
+    /// How many processes were killed for want of memory.
+    pub(crate) fn killed_for_memory(&self) -> u64 {
+        self.group.as_ref().map_or(0, MemoryGroup::killed)
+    }
+
+    fn ballast(&self) -> Option<PathBuf> {
+        Some(self.disk.as_ref()?.path().join("ballast"))
+    }
+
+    /// Takes space where there is to be little, as much of it as there is.
+    pub(crate) fn take_space(&self, mode: Mode) {
+        let Some(path) = self
+            .ballast()
+            .filter(|path| mode == Mode::Full && !path.exists())
+        else {
+            return;
+        };
+        if let Ok(file) = File::create(path) {
+            // What cannot be had is in use already.
+            let _ = fallocate(&file, FallocateFlags::empty(), 0, BALLAST);
+        }
+    }
+
+    /// Gives it back.
+    pub(crate) fn make_room(&self) {
+        if let Some(path) = self.ballast() {
+            // It is not there if it was given back before.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Keeps what there is for people to look at, and says where.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        if let Some(disk) = self.disk.take() {
+            let copy = run(Command::new("cp")
+                .arg("-a")
+                .arg(disk.path().join("db"))
+                .arg(self.work.path()));
+            if let Err(e) = copy {
+                eprintln!("copying the database: {e}");
+            }
+        }
+        self.work.keep()
+    }
+}
+
+/// Bytes of the files in a directory.
+pub(crate) fn directory_size(dir: &Path) -> u64 {
+    let files = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    files
+        .filter_map(|file| file.metadata().ok())
+        .map(|data| data.len())
+        .sum()
+}

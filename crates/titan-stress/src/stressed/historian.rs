@@ -1,0 +1,121 @@
+//! Snapshots, iterators and lazy values kept while everything changes, and looked at again long
+//! after: they show what they showed at first.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use titan::{ColumnFamily, DbIterator, LazyValue, Snapshot};
+
+use super::look::{Cells, Window};
+use super::reader::{anyone, is_dropped};
+use super::world::{Step, World, ensure};
+use crate::op::{Cell, Key};
+
+/// How many are kept at once, and for how long at most.
+const KEPT: usize = 12;
+const LONGEST: Duration = Duration::from_millis(1500);
+
+/// Remembers until the life ends.
+pub(super) fn remember(world: &World, mut rng: Rng) {
+    let mut kept = VecDeque::new();
+    world.keep_on(|| {
+        // What is kept keeps files, and their space is wanted back.
+        let room = !world.space.is_scarce();
+        if room && kept.len() < KEPT {
+            kept.extend(Memory::take(world, &mut rng)?);
+        }
+        let now = Instant::now();
+        match kept.pop_front() {
+            Some(memory) if now < memory.until && room => kept.push_back(memory),
+            Some(memory) => memory.verify(world, &mut rng)?,
+            None => {}
+        }
+        world.rest(Duration::from_millis(10), &mut rng);
+        Ok(())
+    });
+}
+
+/// What a snapshot showed once.
+struct Memory {
+    handle: ColumnFamily,
+    window: Window,
+    snapshot: Snapshot,
+    /// Everything in the window.
+    cells: Cells,
+    /// Stands at an entry, by its position; or at none if there was none.
+    iterator: DbIterator,
+    position: usize,
+    lazy: Vec<(Key, LazyValue)>,
+    until: Instant,
+}
+
+impl Memory {
+    fn take(world: &World, rng: &mut Rng) -> Step<Option<Memory>> {
+        let (actor, family) = anyone(world, rng);
+        let Some(handle) = world.family(actor, family) else {
+            return Ok(None);
+        };
+        let window = Window::any(actor, family, world.plan.scale.keys, rng);
+        match Memory::of(world, handle, window, rng) {
+            Err(problem) if is_dropped(family, &problem) => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
+    fn of(world: &World, handle: ColumnFamily, window: Window, rng: &mut Rng) -> Step<Memory> {
+        let snapshot = world.db.snapshot();
+        let cells = world.look(&handle, &window, Some(&snapshot), rng)?;
+        let options = window.options(Some(&snapshot), rng);
+        let mut iterator = handle.iter(&options)?;
+        let position = rng.usize(..=cells.len() / 2);
+        iterator.seek_to_first()?;
+        for _ in 0..position {
+            iterator.next()?;
+        }
+        let mut lazy = Vec::new();
+        for (key, _) in &cells {
+            if let Some(value) = handle.get_lazy(&key.bytes(window.actor), &options)? {
+                lazy.push((*key, value));
+            }
+        }
+        let until = Instant::now() + LONGEST.mul_f64(rng.f64());
+        Ok(Memory {
+            handle,
+            window,
+            snapshot,
+            cells,
+            iterator,
+            position,
+            lazy,
+            until,
+        })
+    }
+
+    fn verify(mut self, world: &World, rng: &mut Rng) -> Step {
+        let mut rest = Cells::new();
+        while self.iterator.valid() {
+            rest.push(world.entry(&self.window, &mut self.iterator)?);
+            self.iterator.next()?;
+        }
+        self.compare("an iterator kept", self.cells.get(self.position..), &rest)?;
+
+        let mut fetched = Cells::new();
+        for (key, value) in &self.lazy {
+            fetched.push((*key, world.cell(self.window.actor, *key, &value.fetch()?)?));
+        }
+        self.compare("lazy values kept", Some(&self.cells), &fetched)?;
+
+        match world.look(&self.handle, &self.window, Some(&self.snapshot), rng) {
+            Err(problem) if is_dropped(self.window.family, &problem) => Ok(()),
+            again => self.compare("a snapshot kept", Some(&self.cells), &again?),
+        }
+    }
+
+    fn compare(&self, what: &str, first: Option<&[(Key, Cell)]>, now: &Cells) -> Step {
+        ensure(first == Some(now), || {
+            let (window, snapshot) = (&self.window, &self.snapshot);
+            format!("{what} ({snapshot:?}, {window:?}) showed {first:?}, and now {now:?}")
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! The process that is killed: opens the database, tells what it finds, and works on it.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `world` | what its threads share; how they tell what they see, and what they do about errors |
+//! | `look` | reading a few keys in every way there is |
+//! | `dump` | reading everything, after opening |
+//! | `hand` | what an actor does next |
+//! | `writer` | an actor's thread: operations, and reading them back |
+//! | `reader` | reading anyone's keys; the sums of the banks |
+//! | `historian` | snapshots, iterators and lazy values kept, and looked at again long after |
+//! | `maintainer` | flushes, compactions, syncs, metrics |
+//! | `space` | what happens when the file system is full |
+//!
+//! The campaign says on standard input when to `go`, to `resume` and to `close`; when that ends,
+//! the campaign is gone, and so is this process at once.
+
+mod dump;
+mod hand;
+mod historian;
+mod look;
+mod maintainer;
+mod reader;
+mod space;
+mod world;
+mod writer;
+
+use std::io::BufRead;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use fastrand::Rng;
+use titan::{Db, ErrorKind};
+
+use crate::event::Event;
+use crate::op::Op;
+use crate::plan::Plan;
+use space::Space;
+use world::{Out, Problem, World};
+
+/// Lives one life, as the file `plan` has it.
+pub fn live(plan: &Path) -> ExitCode {
+    match run(plan) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(plan: &Path) -> Result<(), String> {
+    let mut plan = Plan::load(plan)?;
+    let out = Arc::new(Out::new().map_err(|e| format!("standard output: {e}"))?);
+    let space = Arc::new(Space::default());
+    plan.options.db.listeners = vec![Arc::clone(&space) as Arc<_>];
+    let db = Db::open(&plan.dir, &plan.options).map_err(|e| {
+        let what = format!("opening: {e}");
+        out.tell(&match e.kind() {
+            ErrorKind::NoSpace if plan.may_fill_up => Event::Stopped(what.clone()),
+            _ => Event::Failure(what.clone()),
+        });
+        what
+    })?;
+    out.tell(&Event::Opened);
+    let world = Arc::new(World::new(db, plan, out, space));
+    let states = match dump::dump(&world) {
+        Ok(states) => states,
+        Err(problem) => {
+            world.complain(problem);
+            return Err("what was found is wrong".to_owned());
+        }
+    };
+    world.out.tell(&Event::Dumped);
+
+    let mut commands = std::io::stdin().lock().lines().map_while(Result::ok);
+    if commands.next().as_deref() != Some("go") {
+        return Err("not told to go".to_owned());
+    }
+    let mut rng = Rng::with_seed(world.plan.seed);
+    let mut threads = vec![spawn(&world, &mut rng, maintainer::maintain)];
+    for (actor, state) in (0..).zip(states).take(world.plan.scale.writers + 1) {
+        let writer = move |world: &World, rng| writer::write(world, rng, actor, state);
+        threads.push(spawn(&world, &mut rng, writer));
+    }
+    threads.push(spawn(&world, &mut rng, reader::read));
+    threads.push(spawn(&world, &mut rng, reader::read));
+    threads.push(spawn(&world, &mut rng, historian::remember));
+    if world.plan.may_fill_up {
+        threads.push(spawn(&world, &mut rng, |world, _| space::heal(world)));
+    }
+    loop {
+        match commands.next().as_deref() {
+            Some("resume") => world.space.allow_resume(),
+            Some("close") => break,
+            // Nobody would learn of anything any more.
+            _ => std::process::abort(),
+        }
+    }
+    world.closing.store(true, Ordering::SeqCst);
+    if !world.plan.close_at_work {
+        world.stop();
+        threads.drain(..).for_each(join);
+    }
+    let closed = world.maintain(&Op::Close, || world.db.close());
+    world.stop();
+    threads.into_iter().for_each(join);
+    match closed {
+        // Closing says once more that writes have stopped.
+        Err(Problem::Failed(e)) if world.plan.may_fill_up && world.is_about_space(&e) => {}
+        Err(problem) => world.complain(problem),
+        Ok(()) => {}
+    }
+    Ok(())
+}
+
+fn spawn(
+    world: &Arc<World>,
+    rng: &mut Rng,
+    work: impl FnOnce(&World, Rng) + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let (world, rng) = (Arc::clone(world), rng.fork());
+    thread::spawn(move || {
+        let _panics = world::TellPanic(&world.out);
+        work(&world, rng);
+    })
+}
+
+/// A thread that panicked has told so.
+fn join(thread: thread::JoinHandle<()>) {
+    let _ = thread.join();
+}

@@ -1,0 +1,83 @@
+//! Reading anyone's keys while they change, and the sums of the banks.
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+use titan::ErrorKind;
+
+use super::look::{Cells, EACH, Window};
+use super::world::{Problem, Step, World, ensure};
+use crate::op::{BANK, Family, Key};
+use crate::plan::choose;
+
+/// Reads until the life ends.
+pub(super) fn read(world: &World, mut rng: Rng) {
+    let mut seen = HashMap::new();
+    world.keep_on(|| match rng.u8(..4) {
+        0 => bank(world, &mut rng),
+        _ => window(world, &mut rng, &mut seen),
+    });
+}
+
+/// What is read was written by now, and never goes back to an older version.
+fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -> Step {
+    let (actor, family) = anyone(world, rng);
+    let Some(handle) = world.family(actor, family) else {
+        return Ok(());
+    };
+    let window = Window::any(actor, family, world.plan.scale.keys, rng);
+    let found = match world.look(&handle, &window, None, rng) {
+        Err(problem) if is_dropped(family, &problem) => return Ok(()),
+        found => found?,
+    };
+    let newest = world.newest(actor);
+    for (key, cell) in found {
+        ensure(cell.version <= newest, || {
+            format!(
+                "{key} of actor {actor} holds version {}, not begun yet",
+                cell.version
+            )
+        })?;
+        let last = seen.entry((actor, key)).or_insert(0);
+        ensure(cell.version >= *last, || {
+            let version = cell.version;
+            format!("{key} of actor {actor} holds version {version} after {last} was read")
+        })?;
+        *last = cell.version;
+    }
+    Ok(())
+}
+
+/// At any moment the accounts of an actor hold the same together, over all families.
+fn bank(world: &World, rng: &mut Rng) -> Step {
+    let actor = rng.usize(..world.plan.scale.writers);
+    let snapshot = world.db.snapshot();
+    let mut found = Cells::new();
+    for family in Family::SHARED {
+        if let Some(handle) = world.family(actor, family) {
+            let window = Window::accounts(actor, family);
+            found.extend(world.look(&handle, &window, Some(&snapshot), rng)?);
+        }
+    }
+    let sum: u64 = found.iter().map(|(_, cell)| cell.amount).sum();
+    let all = found.len() == EACH as usize && sum == BANK;
+    ensure(all || found.is_empty(), || {
+        format!("the accounts of actor {actor} hold {sum} at {snapshot:?}: {found:?}")
+    })
+}
+
+/// Any actor that has keys, and one of its families.
+pub(super) fn anyone(world: &World, rng: &mut Rng) -> (usize, Family) {
+    let actor = rng.usize(..=world.plan.scale.writers);
+    let family = match actor == world.plan.scale.unlogged() {
+        true => Family::Own,
+        false => choose(rng, &Family::ALL),
+    };
+    (actor, family)
+}
+
+/// Whether the family was dropped between finding it and reading it.
+pub(super) fn is_dropped(family: Family, problem: &Problem) -> bool {
+    let refused = matches!(problem, Problem::Failed(e) if e.kind() == ErrorKind::InvalidArgument);
+    family == Family::Own && refused
+}

@@ -1,0 +1,227 @@
+//! What the threads of a life share.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use titan::{ColumnFamily, Db, Error, ErrorKind};
+
+use super::space::Space;
+use crate::event::Event;
+use crate::op::{Family, Op};
+use crate::plan::Plan;
+
+/// What a thread meets.
+pub(super) enum Problem {
+    /// The database did not do what it promises.
+    Violation(String),
+    /// An operation failed.
+    Failed(Error),
+}
+
+pub(super) type Step<T = ()> = Result<T, Problem>;
+
+impl From<Error> for Problem {
+    fn from(e: Error) -> Self {
+        Problem::Failed(e)
+    }
+}
+
+/// A violation, if `ok` does not hold.
+pub(super) fn ensure(ok: bool, what: impl FnOnce() -> String) -> Step {
+    match ok {
+        true => Ok(()),
+        false => Err(Problem::Violation(what())),
+    }
+}
+
+/// The pipe to the campaign.
+pub(super) struct Out(Mutex<File>);
+
+impl Out {
+    pub(super) fn new() -> std::io::Result<Out> {
+        let out = std::io::stdout().as_fd().try_clone_to_owned()?;
+        Ok(Out(Mutex::new(File::from(out))))
+    }
+
+    /// Returns when the line is in the kernel, and so survives this process.
+    pub(super) fn tell(&self, event: &Event) {
+        let line = format!("{event}\n");
+        if self.0.lock().write_all(line.as_bytes()).is_err() {
+            // The campaign is gone.
+            std::process::abort();
+        }
+    }
+}
+
+/// Tells of a panic of the thread that has it.
+pub(super) struct TellPanic<'a>(pub(super) &'a Out);
+
+impl Drop for TellPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0
+                .tell(&Event::Violation("a thread panicked".to_owned()));
+        }
+    }
+}
+
+/// What the threads of a life share.
+pub(super) struct World {
+    pub(super) db: Db,
+    pub(super) plan: Plan,
+    pub(super) out: Arc<Out>,
+    pub(super) space: Arc<Space>,
+    /// By actor, the version of the last operation begun.
+    pub(super) begun: Vec<AtomicU64>,
+    /// The version of the maintainer's next operation; held while it has one.
+    maintenance: Mutex<u64>,
+    /// The database is about to be closed.
+    pub(super) closing: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl World {
+    pub(super) fn new(db: Db, plan: Plan, out: Arc<Out>, space: Arc<Space>) -> Self {
+        let begun = plan
+            .next
+            .iter()
+            .map(|next| AtomicU64::new(next.saturating_sub(1)))
+            .collect();
+        let next = plan.next.get(plan.scale.maintainer()).copied();
+        World {
+            db,
+            out,
+            space,
+            begun,
+            maintenance: Mutex::new(next.unwrap_or(1)),
+            plan,
+            closing: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets every thread end.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.space.wake();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// The handle of a family, if it exists.
+    pub(super) fn family(&self, actor: usize, family: Family) -> Option<ColumnFamily> {
+        self.db.column_family(&family.name(actor))
+    }
+
+    /// Takes steps until the life ends or something is wrong.
+    pub(super) fn keep_on(&self, mut step: impl FnMut() -> Step) {
+        while !self.is_stopping() {
+            match step() {
+                Ok(()) => {}
+                Err(Problem::Failed(e)) if self.plan.may_fill_up && self.is_about_space(&e) => {
+                    self.space.wait_until_healed(self);
+                }
+                Err(problem) => {
+                    self.complain(problem);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Tells of a problem, but that the database is closed once it is being closed.
+    pub(super) fn complain(&self, problem: Problem) {
+        match problem {
+            Problem::Violation(what) => self.out.tell(&Event::Violation(what)),
+            Problem::Failed(e) if e.kind() == ErrorKind::Closed => {
+                if !self.closing.load(Ordering::SeqCst) {
+                    self.out
+                        .tell(&Event::Violation(format!("closed by nobody: {e}")));
+                }
+            }
+            Problem::Failed(e) => self.out.tell(&Event::Failure(e.to_string())),
+        }
+    }
+
+    /// Whether an error says clearly that the file system is full.
+    pub(super) fn is_about_space(&self, e: &Error) -> bool {
+        match e.kind() {
+            ErrorKind::NoSpace => true,
+            // None in force: it was healed meanwhile.
+            ErrorKind::WritesStopped => {
+                let cause = self.db.background_error();
+                cause.is_none_or(|cause| cause.kind() == ErrorKind::NoSpace)
+            }
+            _ => false,
+        }
+    }
+
+    /// Runs an operation, telling before and after.
+    pub(super) fn record(
+        &self,
+        actor: usize,
+        version: u64,
+        op: &Op,
+        run: impl FnOnce() -> titan::Result<()>,
+    ) -> Step<bool> {
+        if let Some(begun) = self.begun.get(actor) {
+            begun.store(version, Ordering::SeqCst);
+        }
+        self.out.tell(&Event::Begin {
+            actor,
+            version,
+            op: op.clone(),
+        });
+        match run() {
+            Ok(()) => {
+                self.out.tell(&Event::Done { actor, version });
+                Ok(true)
+            }
+            Err(e) if e.kind() == ErrorKind::Busy => {
+                self.out.tell(&Event::Undone { actor, version });
+                Ok(false)
+            }
+            Err(e) => {
+                self.out.tell(&Event::Unsure {
+                    actor,
+                    version,
+                    why: e.to_string(),
+                });
+                Err(e.into())
+            }
+        }
+    }
+
+    /// Runs an operation of the maintainer. Closing is the last one.
+    pub(super) fn maintain(&self, op: &Op, run: impl FnOnce() -> titan::Result<()>) -> Step {
+        let mut next = self.maintenance.lock();
+        if *op != Op::Close && self.closing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let version = *next;
+        *next += 1;
+        let actor = self.plan.scale.maintainer();
+        self.record(actor, version, op, run).map(drop)
+    }
+
+    /// The newest version of an actor that anyone can have seen by now.
+    pub(super) fn newest(&self, actor: usize) -> u64 {
+        self.begun
+            .get(actor)
+            .map_or(0, |begun| begun.load(Ordering::SeqCst))
+    }
+
+    /// Leaves the processor to others for a while.
+    pub(super) fn rest(&self, at_most: Duration, rng: &mut fastrand::Rng) {
+        if !self.is_stopping() {
+            std::thread::sleep(at_most.mul_f64(rng.f64()));
+        }
+    }
+}

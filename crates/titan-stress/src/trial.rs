@@ -1,0 +1,400 @@
+//! One database and its lives.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use titan::tools;
+use titan_campaigns::Run;
+
+use crate::campaign::Mode;
+use crate::counts::Counts;
+use crate::event::Event;
+use crate::ground::{Ground, directory_size};
+use crate::ledger::{Disagreement, End, Ledger};
+use crate::op::BANK;
+use crate::plan::{self, Plan};
+use crate::process::{Heard, Life};
+use crate::state::State;
+use crate::story::story;
+
+/// Nothing may take longer: opening, reading everything, closing.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How often one looks up while waiting.
+const LOOK: Duration = Duration::from_millis(50);
+/// The files are checked after every so many lives, and after each that ended in order.
+const CHECK_EVERY: u32 = 5;
+
+/// When a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// So long after its start: mostly before it has found everything.
+    InRecovery(Duration),
+    /// At work.
+    AtWork,
+    /// So long after it was told to close.
+    InClose(Duration),
+    /// By itself, closed.
+    InOrder,
+}
+
+/// How waiting for an event ended.
+#[derive(PartialEq, Eq)]
+enum Waited {
+    /// It came.
+    Came,
+    /// The time was over.
+    InVain,
+    /// The file system was full, and its life is to end like that.
+    Full,
+}
+
+/// One database and its lives.
+pub(crate) struct Trial<'a> {
+    run: &'a Run,
+    mode: Mode,
+    ground: Ground,
+    seed: u64,
+    rng: Rng,
+    ledger: Ledger,
+    found: BTreeMap<usize, State>,
+    /// How long the last opening took.
+    opening: Duration,
+    /// Whether the present life has opened the database.
+    opened: bool,
+    /// What the present life is to be.
+    plan: Option<Plan>,
+    lives: u32,
+    filled_up: u32,
+}
+
+impl<'a> Trial<'a> {
+    pub(crate) fn new(run: &'a Run, mode: Mode, ground: Ground, seed: u64) -> Self {
+        Trial {
+            run,
+            mode,
+            ground,
+            seed,
+            rng: Rng::with_seed(seed),
+            ledger: Ledger::new(&mode.scale()),
+            found: BTreeMap::new(),
+            opening: Duration::from_millis(10),
+            opened: false,
+            plan: None,
+            lives: 0,
+            filled_up: 0,
+        }
+    }
+
+    /// Runs so many lives, or for as long as there is time, and one more that looks at the last.
+    pub(crate) fn run(mut self, lives: u32, in_time: &dyn Fn() -> bool, counts: &mut Counts) {
+        let mut outcome = Ok(());
+        for number in 1..=lives {
+            let last = number == lives || !in_time();
+            let ending = match last {
+                true => Ending::InOrder,
+                false => self.ending(),
+            };
+            outcome = self.life(ending);
+            if outcome.is_err() || !self.run.goes_on() {
+                break;
+            }
+            self.run.pass(1);
+            counts.lives += 1;
+            match ending {
+                Ending::InRecovery(_) => counts.in_recovery += 1,
+                Ending::AtWork => counts.at_work += 1,
+                Ending::InClose(_) => counts.in_close += 1,
+                Ending::InOrder => counts.in_order += 1,
+            }
+            if ending == Ending::InOrder || self.lives.is_multiple_of(CHECK_EVERY) {
+                counts.largest = counts.largest.max(directory_size(&self.ground.database()));
+                outcome = self.check();
+                counts.checks += 1;
+            }
+            if outcome.is_err() || last {
+                break;
+            }
+        }
+        counts.operations += self.ledger.operations();
+        counts.filled_up += self.filled_up;
+        counts.peak_memory = counts.peak_memory.max(self.ground.peak_memory());
+        if let Err(disagreement) = outcome {
+            self.report(&disagreement);
+        }
+    }
+
+    fn ending(&mut self) -> Ending {
+        let fraction = self.rng.f64();
+        match self.rng.u8(..10) {
+            0..3 => Ending::InRecovery(self.opening.mul_f64(1.5 * fraction)),
+            3..8 => Ending::AtWork,
+            8 => Ending::InClose(Duration::from_millis(30).mul_f64(fraction)),
+            _ => Ending::InOrder,
+        }
+    }
+
+    /// How long threads work: short as often as long.
+    fn work(&mut self) -> Duration {
+        let (least, most) = self.mode.work();
+        least.mul_f64((most.as_secs_f64() / least.as_secs_f64()).powf(self.rng.f64()))
+    }
+
+    fn life(&mut self, ending: Ending) -> Result<(), Disagreement> {
+        self.lives += 1;
+        let path = self.next_plan()?;
+        let started = Instant::now();
+        let mut life = self.begin(&path)?;
+        if let Ending::InRecovery(after) = ending {
+            self.wait(&mut life, after, |_| false)?;
+            return self.end(life);
+        }
+        if self.wait(&mut life, PATIENCE, |e| *e == Event::Opened)? == Waited::Full {
+            // Opening needs room. When that was made, it works.
+            self.end(life)?;
+            life = self.begin(&path)?;
+            self.expect(&mut life, "opened", Event::Opened)?;
+        }
+        self.opening = started.elapsed();
+        self.expect(&mut life, "read everything", Event::Dumped)?;
+        if !self.run.goes_on() {
+            return self.end(life);
+        }
+        self.ledger.judge(&self.found)?;
+        self.add_up_banks()?;
+        self.ground.take_space(self.mode);
+        life.say("go");
+        let work = self.work();
+        if self.wait(&mut life, work, |_| false)? == Waited::Full {
+            return self.end(life);
+        }
+        if let Ending::InClose(after) = ending {
+            life.say("close");
+            self.wait_for_end(&mut life, after)?;
+        }
+        if ending == Ending::InOrder {
+            life.say("close");
+            if !self.wait_for_end(&mut life, PATIENCE)? && self.run.goes_on() {
+                return Err(format!("it has not closed after {PATIENCE:?}").into());
+            }
+        }
+        self.end(life)
+    }
+
+    /// Writes down what the next life is to be.
+    fn next_plan(&mut self) -> Result<PathBuf, String> {
+        let scale = self.mode.scale();
+        let path = self.ground.file("plan.toml");
+        let plan = Plan {
+            dir: self.ground.database(),
+            seed: self.rng.u64(..1 << 32),
+            next: self.ledger.next(),
+            may_fill_up: self.mode == Mode::Full,
+            close_at_work: self.rng.bool(),
+            scale,
+            options: plan::options(&mut self.rng, &scale),
+        };
+        plan.save(&path)?;
+        self.plan = Some(plan);
+        Ok(path)
+    }
+
+    fn begin(&mut self, plan: &Path) -> Result<Life, String> {
+        self.opened = false;
+        self.found.clear();
+        self.ground.start(plan)
+    }
+
+    /// Waits for an event that must come.
+    fn expect(&mut self, life: &mut Life, what: &str, event: Event) -> Result<(), Disagreement> {
+        match self.wait(life, PATIENCE, |e| *e == event)? {
+            Waited::Came => Ok(()),
+            _ if !self.run.goes_on() => Ok(()),
+            _ => Err(format!("it has not {what} after {PATIENCE:?}").into()),
+        }
+    }
+
+    /// Waits for an event, and heeds all others.
+    fn wait(
+        &mut self,
+        life: &mut Life,
+        at_most: Duration,
+        is_it: impl Fn(&Event) -> bool,
+    ) -> Result<Waited, Disagreement> {
+        let until = Instant::now() + at_most;
+        let mut full = false;
+        while self.run.goes_on() {
+            let left = until.saturating_duration_since(Instant::now());
+            match life.hear(left.min(LOOK)) {
+                Heard::Event(event) => {
+                    self.heed(&event)?;
+                    if is_it(&event) {
+                        return Ok(Waited::Came);
+                    }
+                    if let Event::Stopped(_) = event {
+                        self.filled_up += 1;
+                        full = self.end_when_full(life);
+                        if full && self.opened {
+                            return Ok(Waited::Full);
+                        }
+                    }
+                    if event == Event::Resumed {
+                        self.ground.take_space(self.mode);
+                    }
+                }
+                Heard::Nothing if left.is_zero() => break,
+                Heard::Nothing => self.ground.sample(),
+                Heard::End if full => return Ok(Waited::Full),
+                Heard::End => return Err(self.ended_early(life)),
+            }
+        }
+        Ok(Waited::InVain)
+    }
+
+    /// The file system is full. Makes room, but for the lives that are to end like that.
+    fn end_when_full(&mut self, life: &mut Life) -> bool {
+        if self.opened && self.rng.u8(..4) == 0 {
+            return true;
+        }
+        self.ground.make_room();
+        life.say("resume");
+        !self.opened
+    }
+
+    /// Waits until the process has ended by itself, as it does when it has closed the database.
+    fn wait_for_end(&mut self, life: &mut Life, at_most: Duration) -> Result<bool, Disagreement> {
+        let until = Instant::now() + at_most;
+        while self.run.goes_on() {
+            let left = until.saturating_duration_since(Instant::now());
+            match life.hear(left.min(LOOK)) {
+                Heard::Event(event) => self.heed(&event)?,
+                Heard::Nothing if left.is_zero() => break,
+                Heard::Nothing => self.ground.sample(),
+                // Out of space, closing says so once more.
+                Heard::End if self.ledger.is_closed() || self.mode == Mode::Full => {
+                    return Ok(true);
+                }
+                Heard::End => return Err(self.ended_early(life)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes note of an event.
+    fn heed(&mut self, event: &Event) -> Result<(), Disagreement> {
+        self.ledger.note(event)?;
+        match event {
+            Event::Opened => self.opened = true,
+            Event::Found { actor, own, cells } => {
+                let state = self.found.entry(*actor).or_default();
+                state.own = *own;
+                state.cells.extend(cells.iter().copied());
+            }
+            Event::Violation(what) => return Err(what.clone().into()),
+            Event::Failure(what) => {
+                return Err(format!("an operation failed for no reason: {what}").into());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What accounts hold together never changes.
+    fn add_up_banks(&self) -> Result<(), Disagreement> {
+        for (actor, state) in &self.found {
+            let sum: u64 = state.accounts().map(|(_, amount)| amount).sum();
+            if sum != BANK && state.accounts().next().is_some() {
+                return Err(format!("the accounts of actor {actor} hold {sum}, not {BANK}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a life, if it has not ended, and hears the rest.
+    fn end(&mut self, mut life: Life) -> Result<(), Disagreement> {
+        while let Heard::Event(event) = life.hear(Duration::ZERO) {
+            self.heed(&event)?;
+        }
+        let end = self.mode.end();
+        self.ledger.ends(end);
+        self.ground.end(end, &mut life)?;
+        while let Heard::Event(event) = life.hear(PATIENCE) {
+            // Everything fails when the file system has.
+            if end == End::Process || !matches!(event, Event::Failure(_)) {
+                self.heed(&event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ended_early(&self, life: &mut Life) -> Disagreement {
+        let status = life
+            .wait()
+            .map_or_else(|e| e.to_string(), |status| status.to_string());
+        let complaints = std::fs::read_to_string(self.ground.file("complaints"));
+        let complaints = complaints.unwrap_or_default();
+        let mut last: Vec<&str> = complaints.lines().rev().take(12).collect();
+        last.reverse();
+        let mut what = format!(
+            "the process ended by itself ({status}): {}",
+            last.join("\n")
+        );
+        if let killed @ 1.. = self.ground.killed_for_memory() {
+            what += &format!("; {killed} were killed for want of memory");
+        }
+        what.into()
+    }
+
+    /// Checks the files. After a close in order, at which nobody kept any, none is left over.
+    fn check(&self) -> Result<(), Disagreement> {
+        let Some(plan) = self
+            .plan
+            .as_ref()
+            .filter(|plan| plan.dir.join("CURRENT").exists())
+        else {
+            return Ok(());
+        };
+        let report = tools::check(&plan.dir, &plan.options, &mut |_| {});
+        let report = report.map_err(|e| format!("check: {e}"))?;
+        if let Some(problem) = report.problems.first() {
+            let all = report.problems.len();
+            return Err(format!("check: {all} problems, the first: {problem}").into());
+        }
+        match report.notes.first() {
+            // A machine that ends may forget that a file was removed.
+            Some(note)
+                if self.ledger.is_closed()
+                    && !plan.close_at_work
+                    && self.mode.end() == End::Process =>
+            {
+                Err(format!("check after a close in order: {note}").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything that is needed to see it again.
+    fn report(self, disagreement: &Disagreement) {
+        let record = self.ground.file("record");
+        let mut text = format!(
+            "mode {}, seed {}, life {}: {}",
+            self.mode.name(),
+            self.seed,
+            self.lives,
+            disagreement.what
+        );
+        if let Some((actor, key)) = disagreement.key {
+            text += &format!("\nthe story of {key} of actor {actor}:");
+            for line in story(&record, actor, key) {
+                text += &format!("\n  {line}");
+            }
+        }
+        let kept = self.ground.keep();
+        text += &format!(
+            "\nkept in {}: db, plan.toml with all options, the record, complaints",
+            kept.display()
+        );
+        self.run.fail(text);
+    }
+}

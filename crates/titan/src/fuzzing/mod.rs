@@ -1,0 +1,124 @@
+//! What a fuzzer calls: one function for each decoder, fed any bytes.
+//!
+//! Only compiled for fuzzing and for this crate's tests, which feed the same functions the
+//! committed corpus and mutations of it ([`tests`]). A function asserts more than that nothing
+//! panics:
+//!
+//! * what was decoded, encoded again and decoded again is the same;
+//! * what comes in an order is in that order, and as much of it as the input has bytes for;
+//! * an error is of a kind that stored bytes may cause, and says file and offset where the decoder
+//!   knows them;
+//! * what the crate itself encodes, from pieces of the input, comes back.
+//!
+//! Where a checksum guards the decoder, the input is also tried with its checksums put right, so
+//! that the fuzzer gets behind them. [`seeds()`] cuts files of a database into inputs to start from.
+
+mod blobs;
+mod edits;
+mod logs;
+mod options;
+mod seeds;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use blobs::{blob_index, blob_record};
+pub use edits::version_edit;
+pub use logs::{wal_record, write_batch};
+pub use options::options_file;
+pub use seeds::{Seed, seeds};
+
+pub use crate::table::fuzzing::{
+    block, compression, filter, footer, index, liveness, properties, range_tombstones, table,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::ReadableFile;
+
+/// A decoder under test.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name: of the fuzz target, and of the directory of its corpus.
+    pub name: &'static str,
+    /// Decodes, and panics where a property does not hold.
+    pub run: fn(&[u8]),
+}
+
+/// All decoders.
+pub const TARGETS: &[Target] = &[
+    target("blob_index", blob_index),
+    target("blob_record", blob_record),
+    target("block", block),
+    target("compression", compression),
+    target("filter", filter),
+    target("footer", footer),
+    target("index", index),
+    target("liveness", liveness),
+    target("options_file", options_file),
+    target("properties", properties),
+    target("range_tombstones", range_tombstones),
+    target("table", table),
+    target("version_edit", version_edit),
+    target("wal_record", wal_record),
+    target("write_batch", write_batch),
+];
+
+const fn target(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run }
+}
+
+/// A file that is in memory.
+pub(crate) struct MemoryFile(pub(crate) Bytes);
+
+impl MemoryFile {
+    pub(crate) fn open(bytes: impl Into<Bytes>) -> Arc<dyn ReadableFile> {
+        Arc::new(MemoryFile(bytes.into()))
+    }
+}
+
+impl ReadableFile for MemoryFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let rest = self.0.get(offset as usize..).unwrap_or_default();
+        let n = rest.len().min(buf.len());
+        buf[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+/// The value, which has to be there.
+#[expect(clippy::panic, reason = "it is how a property fails")]
+pub(crate) fn sound<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|e| panic!("what was encoded here is refused: {e}"))
+}
+
+/// The value; an error has to be one that stored bytes may cause.
+pub(crate) fn decoded<T>(result: Result<T>) -> Option<T> {
+    result.inspect_err(assert_of_stored_bytes).ok()
+}
+
+/// As [`decoded`], of a decoder that knows where in which file it is.
+pub(crate) fn decoded_at<T>(result: Result<T>, path: &Path) -> Option<T> {
+    result.inspect_err(|e| assert_names(e, path)).ok()
+}
+
+pub(crate) fn assert_of_stored_bytes(e: &Error) {
+    let of_bytes = matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Unsupported);
+    assert!(of_bytes, "stored bytes make this error: {e:?}");
+    assert!(!e.message().is_empty(), "an error without a text");
+}
+
+pub(crate) fn assert_names(e: &Error, path: &Path) {
+    assert_of_stored_bytes(e);
+    assert_eq!(e.path(), Some(path), "an error without its file: {e}");
+    if e.is_corruption() {
+        assert!(e.offset().is_some(), "damage without its offset: {e}");
+    }
+}

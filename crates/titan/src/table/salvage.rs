@@ -1,0 +1,350 @@
+//! Reading what is left of a damaged table.
+//!
+//! Opening a table gives up at the first damage. Here every part that can be read is read: data
+//! blocks one by one as the index names them; and where the index, the footer or the metaindex is
+//! gone, blocks are found by their checksums, since they lie one behind the other. Nothing is
+//! taken that its checksum does not vouch for.
+//!
+//! Only damage is passed over. Failures to read and features that are not supported are errors, as
+//! everywhere.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::block::Block;
+use super::block_io::BlockSource;
+use super::block_iter::BlockIter;
+use super::dissect::BlockAt;
+use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer, is_block_based};
+use super::index::Index;
+use super::open::{
+    MetaBlocks, global_sequence, read_index, read_metaindex, read_properties, read_range_tombstones,
+};
+use super::properties::TableProperties;
+use super::scan::{Found, Scan};
+use super::{META_COMPRESSION_DICT, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
+use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::format::checksum::ChecksumType;
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
+use crate::format::range_tombstone::RangeTombstone;
+use crate::vfs::ReadableFile;
+
+/// What a table had that cannot be read any more.
+#[derive(Clone, Debug)]
+pub(crate) struct LostPart {
+    /// Where it was; up to the end of the file where no size is known.
+    pub(crate) at: BlockAt,
+    /// User keys, both included; `None` where nothing bounds them.
+    pub(crate) from: Option<Vec<u8>>,
+    pub(crate) to: Option<Vec<u8>>,
+    /// Whether range deletions were lost, or else entries.
+    pub(crate) range_deletions: bool,
+    pub(crate) error: Error,
+}
+
+/// A table of which parts may be damaged.
+pub(crate) struct Salvage {
+    source: BlockSource,
+    properties: Option<TableProperties>,
+    tombstones: Vec<RangeTombstone>,
+    global_sequence: Option<SequenceNumber>,
+    blocks: Blocks,
+    lost: Vec<LostPart>,
+}
+
+/// How data blocks are found.
+enum Blocks {
+    Indexed(Index),
+    /// The index is gone; the data blocks from the front, as far as each shows where the next is.
+    Scanned {
+        handles: Vec<BlockHandle>,
+        error: Error,
+    },
+}
+
+impl Salvage {
+    /// Finds out what can be read. `largest_seq` is what is known of the table's sequence numbers;
+    /// an ingested table may need it.
+    ///
+    /// # Errors
+    /// Failures to read; `Unsupported` for another kind of table.
+    pub(crate) fn open(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        order: &dyn Fn(Option<&TableProperties>) -> Result<InternalKeyComparator>,
+        largest_seq: Option<SequenceNumber>,
+    ) -> Result<Self> {
+        let size = file.size().map_err(|e| e.in_file(path))?;
+        let footer = read_footer(&*file, size).map_err(|e| e.in_file(path));
+        let footer = unless_damaged(footer)?;
+        let mut source = BlockSource {
+            file,
+            path: path.to_owned(),
+            limit: size,
+            checksum: ChecksumType::Xxh3,
+            base_context_checksum: 0,
+        };
+        let mut named = Err(Error::corruption("the footer is damaged").in_file(path));
+        if let Ok(footer) = &footer {
+            source.limit = size - FOOTER_LEN as u64;
+            source.checksum = footer.checksum;
+            source.base_context_checksum = footer.base_context_checksum;
+            named = unless_damaged(read_metaindex(&source, footer.metaindex))?;
+        }
+        if let Ok(named) = &named
+            && let Some(handle) = named.get(META_COMPRESSION_DICT)
+        {
+            let e = Error::unsupported("table with a compression dictionary");
+            return Err(e.at(path, handle.offset));
+        }
+        let handle_of = |name: &[u8]| named.as_ref().ok().and_then(|n| n.get(name)).copied();
+        let mut properties = None;
+        if let Some(handle) = handle_of(META_PROPERTIES) {
+            properties = unless_damaged(read_properties(&source, handle))?.ok();
+        }
+        let index_at = match &footer {
+            Ok(footer) => footer.index.or_else(|| handle_of(META_INDEX)),
+            Err(_) => None,
+        };
+        let format = properties.clone().unwrap_or_else(|| {
+            let version = footer.as_ref().map_or(0, |f| f.format_version);
+            TableProperties::assumed(version)
+        });
+        let index = match index_at {
+            Some(handle) => {
+                let mut meta = MetaBlocks::default();
+                unless_damaged(read_index(&source, handle, &format, &mut meta))?
+            }
+            None => Err(Error::corruption("the index cannot be found").in_file(path)),
+        };
+
+        let mut this = Salvage {
+            source,
+            properties,
+            tombstones: Vec::new(),
+            global_sequence: None,
+            blocks: Blocks::Indexed(Index::new(true)),
+            lost: Vec::new(),
+        };
+        // What nothing names any more is looked for.
+        let mut scanned = None;
+        if index.is_err() || named.is_err() {
+            let start = index.as_ref().map_or(0, Index::data_end);
+            let found = Scan::new(&mut this.source).run(start)?;
+            this.properties = this.properties.take().or(found.properties.clone());
+            scanned = Some(found);
+        }
+        let comparator = order(this.properties.as_ref())?;
+        if let Some(properties) = &this.properties {
+            // Where the MANIFEST contradicts the table, what the table says is as good.
+            this.global_sequence =
+                global_sequence(properties, largest_seq).unwrap_or(properties.global_sequence);
+        }
+        this.find_tombstones(handle_of(META_RANGE_DEL), named.err(), scanned.as_ref())?;
+        this.blocks = match (index, scanned) {
+            (Ok(index), _) => Blocks::Indexed(index),
+            (Err(error), found) => {
+                let handles = found.unwrap_or_default().data_in_order(&comparator);
+                Blocks::Scanned { handles, error }
+            }
+        };
+        Ok(this)
+    }
+
+    fn find_tombstones(
+        &mut self,
+        handle: Option<BlockHandle>,
+        unnamed: Option<Error>,
+        scanned: Option<&Found>,
+    ) -> Result<()> {
+        let limit = self.source.limit;
+        let (at, error) = match (handle, unnamed) {
+            (Some(handle), _) => {
+                let read = read_range_tombstones(&self.source, handle, self.global_sequence);
+                match unless_damaged(read)? {
+                    Ok(tombstones) => {
+                        self.tombstones = tombstones;
+                        return Ok(());
+                    }
+                    Err(e) => (BlockAt::of(handle), e),
+                }
+            }
+            // The metaindex is whole and names none.
+            (None, None) => return Ok(()),
+            (None, Some(e)) => {
+                if let Some(found) = scanned {
+                    self.tombstones = found.tombstones(self.global_sequence)?;
+                }
+                let expected = self.properties.as_ref().map(|p| p.num_range_deletions);
+                if expected == Some(self.tombstones.len() as u64) {
+                    return Ok(());
+                }
+                let at = BlockAt {
+                    offset: limit,
+                    size: 0,
+                };
+                (at, e)
+            }
+        };
+        self.lost.push(LostPart {
+            at,
+            from: None,
+            to: None,
+            range_deletions: true,
+            error,
+        });
+        Ok(())
+    }
+
+    /// What the table says about itself, if that could be read.
+    pub(crate) fn properties(&self) -> Option<&TableProperties> {
+        self.properties.as_ref()
+    }
+
+    /// The range deletions, as stored.
+    pub(crate) fn range_tombstones(&self) -> &[RangeTombstone] {
+        &self.tombstones
+    }
+
+    /// Gives every entry that can be read to `sink`, in order, and returns what was lost.
+    ///
+    /// # Errors
+    /// Those of `sink`, and failures to read.
+    pub(crate) fn entries(
+        &self,
+        order: &InternalKeyComparator,
+        sink: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<Vec<LostPart>> {
+        let mut walk = Walk {
+            order,
+            last: Vec::new(),
+            count: 0,
+            lost: self.lost.clone(),
+            sink,
+        };
+        match &self.blocks {
+            Blocks::Indexed(index) => {
+                for (i, handle) in (0..index.len()).filter_map(|i| Some((i, index.handle(i)?))) {
+                    if let Err(error) = self.block(handle, &mut walk)? {
+                        let before = i.checked_sub(1).map(|before| index.user_key(before));
+                        walk.lost.push(LostPart {
+                            at: BlockAt::of(handle),
+                            from: before.map(<[u8]>::to_vec),
+                            to: Some(index.user_key(i).to_vec()),
+                            range_deletions: false,
+                            error,
+                        });
+                    }
+                }
+            }
+            Blocks::Scanned { handles, error } => {
+                let mut end = 0;
+                for handle in handles {
+                    if self.block(*handle, &mut walk)?.is_err() {
+                        break;
+                    }
+                    end = handle.offset + handle.size + BLOCK_TRAILER_LEN as u64;
+                }
+                // Whether the blocks found are all that there were, the counts may tell.
+                let expected = self.properties.as_ref().map(|p| p.points());
+                if expected != Some(walk.count) {
+                    let last = (!walk.last.is_empty()).then(|| user_key(&walk.last).to_vec());
+                    walk.lost.push(LostPart {
+                        at: BlockAt {
+                            offset: end,
+                            size: self.source.limit.saturating_sub(end),
+                        },
+                        from: last,
+                        to: None,
+                        range_deletions: false,
+                        error: error.clone(),
+                    });
+                }
+            }
+        }
+        Ok(walk.lost)
+    }
+
+    /// The inner result is damage of the block.
+    fn block(&self, handle: BlockHandle, walk: &mut Walk<'_>) -> Result<Result<()>> {
+        let read = match unless_damaged(self.source.read(handle).and_then(Block::new))? {
+            Ok(block) => walk.block(block, self.global_sequence)?,
+            Err(e) => Err(e),
+        };
+        Ok(read.map_err(|e| e.at(self.source.path(), handle.offset)))
+    }
+}
+
+/// Goes through data blocks and gives on what is sound.
+struct Walk<'w> {
+    order: &'w InternalKeyComparator,
+    /// The last key given on.
+    last: Vec<u8>,
+    count: u64,
+    lost: Vec<LostPart>,
+    sink: &'w mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+}
+
+impl Walk<'_> {
+    /// The inner result is damage, met after what came before it was given on.
+    fn block(&mut self, block: Block, sequence: Option<SequenceNumber>) -> Result<Result<()>> {
+        let mut iter = BlockIter::over_data(block, sequence);
+        let mut step = iter.seek_to_first();
+        while let (Ok(()), true) = (&step, iter.valid()) {
+            let sound = sound_entry(iter.key(), iter.value());
+            let in_order =
+                self.last.is_empty() || self.order.compare(&self.last, iter.key()).is_lt();
+            match unless_damaged(sound)? {
+                Err(e) => return Ok(Err(e)),
+                Ok(()) if !in_order => {
+                    return Ok(Err(Error::corruption("entries are out of order")));
+                }
+                Ok(()) => {}
+            }
+            (self.sink)(iter.key(), iter.value())?;
+            self.count += 1;
+            self.last.clear();
+            self.last.extend_from_slice(iter.key());
+            step = iter.next();
+        }
+        Ok(step)
+    }
+}
+
+/// Whether an entry can be written to a table again.
+pub(super) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
+    match ParsedInternalKey::parse(ikey)?.value_type {
+        ValueType::RangeDeletion => Err(Error::corruption("range tombstone among point entries")),
+        ValueType::BlobIndex => BlobIndex::decode(value).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// The footer. A version that cannot be read is damage, not a feature: the number has no checksum
+/// and the tables of later versions are caught by those of their blocks.
+fn read_footer(file: &dyn ReadableFile, size: u64) -> Result<Footer> {
+    let Some(at) = size.checked_sub(FOOTER_LEN as u64) else {
+        return Err(Error::corruption("file too short for a table"));
+    };
+    let bytes = file.read_exact_at(at, FOOTER_LEN)?;
+    let Some(bytes) = bytes.first_chunk() else {
+        return Err(Error::corruption("footer is cut off"));
+    };
+    match Footer::decode(bytes, at) {
+        Err(e) if !e.is_corruption() && is_block_based(bytes) => {
+            Err(Error::corruption(e.message()))
+        }
+        decoded => decoded,
+    }
+    .map_err(|e| e.at_offset(at))
+}
+
+/// Tells damage, the inner result, from failures.
+fn unless_damaged<T>(result: Result<T>) -> Result<Result<T>> {
+    match result {
+        Err(e) if !e.is_corruption() => Err(e),
+        result => Ok(result),
+    }
+}

@@ -1,0 +1,60 @@
+//! What tables refer to in blob files, gathered so that it can be held against the records.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::format::CompressionType;
+use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
+
+/// What stands in a table for a value: enough to tell whether a record is the right one.
+pub(super) struct Pointer {
+    /// Where the value's bytes start.
+    pub(super) offset: u64,
+    /// Stored bytes of the value.
+    pub(super) size: u64,
+    pub(super) key_hash: u64,
+    pub(super) key_len: u32,
+    /// Which table it is in, as whoever gathers pointers counts them.
+    pub(super) table: u32,
+}
+
+impl Pointer {
+    /// Where the record starts.
+    pub(super) fn record_offset(&self) -> u64 {
+        let front = BLOB_RECORD_HEADER_LEN + u64::from(self.key_len);
+        self.offset.saturating_sub(front)
+    }
+
+    /// Bytes of the record.
+    pub(super) fn record_len(&self) -> u64 {
+        (BLOB_RECORD_HEADER_LEN + u64::from(self.key_len)).saturating_add(self.size)
+    }
+}
+
+/// Pointers into one blob file.
+#[derive(Default)]
+pub(super) struct FileReferences {
+    pub(super) pointers: Vec<Pointer>,
+    /// The compressions they name: one, if all is well.
+    pub(super) compressions: Vec<CompressionType>,
+}
+
+impl FileReferences {
+    pub(super) fn add(&mut self, user_key: &[u8], index: &BlobIndex, table: u32) {
+        if !self.compressions.contains(&index.compression) {
+            self.compressions.push(index.compression);
+        }
+        self.pointers.push(Pointer {
+            offset: index.offset,
+            size: index.size,
+            key_hash: hash_of(user_key),
+            key_len: user_key.len() as u32,
+            table,
+        });
+    }
+}
+
+/// What keys are compared by: 64 bits, so that a record of another key passes for the right one
+/// by chance once in 10^19 times.
+pub(super) fn hash_of(user_key: &[u8]) -> u64 {
+    xxh3_64(user_key)
+}

@@ -1,0 +1,220 @@
+//! The order of tables where no MANIFEST says it.
+//!
+//! A read takes the first entry it finds, level by level, so what is newer must lie above. A table
+//! all of whose entries are newer than those of each table it shares keys with can lie at level 0,
+//! which is ordered by sequence numbers. Tables that share keys with no other of the rest can lie
+//! at the last level. What then is left cannot be told apart as a whole; it is merged into new
+//! tables of the last level, entry by entry. The merge also makes one of entries that are there
+//! twice: in the inputs of a compaction and in its output.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::Repair;
+use super::survey::Table;
+use crate::cache::BlockCache;
+use crate::compaction::grandparents::Grandparents;
+use crate::compaction::job_output::JobOutput;
+use crate::compaction::output::OutputWriter;
+use crate::error::Result;
+use crate::format::ColumnFamilyId;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, user_key};
+use crate::iterator::InternalIterator;
+use crate::iterator::merging::MergingIterator;
+use crate::range_del::FragmentedTombstones;
+use crate::table::{TableIterOptions, TableReader, TableReaderOptions};
+use crate::version::edit::{NewFile, TableFacts};
+use crate::version::tombstones::within;
+use crate::vfs::Access;
+
+/// Bytes that a merge reads of each table at once.
+const READAHEAD: usize = 256 << 10;
+
+/// A table of the repaired database, whole.
+pub(super) struct Placed {
+    pub(super) family: ColumnFamilyId,
+    /// Where it lies, once that is known.
+    pub(super) level: Option<usize>,
+    /// Whether the repair wrote it, or else it was there.
+    pub(super) new: bool,
+    pub(super) entries: u64,
+    pub(super) meta: NewFile,
+    pub(super) facts: TableFacts,
+    /// Whether the MANIFEST is to have the facts.
+    pub(super) record_facts: bool,
+}
+
+impl Placed {
+    /// A table that stays as it is.
+    pub(super) fn kept(table: Table, level: Option<usize>) -> Self {
+        Placed {
+            family: table.family.unwrap_or_default(),
+            level,
+            new: false,
+            entries: table.entries,
+            meta: table.meta,
+            facts: table.facts,
+            record_facts: table.record_facts,
+        }
+    }
+
+    /// Whether two tables may have a key in common.
+    fn meets(&self, other: &Placed, order: &InternalKeyComparator) -> bool {
+        let starts_within = |a: &NewFile, b: &NewFile| {
+            let start = user_key(&a.smallest);
+            match b.end() {
+                Bound::Included(last) => order.compare_user(start, last).is_le(),
+                Bound::Excluded(end) => order.compare_user(start, end).is_lt(),
+                Bound::Unbounded => true,
+            }
+        };
+        starts_within(&self.meta, &other.meta) && starts_within(&other.meta, &self.meta)
+    }
+
+    fn is_newer_than(&self, other: &Placed) -> bool {
+        self.meta.smallest_seq > other.meta.largest_seq
+    }
+}
+
+impl Repair<'_> {
+    /// Gives every table a level.
+    pub(super) fn arrange(&mut self) -> Result<()> {
+        if self.hint.trusted {
+            return Ok(());
+        }
+        let ids: Vec<_> = self.families.keys().copied().collect();
+        ids.into_iter().try_for_each(|id| self.arrange_family(id))
+    }
+
+    fn arrange_family(&mut self, id: ColumnFamilyId) -> Result<()> {
+        let family = self.output_family(id);
+        let order = &family.comparator;
+        let last_level = family.options.num_levels - 1;
+        let mut rest: Vec<Placed> = self
+            .placed
+            .extract_if(.., |placed| placed.family == id)
+            .collect();
+        for placed in &mut rest {
+            // What ordered level 0 before says nothing now.
+            placed.meta.epoch_number = None;
+        }
+        rest.sort_by_key(|placed| placed.meta.smallest_seq);
+        let mut older = Vec::new();
+        // From the newest on: those that are newer than all that is left and met.
+        while let Some(mut placed) = rest.pop() {
+            let mut met = rest.iter().chain(&older).filter(|o| placed.meets(o, order));
+            match met.next() {
+                Some(first)
+                    if placed.is_newer_than(first) && met.all(|o| placed.is_newer_than(o)) =>
+                {
+                    placed.level = Some(0);
+                    self.placed.push(placed);
+                }
+                _ => older.push(placed),
+            }
+        }
+        for mut group in groups(older, order) {
+            match group.len() {
+                0 => {}
+                1 => {
+                    group.iter_mut().for_each(|p| p.level = Some(last_level));
+                    self.placed.append(&mut group);
+                }
+                _ => self.merge(id, group, last_level)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges tables into new ones at `level`.
+    fn merge(&mut self, id: ColumnFamilyId, mut group: Vec<Placed>, level: usize) -> Result<()> {
+        let family = self.output_family(id);
+        let order = family.comparator.clone();
+        // Of two entries with one sequence number that of the newer file counts.
+        group.sort_by_key(|placed| std::cmp::Reverse(placed.meta.number));
+        let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
+        let mut tombstones = Vec::new();
+        for placed in &group {
+            let reader = self.reader(placed, &order)?;
+            tombstones.extend(within(&placed.meta, reader.range_tombstones(), &order));
+            children.push(Box::new(reader.iter(TableIterOptions {
+                fill_cache: false,
+                readahead: READAHEAD,
+            })));
+        }
+        let tombstones = FragmentedTombstones::build(tombstones, &order);
+        let mut merged = MergingIterator::new(children, order.clone());
+        let grandparents = Grandparents::none();
+        let mut writer = OutputWriter::cut(self.factory.clone(), family, tombstones, grandparents);
+        let written = merge_into(&mut merged, &mut writer);
+        let output = match written {
+            Ok(output) => output,
+            Err(e) => {
+                self.factory.discard(&writer.created());
+                return Err(e);
+            }
+        };
+        self.report.merged_tables += group.len();
+        let replaced = group.iter().filter(|placed| placed.new);
+        let replaced: Vec<_> = replaced
+            .map(|placed| FileKind::Table(placed.meta.number))
+            .collect();
+        self.factory.discard(&replaced);
+        self.written(id, Some(level), output);
+        Ok(())
+    }
+
+    fn reader(&self, placed: &Placed, order: &InternalKeyComparator) -> Result<Arc<TableReader>> {
+        let dir = match placed.new {
+            true => &*self.factory.dir,
+            false => self.dir,
+        };
+        let path = FileKind::Table(placed.meta.number).path(dir);
+        let file = self.vfs.open(&path, Access::Sequential)?;
+        TableReader::open(
+            file,
+            &path,
+            TableReaderOptions {
+                file_number: placed.meta.number,
+                file_size: placed.meta.size,
+                comparator: order.clone(),
+                block_cache: Arc::new(BlockCache::new(0)),
+                largest_seq: Some(placed.meta.largest_seq),
+            },
+        )
+    }
+}
+
+/// Copies entries; of those with equal keys and sequence numbers only the first.
+fn merge_into(merged: &mut MergingIterator, writer: &mut OutputWriter) -> Result<JobOutput> {
+    let mut last: Option<(Vec<u8>, crate::SequenceNumber)> = None;
+    merged.seek_to_first()?;
+    while merged.valid() {
+        let key = ParsedInternalKey::parse(merged.key())?;
+        let again = last
+            .as_ref()
+            .is_some_and(|(user, sequence)| *user == key.user_key && *sequence == key.sequence);
+        if !again {
+            last = Some((key.user_key.to_vec(), key.sequence));
+            writer.add(merged.key(), merged.value())?;
+        }
+        merged.next()?;
+    }
+    writer.finish()
+}
+
+/// Tables that share keys, directly or by way of others, together.
+fn groups(mut tables: Vec<Placed>, order: &InternalKeyComparator) -> Vec<Vec<Placed>> {
+    tables.sort_by(|a, b| order.compare(&a.meta.smallest, &b.meta.smallest));
+    let mut groups: Vec<Vec<Placed>> = Vec::new();
+    for placed in tables {
+        match groups.last_mut() {
+            Some(group) if group.iter().any(|other| other.meets(&placed, order)) => {
+                group.push(placed);
+            }
+            _ => groups.push(vec![placed]),
+        }
+    }
+    groups
+}

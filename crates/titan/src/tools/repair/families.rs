@@ -1,0 +1,235 @@
+//! Which column families there are, and which tables are theirs.
+
+use std::sync::Arc;
+
+use super::Repair;
+use super::report::Loss;
+use crate::compaction::factory::OutputFamily;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::{InternalKeyComparator, user_key};
+use crate::format::{ColumnFamilyId, FileNumber};
+use crate::options::file::{CF_OPTIONS, OptionsFile};
+use crate::vfs::read_file;
+
+/// A family of the repaired database.
+pub(super) struct Family {
+    pub(super) name: String,
+    pub(super) comparator: InternalKeyComparator,
+    /// Older WAL files hold nothing that is not in the family's tables.
+    pub(super) log_number: FileNumber,
+}
+
+impl Repair<'_> {
+    /// The families that the MANIFEST and tables name.
+    pub(super) fn find_families(&mut self) -> Result<()> {
+        self.family(ColumnFamilyId::DEFAULT, Some("default".to_owned()))?;
+        for (id, hinted) in self.hint.families.clone() {
+            let name = Some(hinted.name).filter(|name| !name.is_empty());
+            self.family(id, name)?;
+        }
+        // Newest first: of two families with one name the older one had been dropped.
+        let mut named: Vec<_> = self
+            .unlisted
+            .values()
+            .filter_map(|table| Some((table.family?, table.family_name.clone()?)))
+            .collect();
+        named.sort();
+        for (id, name) in named.into_iter().rev() {
+            let taken = self.families.values().any(|family| family.name == name);
+            if !self.families.contains_key(&id) && !self.hint.dropped.contains(&id) && !taken {
+                self.family(id, Some(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The family of this id, which comes into being if it is not known yet: under `name`, or else
+    /// under one that says where it comes from.
+    pub(super) fn family(&mut self, id: ColumnFamilyId, name: Option<String>) -> Result<&Family> {
+        if !self.families.contains_key(&id) {
+            let hinted = self.hint.families.get(&id);
+            let log_number = hinted.map(|f| f.log_number).unwrap_or_default();
+            let of_table = |tables: &std::collections::BTreeMap<_, super::Table>| {
+                let mut own = tables.values().filter(|table| table.family == Some(id));
+                own.find_map(|table| Some((table.family_name.clone()?, table.comparator.clone())))
+            };
+            let of_table = of_table(&self.tables).or_else(|| of_table(&self.unlisted));
+            let name = name
+                .or_else(|| of_table.as_ref().map(|(name, _)| name.clone()))
+                .or_else(|| self.name_in_options());
+            let name = name.unwrap_or_else(|| format!("recovered-{id}"));
+            if id != ColumnFamilyId::DEFAULT && hinted.is_none_or(|f| f.name != name) {
+                self.report
+                    .notes
+                    .push(format!("column family {id} is taken for '{name}'"));
+            }
+            let comparator = match of_table {
+                Some((_, comparator)) => comparator,
+                None => self.comparator(Some(id), Some(name.clone()), None)?,
+            };
+            let family = Family {
+                name,
+                comparator,
+                log_number,
+            };
+            self.families.insert(id, family);
+        }
+        self.families
+            .get(&id)
+            .ok_or_else(|| crate::Error::corruption(format!("column family {id} is unknown")))
+    }
+
+    /// The name of the one family that OPTIONS names and nothing else does.
+    fn name_in_options(&self) -> Option<String> {
+        let newest = self.files.iter().rev();
+        let newest = newest.filter(|f| matches!(f, FileKind::Options(_)));
+        let parsed = newest.filter_map(|file| {
+            let content = read_file(&*self.vfs, &file.path(self.dir)).ok()?;
+            OptionsFile::parse(&content).ok()
+        });
+        let options = parsed.take(1).next()?;
+        let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
+        let mut unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
+        match (unknown.next(), unknown.next()) {
+            (Some(section), None) => Some(section.name.clone()),
+            _ => None,
+        }
+    }
+
+    /// How new files of a family are written.
+    pub(super) fn output_family(&self, id: ColumnFamilyId) -> OutputFamily {
+        let family = self.families.get(&id);
+        let name = family.map_or("default", |f| &f.name).to_owned();
+        OutputFamily {
+            id,
+            comparator: family.map_or_else(
+                || InternalKeyComparator::new(Arc::clone(&self.options.default.comparator)),
+                |f| f.comparator.clone(),
+            ),
+            options: Arc::new(self.options.family(&name).clone()),
+            name,
+        }
+    }
+
+    /// Decides whether the MANIFEST is to be believed, and which tables count.
+    pub(super) fn choose_tables(&mut self) {
+        if self.hint.trusted && !self.manifest_is_whole() {
+            self.hint.trusted = false;
+            self.report.lost.push(Loss::of_file(
+                "MANIFEST",
+                "edits are missing: which tables were in use is inferred, and keys that had been \
+                 deleted may be back",
+            ));
+        }
+        if self.hint.trusted {
+            self.families
+                .retain(|id, _| self.hint.families.contains_key(id));
+        } else {
+            self.tables.append(&mut self.unlisted);
+        }
+        for number in std::mem::take(&mut self.missing) {
+            let Some(hinted) = self.hint.tables.get(&number) else {
+                continue;
+            };
+            let family = self.families.get(&hinted.family);
+            self.report.lost.push(Loss {
+                family: family.map(|family| family.name.clone()),
+                from: Some(user_key(&hinted.meta.smallest).to_vec()),
+                to: Some(user_key(&hinted.meta.largest).to_vec()),
+                sequences: Some((hinted.meta.smallest_seq.0, hinted.meta.largest_seq.0)),
+                entries: hinted.facts.as_ref().map(|facts| facts.num_entries),
+                size: Some(hinted.meta.size),
+                ..Loss::of_file(&FileKind::Table(number).name(), "the table is gone")
+            });
+        }
+        let only_family = (self.families.len() == 1).then_some(ColumnFamilyId::DEFAULT);
+        let mut strays = Vec::new();
+        for (number, table) in &mut self.tables {
+            table.family = table.family.or(only_family);
+            if table
+                .family
+                .is_none_or(|id| !self.families.contains_key(&id))
+            {
+                strays.push(*number);
+            }
+        }
+        for number in strays {
+            let Some(table) = self.tables.remove(&number) else {
+                continue;
+            };
+            match table.family {
+                Some(id) => self.report.notes.push(format!(
+                    "{} is of column family {id}, which was dropped",
+                    table.name()
+                )),
+                None => self.report.lost.push(Loss {
+                    entries: Some(table.entries).filter(|n| *n > 0),
+                    ..Loss::of_file(&table.name(), "nothing says of which column family it is")
+                }),
+            }
+        }
+    }
+
+    /// Whether nothing contradicts that the MANIFEST has all edits there were. Edits cut off behind
+    /// a whole one leave no trace in it, but tables that only they explain.
+    fn manifest_is_whole(&self) -> bool {
+        if !self.tables.values().all(|table| table.as_recorded) {
+            return false;
+        }
+        let of_use = |table: &&super::Table| table.damage.is_none() && table.entries > 0;
+        let explained = self.unlisted.values().filter(of_use).all(|table| {
+            let Some(id) = table.family else {
+                return true;
+            };
+            // Its origin may have been lost with the tables that are missing.
+            self.hint.dropped.contains(&id)
+                || (self.missing.is_empty() && self.is_held_elsewhere(id, table))
+        });
+        explained && self.hint_levels_are_sorted()
+    }
+
+    /// Whether everything in a table that no edit names is in tables that edits name, or in WAL
+    /// files: then a job wrote it and did not finish.
+    fn is_held_elsewhere(&self, id: ColumnFamilyId, table: &super::Table) -> bool {
+        // A family is flushed in order: its tables hold everything up to their newest entry.
+        let tables = self.hint.tables.values().filter(|table| table.family == id);
+        let flushed = tables.map(|table| table.meta.largest_seq).max();
+        let flushed = flushed.unwrap_or_default();
+        if table.meta.largest_seq <= flushed {
+            return true;
+        }
+        let unflushed = table.meta.smallest_seq.max(flushed.plus(1));
+        let last = self.replayed.get(&id).copied().unwrap_or_default();
+        !self.wals_damaged
+            && self.first_replayed.is_some_and(|first| first <= unflushed)
+            && table.meta.largest_seq <= last
+    }
+
+    /// Whether the tables of each sorted level follow each other.
+    fn hint_levels_are_sorted(&self) -> bool {
+        let sorted = |a: &super::hint::HintedTable, b: &super::hint::HintedTable| {
+            let Some(family) = self.families.get(&a.family) else {
+                return true;
+            };
+            family
+                .comparator
+                .compare(&a.meta.largest, &b.meta.smallest)
+                .is_lt()
+        };
+        self.families.iter().all(|(id, family)| {
+            let mut tables: Vec<_> = self.hint.tables.values().collect();
+            tables.retain(|t| t.family == *id && t.level > 0);
+            tables.sort_by(|a, b| {
+                let smallest = family
+                    .comparator
+                    .compare(&a.meta.smallest, &b.meta.smallest);
+                a.level.cmp(&b.level).then(smallest)
+            });
+            tables.windows(2).all(|pair| match pair {
+                [a, b] => a.level != b.level || sorted(a, b),
+                _ => true,
+            })
+        })
+    }
+}

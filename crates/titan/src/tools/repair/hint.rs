@@ -1,0 +1,252 @@
+//! What the MANIFESTs in a damaged directory still say.
+//!
+//! Every edit that can be read counts, also those behind damage. If the MANIFEST in force can be
+//! read to its end, it is *trusted*: it says which tables are where. Otherwise it only helps: which
+//! families there were, which tables had been given up, which WAL files were done with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::report::Loss;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::version::edit::{NewFile, TableFacts, VersionEdit};
+use crate::version::read_current;
+use crate::vfs::{Access, Vfs};
+use crate::wal::{LogEnd, LogReader, TailMode};
+
+/// A column family as edits describe it.
+#[derive(Clone, Default)]
+pub(super) struct HintedFamily {
+    pub(super) name: String,
+    pub(super) comparator: Option<String>,
+    pub(super) log_number: FileNumber,
+}
+
+/// A table that edits added and none gave up.
+#[derive(Clone)]
+pub(super) struct HintedTable {
+    pub(super) family: ColumnFamilyId,
+    pub(super) level: usize,
+    pub(super) meta: NewFile,
+    pub(super) facts: Option<TableFacts>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Hint {
+    pub(super) families: BTreeMap<ColumnFamilyId, HintedFamily>,
+    pub(super) dropped: BTreeSet<ColumnFamilyId>,
+    pub(super) max_column_family: ColumnFamilyId,
+    pub(super) tables: BTreeMap<FileNumber, HintedTable>,
+    /// Tables that were given up.
+    pub(super) obsolete: BTreeSet<FileNumber>,
+    pub(super) min_log_number: FileNumber,
+    pub(super) next_file: FileNumber,
+    pub(super) last_sequence: SequenceNumber,
+    pub(super) db_id: Option<String>,
+    pub(super) unknown: Vec<(u32, Vec<u8>)>,
+    /// Whether it was the MANIFEST in force and could be read to its end.
+    pub(super) trusted: bool,
+}
+
+impl Hint {
+    /// Reads the MANIFEST that CURRENT names, or the newest one there is.
+    ///
+    /// # Errors
+    /// Failures to read; `Unsupported` for edits of features this version does not know.
+    pub(super) fn read(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        files: &[FileKind],
+        losses: &mut Vec<Loss>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self> {
+        let named = match read_current(vfs, dir) {
+            Ok((number, _)) => Some(number),
+            Err(e) if e.is_not_found() || e.is_corruption() => {
+                notes.push(format!("CURRENT is of no use: {e}"));
+                None
+            }
+            Err(e) => return Err(e),
+        };
+        let mut there: Vec<FileNumber> = files
+            .iter()
+            .filter_map(|file| match file {
+                FileKind::Manifest(number) => Some(*number),
+                _ => None,
+            })
+            .collect();
+        there.sort();
+        let in_force = named.filter(|number| there.contains(number));
+        // What CURRENT does not name was replaced, unless CURRENT is what was lost.
+        let stale = named.is_some() && in_force.is_none();
+        let mut hint = Hint::default();
+        for number in in_force.into_iter().chain(there.into_iter().rev()) {
+            hint = Hint::of_manifest(vfs, dir, number, losses)?;
+            if hint.next_file > FileNumber(0) {
+                break;
+            }
+            // Nothing in it could be read: an older one knows more than that.
+            hint.trusted = false;
+        }
+        hint.trusted &= !stale;
+        if stale || hint.next_file == FileNumber(0) {
+            let name = named.map(|n| FileKind::Manifest(n).name());
+            losses.push(Loss::of_file(
+                name.as_deref().unwrap_or("MANIFEST"),
+                "the MANIFEST is gone: which tables were in use is inferred, and keys that had been \
+                 deleted may be back",
+            ));
+        }
+        Ok(hint)
+    }
+
+    fn of_manifest(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: FileNumber,
+        losses: &mut Vec<Loss>,
+    ) -> Result<Self> {
+        let kind = FileKind::Manifest(number);
+        let path = kind.path(dir);
+        let mut hint = Hint {
+            trusted: ends_well(vfs, &path, number)?,
+            ..Hint::default()
+        };
+        let mut log = LogReader::new(
+            vfs.open(&path, Access::Sequential)?,
+            &path,
+            number,
+            TailMode::PointInTime,
+        );
+        let mut group: Vec<VersionEdit> = Vec::new();
+        loop {
+            let Some(record) = log.next()? else {
+                let offset = match log.end() {
+                    Some(LogEnd::Corrupt { offset, .. }) => *offset,
+                    _ => break,
+                };
+                if !hint.trusted {
+                    let mut loss = Loss::of_file(
+                        &kind.name(),
+                        "edits are damaged: which tables were in use is inferred, and keys that \
+                         had been deleted may be back",
+                    );
+                    loss.offset = Some(offset);
+                    losses.push(loss);
+                }
+                if !log.resume() {
+                    break;
+                }
+                // An atomic group with a gap never happened.
+                group.clear();
+                continue;
+            };
+            let offset = record.offset;
+            let edit = match VersionEdit::decode(record.payload) {
+                Ok(edit) => edit,
+                Err(e) if e.is_corruption() => {
+                    let mut loss = Loss::of_file(&kind.name(), e.message());
+                    loss.offset = Some(offset);
+                    losses.push(loss);
+                    hint.trusted = false;
+                    continue;
+                }
+                Err(e) => return Err(e.at(&path, offset)),
+            };
+            match edit.atomic_group_remaining {
+                Some(0) => {
+                    group.drain(..).for_each(|edit| hint.apply(edit));
+                    hint.apply(edit);
+                }
+                Some(_) => group.push(edit),
+                None => hint.apply(edit),
+            }
+        }
+        hint.trusted &= hint.next_file > FileNumber(0);
+        Ok(hint)
+    }
+
+    fn apply(&mut self, edit: VersionEdit) {
+        let id = edit.column_family;
+        self.max_column_family = self.max_column_family.max(id);
+        if edit.dropped_column_family {
+            self.families.remove(&id);
+            self.dropped.insert(id);
+            let gone = self.tables.extract_if(.., |_, table| table.family == id);
+            self.obsolete.extend(gone.map(|(number, _)| number));
+            return;
+        }
+        if !self.dropped.contains(&id) {
+            let family = self.families.entry(id).or_default();
+            if let Some(name) = edit.added_column_family {
+                family.name = name;
+            } else if id == ColumnFamilyId::DEFAULT {
+                "default".clone_into(&mut family.name);
+            }
+            if edit.comparator.is_some() {
+                family.comparator = edit.comparator;
+            }
+            if let Some(log_number) = edit.log_number {
+                family.log_number = family.log_number.max(log_number);
+            }
+        }
+        for (_, number) in edit.deleted_files {
+            self.tables.remove(&number);
+            self.obsolete.insert(number);
+        }
+        for (level, meta) in edit.new_files {
+            self.obsolete.remove(&meta.number);
+            let facts = None;
+            let table = HintedTable {
+                family: id,
+                level,
+                meta,
+                facts,
+            };
+            self.tables.insert(table.meta.number, table);
+        }
+        for facts in edit.table_facts {
+            if let Some(table) = self.tables.get_mut(&facts.table) {
+                table.facts = Some(facts);
+            }
+        }
+        let newest = |old: &mut FileNumber, new: Option<FileNumber>| {
+            *old = new.map_or(*old, |new| new.max(*old));
+        };
+        newest(&mut self.next_file, edit.next_file_number);
+        newest(&mut self.min_log_number, edit.min_log_number_to_keep);
+        if let Some(last) = edit.last_sequence {
+            self.last_sequence = self.last_sequence.max(last);
+        }
+        if let Some(max) = edit.max_column_family {
+            self.max_column_family = self.max_column_family.max(max);
+        }
+        if edit.db_id.as_ref().is_some_and(|id| !id.is_empty()) {
+            self.db_id = edit.db_id;
+        }
+        self.unknown.extend(edit.unknown);
+    }
+
+    /// WAL files with smaller numbers hold nothing that was not in tables.
+    pub(super) fn oldest_log_needed(&self) -> FileNumber {
+        let oldest = self.families.values().map(|f| f.log_number).min();
+        self.min_log_number.max(oldest.unwrap_or_default())
+    }
+}
+
+/// Whether opening the database would read this MANIFEST to its end.
+fn ends_well(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<bool> {
+    let file = vfs.open(path, Access::Sequential)?;
+    let mut log = LogReader::new(file, path, number, TailMode::Strict);
+    loop {
+        match log.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(e) if e.is_corruption() => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}

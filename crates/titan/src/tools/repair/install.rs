@@ -1,0 +1,298 @@
+//! Putting the repaired database together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{LOST_DIR, Repair, WORK_DIR};
+use crate::db::random_uuid;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::options::file::{CF_OPTIONS, OptionsFile};
+use crate::options::persist::write_options_file;
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
+use crate::version::{Family, Rebuilt, Version, VersionSet};
+use crate::vfs::{Access, Vfs, read_file, replace_file};
+
+/// Bytes copied at once.
+const COPY_CHUNK: usize = 1 << 20;
+
+impl Repair<'_> {
+    /// Brings the files to where they belong and makes them a database.
+    pub(super) fn install(&mut self, in_place: bool) -> Result<()> {
+        let source = self.dir.to_owned();
+        let target = match in_place {
+            true => source.clone(),
+            false => self.factory.dir.clone(),
+        };
+        let mut versions = self.versions(&target)?;
+        match in_place {
+            true => self.move_new_files(&source)?,
+            false => self.link_kept_files(&target)?,
+        }
+        let wal = self.factory.counters.new_file_number();
+        versions.advance_logs_in_memory(wal);
+        // Writes go to it; that there is one shows later that none was lost.
+        self.vfs.create(&FileKind::Wal(wal).path(&target))?.sync()?;
+        self.write_identity(&target, &mut versions)?;
+        self.write_options(&target, &versions)?;
+        // ORDER: all files and their names are durable before CURRENT makes them the database.
+        self.vfs.sync_dir(&target)?;
+        versions.start_manifest()?;
+        if in_place {
+            self.move_unused(&versions, wal)?;
+        }
+        self.report.families = self.families.values().map(|f| f.name.clone()).collect();
+        self.report.entries = self.placed.iter().map(|placed| placed.entries).sum();
+        Ok(())
+    }
+
+    /// The versions that the tables make.
+    fn versions(&mut self, target: &Path) -> Result<VersionSet> {
+        let mut families = BTreeMap::new();
+        for (&id, family) in &self.families {
+            let levels = self.options.family(&family.name).num_levels;
+            let comparator = family.comparator.clone();
+            families.insert(
+                id,
+                Family {
+                    name: family.name.clone(),
+                    current: Arc::new(Version::empty(id, comparator.clone(), levels)),
+                    comparator,
+                    log_number: FileNumber(0),
+                },
+            );
+        }
+        for placed in &self.placed {
+            self.factory
+                .counters
+                .publish_sequence(placed.meta.largest_seq);
+        }
+        let newest = self.families.keys().next_back().copied();
+        let mut versions = VersionSet::rebuild(
+            Arc::clone(&self.vfs),
+            target,
+            self.options,
+            Rebuilt {
+                families,
+                max_column_family: newest
+                    .max(Some(self.hint.max_column_family))
+                    .unwrap_or_default(),
+                db_id: String::new(),
+                unknown: self.hint.unknown.clone(),
+                counters: Arc::clone(&self.factory.counters),
+            },
+        );
+        let ids: Vec<_> = self.families.keys().copied().collect();
+        for id in ids {
+            versions.apply_in_memory(&self.edit(id))?;
+        }
+        Ok(versions)
+    }
+
+    /// The tables and blob files of a family, with the garbage that is in these.
+    fn edit(&mut self, id: ColumnFamilyId) -> VersionEdit {
+        let mut edit = VersionEdit {
+            column_family: id,
+            ..VersionEdit::default()
+        };
+        let mut used: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
+        for placed in self.placed.iter().filter(|placed| placed.family == id) {
+            for refs in &placed.facts.blob_refs {
+                let (count, bytes) = used.entry(refs.file).or_default();
+                (*count, *bytes) = (*count + refs.count, *bytes + refs.bytes);
+            }
+            let level = placed.level.unwrap_or_default();
+            edit.new_files.push((level, placed.meta.clone()));
+            if placed.record_facts {
+                edit.table_facts.push(placed.facts.clone());
+            }
+        }
+        let new = self.new_blob_files.iter();
+        let new = new.map(|(family, blob)| (blob.number, *family, blob.count, blob.total_bytes));
+        let kept = self.blob_files.iter();
+        let kept = kept.map(|(number, b)| (*number, b.family, b.count, b.total_bytes));
+        for (number, family, count, total_bytes) in new.chain(kept) {
+            let Some((used_count, used_bytes)) = used.get(&number).filter(|_| family == id) else {
+                continue;
+            };
+            edit.blob_additions.push(BlobFileAddition {
+                number,
+                count,
+                total_bytes,
+                ..BlobFileAddition::default()
+            });
+            let garbage = BlobFileGarbage {
+                number,
+                count: count.saturating_sub(*used_count),
+                bytes: total_bytes.saturating_sub(*used_bytes),
+                unknown: Vec::new(),
+            };
+            if garbage.count > 0 {
+                edit.blob_garbage.push(garbage);
+            }
+        }
+        edit
+    }
+
+    /// The files that stay as they are.
+    fn kept_files(&self) -> Vec<FileKind> {
+        let tables = self.placed.iter().filter(|placed| !placed.new);
+        let mut kept: Vec<_> = tables.map(|p| FileKind::Table(p.meta.number)).collect();
+        let used: BTreeSet<_> = self
+            .placed
+            .iter()
+            .flat_map(|placed| &placed.facts.blob_refs)
+            .map(|refs| refs.file)
+            .collect();
+        let blob_files = self
+            .blob_files
+            .keys()
+            .filter(|number| used.contains(number));
+        kept.extend(blob_files.map(|number| FileKind::Blob(*number)));
+        kept
+    }
+
+    fn count_kept(&mut self, kept: &[FileKind]) -> Result<()> {
+        for file in kept {
+            match file {
+                FileKind::Table(_) => self.report.kept_tables += 1,
+                _ => self.report.kept_blob_files += 1,
+            }
+            self.report.kept_bytes += self.vfs.size(&file.path(self.dir))?;
+        }
+        Ok(())
+    }
+
+    fn link_kept_files(&mut self, target: &Path) -> Result<()> {
+        let kept = self.kept_files();
+        self.count_kept(&kept)?;
+        for file in kept {
+            let (from, to) = (file.path(self.dir), file.path(target));
+            match self.vfs.link(&from, &to) {
+                Err(e) if e.kind() == ErrorKind::Unsupported => copy(&*self.vfs, &from, &to)?,
+                linked => linked?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what the repair wrote from where it was prepared into the database.
+    fn move_new_files(&mut self, database: &Path) -> Result<()> {
+        self.count_kept(&self.kept_files())?;
+        let tables = self.placed.iter().filter(|placed| placed.new);
+        let tables = tables.map(|placed| FileKind::Table(placed.meta.number));
+        let blob_files = self.new_blob_files.iter();
+        let blob_files = blob_files.map(|(_, blob)| FileKind::Blob(blob.number));
+        for file in tables.chain(blob_files) {
+            self.vfs
+                .rename(&file.path(&self.factory.dir), &file.path(database))?;
+        }
+        Ok(())
+    }
+
+    fn write_identity(&self, target: &Path, versions: &mut VersionSet) -> Result<()> {
+        let path = FileKind::Identity.path(self.dir);
+        let stored = match read_file(&*self.vfs, &path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
+            Err(e) if e.is_not_found() || e.is_corruption() => String::new(),
+            Err(e) => return Err(e),
+        };
+        let known = [self.hint.db_id.clone(), self.db_id_of_tables.clone()];
+        let identity = known.into_iter().flatten().next();
+        let identity = identity
+            .or_else(|| {
+                uuid::Uuid::parse_str(&stored)
+                    .is_ok()
+                    .then(|| stored.clone())
+            })
+            .unwrap_or_else(|| random_uuid(&*self.options.db.clock).to_string());
+        let written = FileKind::Identity.path(target);
+        if stored != identity || !self.vfs.exists(&written)? {
+            let temp = FileKind::Temp(self.factory.counters.new_file_number()).path(target);
+            replace_file(&*self.vfs, &temp, &written, identity.as_bytes())?;
+        }
+        versions.set_db_id(identity);
+        Ok(())
+    }
+
+    /// The newest OPTIONS stays, if it is of these families; else a new one is written.
+    fn write_options(&self, target: &Path, versions: &VersionSet) -> Result<()> {
+        let newest = self.files.iter().rev();
+        let newest = newest.filter(|file| matches!(file, FileKind::Options(_)));
+        for file in newest.take(1) {
+            let Ok(content) = read_file(&*self.vfs, &file.path(self.dir)) else {
+                break;
+            };
+            let fits = OptionsFile::parse(&content).is_ok_and(|options| {
+                let has = |name: &str| options.section(CF_OPTIONS, name).is_some();
+                self.families.values().all(|family| has(&family.name))
+            });
+            if fits && target == self.dir {
+                return Ok(());
+            }
+            if fits {
+                let temp = FileKind::Temp(self.factory.counters.new_file_number()).path(target);
+                return replace_file(&*self.vfs, &temp, &file.path(target), &content);
+            }
+        }
+        let number = self.factory.counters.new_file_number();
+        write_options_file(&*self.vfs, target, number, self.options, versions)
+    }
+
+    /// Moves what a database repaired in place does not use any more to `lost/`.
+    fn move_unused(&mut self, versions: &VersionSet, wal: FileNumber) -> Result<()> {
+        let live = versions.live_files();
+        let lost = self.dir.join(LOST_DIR);
+        let names = self.vfs.read_dir(self.dir)?;
+        let mut moved = 0;
+        for name in names {
+            let unused = match FileKind::parse(&name) {
+                Some(file @ (FileKind::Table(_) | FileKind::Blob(_))) => !live.contains(&file),
+                Some(FileKind::Wal(number)) => number != wal,
+                Some(FileKind::Manifest(number)) => Some(number) != versions.manifest_number(),
+                Some(FileKind::Temp(_)) => true,
+                _ => false,
+            };
+            if unused {
+                if moved == 0 {
+                    self.vfs.create_dir_all(&lost)?;
+                }
+                self.vfs.rename(&self.dir.join(&name), &lost.join(&name))?;
+                moved += 1;
+            }
+        }
+        let work = self.dir.join(WORK_DIR);
+        for name in self.vfs.read_dir(&work)? {
+            self.vfs.remove(&work.join(name))?;
+        }
+        self.vfs.remove_dir(&work)?;
+        if moved > 0 {
+            self.vfs.sync_dir(&lost)?;
+            let note = format!("{moved} files that are not used any more are in {LOST_DIR}/");
+            self.report.notes.push(note);
+        }
+        self.vfs.sync_dir(self.dir)
+    }
+}
+
+fn copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
+    let source = vfs.open(from, Access::Sequential)?;
+    let mut target = vfs.create(to)?;
+    let mut chunk = vec![0; COPY_CHUNK];
+    let mut offset = 0;
+    loop {
+        let n = source.read_at(offset, &mut chunk)?;
+        let Some(read) = chunk.get(..n).filter(|read| !read.is_empty()) else {
+            break;
+        };
+        target.append(read)?;
+        offset += n as u64;
+    }
+    if offset != source.size()? {
+        return Err(Error::corruption("the file changed while it was copied").in_file(from));
+    }
+    // ORDER: the content is durable before a MANIFEST names the file.
+    target.sync()
+}

@@ -1,0 +1,225 @@
+//! Replaying what WAL files hold: everything that can be read, also behind damage.
+//!
+//! Recovery stops at the first damage, because what follows could be read without what came
+//! before. A repair is asked to save what there is: batches stay whole, sequence numbers keep the
+//! order, and the gap is told of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Repair;
+use super::report::Loss;
+use crate::compaction::factory::OutputFamily;
+use crate::db::write_memtables;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::vfs::Access;
+use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::write::batch::BatchView;
+use crate::write::predecessor::Predecessor;
+
+/// What is replayed for one family.
+struct Target {
+    output: OutputFamily,
+    log_number: FileNumber,
+    memtable: Arc<Memtable>,
+}
+
+/// A replay in progress.
+#[derive(Default)]
+struct Replay {
+    targets: BTreeMap<ColumnFamilyId, Target>,
+    /// The file before the current one.
+    previous: Option<FileNumber>,
+    /// The last operation seen.
+    last_sequence: SequenceNumber,
+    /// Damage of which it is not known yet where the log goes on.
+    gap: Option<Loss>,
+}
+
+impl Repair<'_> {
+    /// Replays the WAL files that are still needed and writes what they hold to new tables.
+    pub(super) fn replay_wals(&mut self) -> Result<()> {
+        let needed = self.hint.oldest_log_needed();
+        let mut wals: Vec<FileNumber> = self
+            .files
+            .iter()
+            .filter_map(|file| match file {
+                FileKind::Wal(number) if *number >= needed => Some(*number),
+                _ => None,
+            })
+            .collect();
+        wals.sort();
+        if self.hint.trusted && !wals.contains(&needed) {
+            let name = FileKind::Wal(needed).name();
+            let reason = "the WAL is gone, with all writes since the last flush";
+            self.report.lost.push(Loss::of_file(&name, reason));
+            self.wals_damaged = true;
+        }
+        let mut replay = Replay::default();
+        for number in wals {
+            self.replay_wal(&mut replay, number, needed)?;
+            replay.previous = Some(number);
+            let size = self.vfs.size(&FileKind::Wal(number).path(self.dir))?;
+            self.tell(FileKind::Wal(number), size);
+        }
+        self.report.lost.extend(replay.gap.take());
+        let ids: Vec<_> = replay.targets.keys().copied().collect();
+        ids.into_iter()
+            .try_for_each(|id| self.flush(&mut replay, id))
+    }
+
+    fn replay_wal(
+        &mut self,
+        replay: &mut Replay,
+        number: FileNumber,
+        needed: FileNumber,
+    ) -> Result<()> {
+        let kind = FileKind::Wal(number);
+        let path = kind.path(self.dir);
+        let file = self.vfs.open(&path, Access::Sequential)?;
+        let mut log = LogReader::new(file, &path, number, TailMode::PointInTime);
+        loop {
+            let Some(record) = log.next()? else {
+                let (offset, reason) = match log.end() {
+                    Some(LogEnd::Truncated { offset }) => (*offset, "the last record is cut short"),
+                    Some(LogEnd::Corrupt { offset, reason }) => (*offset, *reason),
+                    // Of a file used before: how such a log normally ends.
+                    Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(()),
+                };
+                self.wal_gap(replay, kind, Some(offset), reason);
+                match log.resume() {
+                    true => continue,
+                    false => return Ok(()),
+                }
+            };
+            if let Some(before) = Predecessor::decode(record.payload) {
+                // Without a MANIFEST the first file may well follow one that is in tables.
+                let complete = replay.last_sequence >= before.last_sequence
+                    || before.number < needed
+                    || (replay.previous.is_none() && !self.hint.trusted);
+                if !complete {
+                    let before = FileKind::Wal(before.number);
+                    self.wal_gap(replay, before, None, "operations are missing");
+                }
+                continue;
+            }
+            let offset = record.offset;
+            let batch = BatchView::parse(record.payload).and_then(|batch| {
+                batch.validate()?;
+                Ok(batch)
+            });
+            match batch {
+                Ok(batch) if batch.count() > 0 => {
+                    if let Some(mut gap) = replay.gap.take() {
+                        if let (Some((first, last)), Some(before)) =
+                            (&mut gap.sequences, batch.sequence().0.checked_sub(1))
+                        {
+                            *last = before.max(*first);
+                        }
+                        self.report.lost.push(gap);
+                    }
+                    self.first_replayed.get_or_insert(batch.sequence());
+                    self.apply(replay, &batch, number)
+                        .map_err(|e| e.at(&path, offset))?;
+                    replay.last_sequence = batch.sequence().plus(u64::from(batch.count()) - 1);
+                }
+                Ok(_) => {}
+                Err(e) if e.is_corruption() => {
+                    self.wal_gap(replay, kind, Some(offset), e.message());
+                }
+                Err(e) => return Err(e.at(&path, offset)),
+            }
+        }
+    }
+
+    /// Operations are missing from here on, until a later one shows up.
+    fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
+        self.wals_damaged = true;
+        replay.gap.get_or_insert_with(|| Loss {
+            file: kind.name(),
+            offset,
+            sequences: Some((replay.last_sequence.0 + 1, u64::MAX)),
+            reason: why.to_owned(),
+            ..Loss::default()
+        });
+    }
+
+    fn apply(&mut self, replay: &mut Replay, batch: &BatchView<'_>, wal: FileNumber) -> Result<()> {
+        let mut sequence = batch.sequence();
+        for op in batch.ops() {
+            let op = op?;
+            let (Some((value_type, key, value)), Some(id)) = (op.entry()?, op.column_family())
+            else {
+                continue;
+            };
+            if let Some(target) = self.target(replay, id)?
+                && wal >= target.log_number
+            {
+                let added = target.memtable.add(sequence, value_type, key, value);
+                let full = target.memtable.should_flush();
+                match added {
+                    Ok(()) => {
+                        self.report.replayed += 1;
+                        let newest = self.replayed.entry(id).or_default();
+                        *newest = sequence.max(*newest);
+                    }
+                    // The same operation again, as a copy of a WAL file would have it.
+                    Err(e) if e.is_corruption() => {}
+                    Err(e) => return Err(e),
+                }
+                if full {
+                    self.flush(replay, id)?;
+                }
+            }
+            sequence = sequence.plus(1);
+        }
+        Ok(())
+    }
+
+    /// Where the operations of a family go; `None` if the family was dropped.
+    fn target<'r>(
+        &mut self,
+        replay: &'r mut Replay,
+        id: ColumnFamilyId,
+    ) -> Result<Option<&'r Target>> {
+        if !replay.targets.contains_key(&id) {
+            let known = self.families.contains_key(&id);
+            let once = self.hint.trusted && id <= self.hint.max_column_family;
+            if self.hint.dropped.contains(&id) || (!known && once) {
+                return Ok(None);
+            }
+            let family = self.family(id, None)?;
+            let (comparator, log_number) = (family.comparator.clone(), family.log_number);
+            let output = self.output_family(id);
+            let buffer = output.options.write_buffer_size;
+            let target = Target {
+                memtable: Memtable::new(comparator, buffer),
+                output,
+                log_number,
+            };
+            replay.targets.insert(id, target);
+        }
+        Ok(replay.targets.get(&id))
+    }
+
+    /// Moves a memtable's content to a table.
+    fn flush(&mut self, replay: &mut Replay, id: ColumnFamilyId) -> Result<()> {
+        let Some(target) = replay.targets.get_mut(&id) else {
+            return Ok(());
+        };
+        if target.memtable.is_empty() {
+            return Ok(());
+        }
+        let fresh = Memtable::new(
+            target.output.comparator.clone(),
+            target.output.options.write_buffer_size,
+        );
+        let full = std::mem::replace(&mut target.memtable, fresh);
+        let output = write_memtables(&[full], &self.factory, target.output.clone(), Vec::new())?;
+        self.written(id, Some(0), output);
+        Ok(())
+    }
+}

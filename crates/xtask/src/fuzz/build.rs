@@ -1,0 +1,81 @@
+//! Compiling what is in `fuzz/`: a workspace of its own, with a target directory of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What makes LLVM count edges and report comparisons to libFuzzer; as cargo-fuzz has it.
+const INSTRUMENTED: [&str; 5] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// The names of all targets.
+pub(super) fn targets(root: &Path) -> Result<Vec<String>, String> {
+    let dir = root.join("fuzz/fuzz_targets");
+    let listed = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let mut names: Vec<String> = listed
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Compiles targets, and says in which directory they are.
+pub(super) fn fuzzers(root: &Path, names: &[String], asan: bool) -> Result<PathBuf, String> {
+    let host = host()?;
+    let mut flags = vec!["--cfg", "fuzzing"];
+    flags.extend(INSTRUMENTED);
+    let mut cargo = Command::new("cargo");
+    let mut dir = root.join("target/fuzz");
+    if asan {
+        flags.push("-Zsanitizer=address");
+        cargo.arg("+nightly");
+        dir.push("asan");
+    }
+    cargo.args(["build", "--release", "--locked", "--target", &host]);
+    names.iter().for_each(|name| {
+        cargo.args(["--bin", name]);
+    });
+    succeed(cargo_in(root, cargo, &dir).env("RUSTFLAGS", flags.join(" ")))?;
+    Ok(dir.join(host).join("release"))
+}
+
+/// Compiles and runs what writes the committed corpus.
+pub(super) fn seeds(root: &Path) -> Result<ExitCode, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--locked", "--bin", "seeds"]);
+    let dir = root.join("target/fuzz");
+    succeed(cargo_in(root, cargo, &dir).env("RUSTFLAGS", "--cfg fuzzing"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cargo_in(root: &Path, mut cargo: Command, dir: &Path) -> Command {
+    cargo.current_dir(root.join("fuzz"));
+    // This program was started by a cargo that chose a toolchain; the choice is this one's now.
+    cargo.env_remove("RUSTUP_TOOLCHAIN");
+    cargo.env_remove("CARGO");
+    cargo.env("CARGO_TARGET_DIR", dir);
+    cargo
+}
+
+/// Name of the platform that this is. Said to cargo so that build scripts are not instrumented.
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc").arg("-vV").output();
+    let output = output.map_err(|e| format!("rustc: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned)
+        .ok_or_else(|| "rustc does not say what platform this is".to_owned())
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(e) => Err(format!("{shown}: {e}")),
+    }
+}

@@ -1,0 +1,174 @@
+//! `cargo xtask fuzz`: builds the fuzz targets in `fuzz/` and runs them, several at once.
+//!
+//! libFuzzer is linked into each target, so cargo-fuzz is not needed; the targets are laid out as it
+//! wants them, and it runs them too. What the fuzzer finds goes to `target/fuzz`:
+//!
+//! | there | is |
+//! |---|---|
+//! | `corpus/TARGET` | inputs that reached something new, kept for the next run |
+//! | `failures/TARGET-*` | inputs that failed |
+//!
+//! `fuzz/corpus` is only read. An input that failed belongs there once its cause is mended: the
+//! decoders' tests run all that is in it.
+
+mod build;
+mod libfuzzer;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use clap::Args;
+use titan_campaigns::Run;
+
+use crate::campaign::{self, Budget};
+use libfuzzer::Fuzzer;
+
+/// The targets that run whole databases: so much slower that they get more of the time.
+const SLOW: [&str; 2] = ["directory", "operations"];
+const SHARES_OF_SLOW: u32 = 5;
+/// How many runs of a decoder one of theirs stands for.
+const RUNS_OF_SLOW: u64 = 50;
+
+/// The arguments of the command.
+#[derive(Args)]
+#[command(
+    after_help = "Without --minutes and --runs each target runs its committed corpus, once.\n\
+    \nExamples:\
+    \n  cargo xtask fuzz --minutes 60 --runs 10000000\
+    \n  cargo xtask fuzz --target version_edit --runs 10000000\
+    \n  cargo xtask fuzz --target block --input target/fuzz/failures/block-crash-..."
+)]
+pub(crate) struct FuzzArgs {
+    #[command(flatten)]
+    budget: Budget,
+    /// Only this target; may be repeated.
+    #[arg(long, value_name = "T")]
+    target: Vec<String>,
+    /// Go on until each decoder has run so often, and whole databases a fiftieth of it; at most for
+    /// the time given.
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+    /// Processes at once; without it, as many as there are cores.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Compile with the address sanitizer: needs a nightly toolchain, takes several times as long.
+    #[arg(long)]
+    asan: bool,
+    /// Run this input, and print what happens.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seeds"])]
+    input: Option<PathBuf>,
+    /// Write the committed corpus and the databases to be damaged anew; fuzz nothing.
+    #[arg(long)]
+    seeds: bool,
+}
+
+impl FuzzArgs {
+    fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or_else(cores).max(1)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &FuzzArgs) -> ExitCode {
+    match prepare(args) {
+        Ok(Task::Done(status)) => status,
+        Ok(Task::Fuzz(fuzzers)) => {
+            campaign::run("fuzz", args.budget, |run| fuzz(run, fuzzers, args))
+        }
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Task {
+    Done(ExitCode),
+    Fuzz(Vec<Fuzzer>),
+}
+
+fn prepare(args: &FuzzArgs) -> Result<Task, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root
+        .canonicalize()
+        .map_err(|e| format!("the repository: {e}"))?;
+    if args.seeds {
+        return build::seeds(&root).map(Task::Done);
+    }
+    let known = build::targets(&root)?;
+    if let Some(unknown) = args.target.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(format!("there is no target {unknown}; there are: {known}"));
+    }
+    let names = match args.target.is_empty() {
+        true => known,
+        false => args.target.clone(),
+    };
+    let binaries = build::fuzzers(&root, &names, args.asan)?;
+    let fuzzer = |name| Fuzzer::new(&root, &binaries, name, args.asan);
+    if let Some(input) = &args.input {
+        let [name] = &names[..] else {
+            return Err("--input needs one --target".to_owned());
+        };
+        return fuzzer(name.clone()).replay(input).map(Task::Done);
+    }
+    // One target alone is run by all processes; several take turns.
+    let each = (args.jobs() / names.len()).max(1);
+    let names = names
+        .iter()
+        .flat_map(|name| std::iter::repeat_n(name, each));
+    Ok(Task::Fuzz(names.cloned().map(fuzzer).collect()))
+}
+
+fn shares(fuzzer: &Fuzzer) -> u32 {
+    match SLOW.contains(&fuzzer.name()) {
+        true => SHARES_OF_SLOW,
+        false => 1,
+    }
+}
+
+fn runs(fuzzer: &Fuzzer, of_decoders: Option<u64>) -> Option<u64> {
+    match SLOW.contains(&fuzzer.name()) {
+        true => of_decoders.map(|runs| runs / RUNS_OF_SLOW),
+        false => of_decoders,
+    }
+}
+
+/// Runs all fuzzers, some at a time, the long ones first.
+fn fuzz(run: &Run, mut fuzzers: Vec<Fuzzer>, args: &FuzzArgs) {
+    fuzzers.sort_by_key(|f| shares(f));
+    let jobs = args.jobs().min(fuzzers.len());
+    let started = Instant::now();
+    let waiting = Mutex::new(fuzzers);
+    // What the fuzzers before it left of the time is divided among the one that is next and those
+    // behind it.
+    let next = || {
+        let mut waiting = waiting.lock().ok()?;
+        let all: u32 = waiting.iter().map(shares).sum();
+        let mut fuzzer = waiting.pop()?;
+        let left = run
+            .time()
+            .map(|time| time.saturating_sub(started.elapsed()));
+        let at_once = jobs.min(1 + waiting.len()) as u32;
+        let time = left.map(|left| left * at_once * shares(&fuzzer) / all);
+        let seed = run.seed().wrapping_add(waiting.len() as u64);
+        fuzzer.limit(time.min(left), runs(&fuzzer, args.runs), seed);
+        Some(fuzzer)
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(fuzzer) = next().filter(|_| run.goes_on()) {
+                    run.phase(fuzzer.name());
+                    match fuzzer.run(run) {
+                        Ok(summary) => run.note(summary),
+                        Err(e) => run.fail(e),
+                    }
+                }
+            });
+        }
+    });
+}

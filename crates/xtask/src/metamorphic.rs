@@ -1,0 +1,38 @@
+//! `cargo xtask metamorphic`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use titan_campaigns::metamorphic::{Metamorphic, replay};
+
+use crate::campaign::{self, Budget};
+
+/// Runs lists of operations under many configurations: all must give the same answers.
+///
+/// A list that fails is made small and kept as a case, which is a test from then on. Passed are
+/// operations, once for each configuration.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  cargo xtask metamorphic --minutes 10 --seed 7\n  \
+                        cargo xtask metamorphic --replay failure.txt"
+)]
+pub(crate) struct MetamorphicArgs {
+    #[command(flatten)]
+    budget: Budget,
+    /// Perform a case instead, such as a failure printed and kept.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+}
+
+pub(crate) fn main(args: &MetamorphicArgs) -> ExitCode {
+    if let Some(file) = &args.replay {
+        return campaign::replay(file, |text| replay(&text.parse()?));
+    }
+    let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("titan-campaigns");
+    let metamorphic = Metamorphic {
+        cases: Some(campaigns.join("regressions/metamorphic")),
+        ..Metamorphic::default()
+    };
+    campaign::run("metamorphic", args.budget, |run| metamorphic.run(run))
+}

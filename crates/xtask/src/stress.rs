@@ -1,0 +1,80 @@
+//! `cargo xtask stress`.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::{Args, ValueEnum};
+use titan_stress::{Mode, stress};
+
+use crate::campaign::{self, Budget};
+
+/// Kills a process of many threads that works on a real file system, again and again, and looks
+/// whether what it acknowledged is there.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo xtask stress --mode kill --minutes 5
+  sudo --preserve-env=PATH cargo xtask stress --minutes 20    # all modes
+
+What is wrong is printed with the story of the key, and its directory is kept. Temporary files are
+made in $TMPDIR.")]
+pub(crate) struct Stress {
+    #[command(flatten)]
+    budget: Budget,
+    /// What ends together with the process, or hinders it.
+    #[arg(long, value_enum, default_value = "all")]
+    mode: Which,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Which {
+    /// Nothing else: kill -9 during recovery, work and closing
+    Kill,
+    /// The file system too, without what was not synced (root, loop device)
+    Power,
+    /// A small file system that fills up (root, loop device)
+    Full,
+    /// 256 MiB of memory and several times as much data (memory cgroup)
+    Memory,
+    /// Each in turn; what this machine does not have is skipped
+    All,
+}
+
+impl Which {
+    fn modes(self) -> &'static [Mode] {
+        match self {
+            Which::Kill => &[Mode::Kill],
+            Which::Power => &[Mode::Power],
+            Which::Full => &[Mode::Full],
+            Which::Memory => &[Mode::Memory],
+            Which::All => &Mode::ALL,
+        }
+    }
+}
+
+pub(crate) fn main(args: &Stress) -> ExitCode {
+    let program = match build() {
+        Ok(program) => program,
+        Err(e) => {
+            eprintln!("building titan-stress: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    campaign::run("stress", args.budget, |run| {
+        stress(run, args.mode.modes(), &program);
+    })
+}
+
+/// Builds the program that is killed, beside this one and with its profile.
+fn build() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--profile", "campaign"])
+        .args(["--package", "titan-stress"])
+        .status()
+        .map_err(|e| e.to_string())?;
+    if !status.success() {
+        return Err(status.to_string());
+    }
+    let this = std::env::current_exe().map_err(|e| e.to_string())?;
+    Ok(this.with_file_name("titan-stress"))
+}
