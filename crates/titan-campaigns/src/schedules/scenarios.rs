@@ -247,9 +247,10 @@ fn closing(seed: u64) -> Outcome {
         Ok(unless(&ENDED, outcome)?)
     });
     for _ in 0..2 {
-        threads.start(&world, |world| Ok(world.db.close()?));
+        threads.start(&world, World::close);
     }
     threads.join()?;
+    world.untouched()?;
     let late = world.db.put(b"key", b"value");
     ensure(late.is_err(), || "a closed database was written to".into())?;
     world.reopen_and_check(&mut rng)

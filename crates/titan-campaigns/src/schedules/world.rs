@@ -5,15 +5,15 @@
 //! is one moment of the database, and the [`Ledger`] whether it is one that may be found.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use shuttle::sync::atomic::{AtomicU64, Ordering};
 use titan::{
     Bytes, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
     ErrorKind, LazyValue, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use titan_testkit::clock::SimClock;
-use titan_testkit::sim::{Loss, SimVfs};
+use titan_testkit::sim::{Call, Loss, SimVfs};
 
 use super::ledger::{Found, Ledger, SLOTS};
 use super::{Outcome, Wrong, ensure};
@@ -30,6 +30,23 @@ pub(crate) struct World {
     pub(crate) db: Db,
     pub(crate) other: ColumnFamily,
     pub(crate) ledger: Arc<Ledger>,
+    watch: Arc<Watch>,
+}
+
+/// Sees what is done to the directory of a database that has been closed.
+#[derive(Default)]
+struct Watch {
+    closed: AtomicBool,
+    touched: Mutex<Option<String>>,
+}
+
+impl Watch {
+    fn see(&self, call: &Call<'_>) {
+        if self.closed.load(Ordering::Relaxed) {
+            let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+            touched.get_or_insert_with(|| format!("{call:?}"));
+        }
+    }
 }
 
 /// Options under which every few batches bring a flush, and every few flushes a compaction.
@@ -70,11 +87,15 @@ impl World {
     /// The same, with these options.
     pub(crate) fn create(vfs: &SimVfs, options: &Options) -> Outcome<World> {
         // Each operation of the file system is a step of its own, after which others may go on.
-        let steps = AtomicU64::new(0);
-        vfs.set_hook(move |_| {
+        let steps = shuttle::sync::atomic::AtomicU64::new(0);
+        let watch = Arc::new(Watch::default());
+        let seen = Arc::clone(&watch);
+        vfs.set_hook(move |call| {
             steps.fetch_add(1, Ordering::SeqCst);
+            seen.see(call);
         });
-        World::open(vfs, options, Arc::default())
+        let world = World::open(vfs, options, Arc::default())?;
+        Ok(World { watch, ..world })
     }
 
     fn open(vfs: &SimVfs, options: &Options, ledger: Arc<Ledger>) -> Outcome<World> {
@@ -87,6 +108,7 @@ impl World {
             db,
             other,
             ledger,
+            watch: Arc::default(),
         })
     }
 
@@ -156,6 +178,23 @@ impl World {
         again.db.flush_all()?;
         again.db.close()?;
         self::check_files(&image, rng)
+    }
+
+    /// Closes the database for good: from here on nobody may touch its directory.
+    pub(crate) fn close(&self) -> Outcome {
+        self.db.close()?;
+        self.watch.closed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the watch that closing began.
+    pub(crate) fn untouched(&self) -> Outcome {
+        self.watch.closed.store(false, Ordering::Relaxed);
+        let touched = self.watch.touched.lock();
+        match touched.unwrap_or_else(PoisonError::into_inner).take() {
+            Some(call) => Err(Wrong(format!("after closing: {call}"))),
+            None => Ok(()),
+        }
     }
 
     /// Closes the database, checks its files, and opens it again.
