@@ -69,6 +69,7 @@ impl Rebuild {
     }
 
     /// Builds this program that way and runs it with the arguments that this one has.
+    #[cfg(not(shuttle))]
     pub(crate) fn hand_over(&self) -> ExitCode {
         self.announce();
         let mut cargo = self.cargo("run");
