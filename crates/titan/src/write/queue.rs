@@ -8,11 +8,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::batch::WriteBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::WriteOptions;
+use crate::sync::{Condvar, Mutex};
 
 /// Bytes of batches committed together at most.
 const MAX_GROUP_BYTES: usize = 1 << 20;

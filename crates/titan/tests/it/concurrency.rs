@@ -13,7 +13,7 @@ use titan::{
 };
 use titan_testkit::sim::{OpKind, SimVfs};
 
-use crate::support::{DIR, eventually, key, manual, open, options, value};
+use crate::support::{DIR, eventually, key, manual, open, options, scaled, value};
 
 fn busy() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
@@ -226,7 +226,7 @@ fn everything_at_once(path: &Path, options: &Options, batches: u64) {
 #[test]
 fn batches_are_seen_whole_in_memory() {
     let vfs = SimVfs::new();
-    everything_at_once(Path::new(DIR), &options(&vfs, busy()), 1500);
+    everything_at_once(Path::new(DIR), &options(&vfs, busy()), scaled(1500));
 }
 
 #[test]
@@ -236,12 +236,12 @@ fn batches_are_seen_whole_on_a_real_file_system() {
         default: busy(),
         ..Options::default()
     };
-    everything_at_once(dir.path(), &options, 400);
+    everything_at_once(dir.path(), &options, scaled(400));
 }
 
 #[test]
 fn closing_ends_everything_and_nothing_is_touched_afterwards() {
-    for seed in 0..15 {
+    for seed in 0..scaled(15) {
         let vfs = SimVfs::new();
         let options = options(&vfs, busy());
         let db = open(&options);

@@ -216,7 +216,11 @@ fn a_resume_takes_effect_in_all_families_or_in_none() {
             assert!(has("default", b"a") && has("cf1", b"a"));
             let whole = has("default", b"b");
             let at = point.index();
-            assert_eq!(whole, has("cf1", b"b"), "crash at {at}, seed {seed}\n{journal}");
+            assert_eq!(
+                whole,
+                has("cf1", b"b"),
+                "crash at {at}, seed {seed}\n{journal}"
+            );
             *if whole { &mut with } else { &mut without } += 1;
         }
     }

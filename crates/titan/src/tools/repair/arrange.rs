@@ -106,7 +106,9 @@ impl Repair<'_> {
         // is newer than the next as a whole, which RocksDB asks of tables without a common key too.
         while let Some(mut placed) = rest.pop() {
             let mut met = rest.iter().chain(&older).filter(|o| placed.meets(o, order));
-            let follows = level0.last().is_none_or(|above| above.is_newer_than(&placed));
+            let follows = level0
+                .last()
+                .is_none_or(|above| above.is_newer_than(&placed));
             match met.next() {
                 Some(first)
                     if follows
