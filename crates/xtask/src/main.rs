@@ -6,8 +6,12 @@ mod crash;
 mod differential;
 mod faults;
 mod fuzz;
+mod loom;
 mod metamorphic;
 mod mutants;
+mod rebuild;
+mod sanitize;
+mod shuttle;
 mod stress;
 
 use std::process::ExitCode;
@@ -35,6 +39,12 @@ enum Command {
     /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
     Fuzz(fuzz::FuzzArgs),
     Stress(stress::Stress),
+    /// The whole engine, background work included, under schedules that a seed decides.
+    Shuttle(shuttle::Shuttle),
+    /// Small models of the commit queue, memtable, versions, files and close, under every schedule.
+    Loom(loom::Loom),
+    /// The memtable and the tests of many threads under a sanitizer or valgrind.
+    Sanitize(sanitize::Sanitize),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +56,8 @@ fn main() -> ExitCode {
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
         Command::Stress(args) => stress::main(&args),
+        Command::Shuttle(args) => shuttle::run(args),
+        Command::Loom(args) => loom::run(&args),
+        Command::Sanitize(args) => sanitize::run(&args),
     }
 }

@@ -14,9 +14,12 @@ pub(crate) mod edit;
 pub(crate) mod files;
 pub(crate) mod level_iterator;
 mod manifest;
+#[cfg(all(test, loom))]
+mod models;
 mod recovery;
 mod set;
 pub(crate) mod tombstones;
+mod torn_append;
 #[expect(
     clippy::module_inception,
     reason = "a version is what the room is about"

@@ -1,0 +1,36 @@
+//! `cargo xtask shuttle`: the engine under a scheduler that a seed decides. Needs another build of
+//! everything, with `--cfg shuttle` and a target directory of its own: the command builds this very
+//! program anew that way and hands over to it.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::campaign::Budget;
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --replay 17"
+)]
+pub(crate) struct Shuttle {
+    #[command(flatten)]
+    budget: Budget,
+    /// Only the round of this seed, as a failure names it.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["minutes", "seed"])]
+    replay: Option<u64>,
+}
+
+#[cfg(shuttle)]
+pub(crate) fn run(args: Shuttle) -> ExitCode {
+    use titan_campaigns::schedules::{round, schedules};
+    crate::campaign::run("shuttle", args.budget, |run| match args.replay {
+        Some(seed) => round(run, seed),
+        None => schedules(run),
+    })
+}
+
+#[cfg(not(shuttle))]
+pub(crate) fn run(_: Shuttle) -> ExitCode {
+    use crate::rebuild::Rebuild;
+    Rebuild::with_cfg("shuttle").hand_over()
+}
