@@ -1,5 +1,8 @@
 //! `cargo xtask CAMPAIGN [--minutes N] [--seed S]`: runs one campaign, shows how far it is, and
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
+//!
+//! Each command has a module with its arguments and a function `main`; what all share is in
+//! `campaign`.
 
 mod campaign;
 mod crash;
@@ -10,6 +13,7 @@ mod metamorphic;
 mod mutants;
 mod stress;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -28,23 +32,32 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Crash(crash::CrashArgs),
-    Faults(faults::FaultsArgs),
-    Mutants(mutants::Mutants),
     Differential(differential::DifferentialArgs),
-    Metamorphic(metamorphic::MetamorphicArgs),
-    /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
+    Faults(faults::FaultsArgs),
     Fuzz(fuzz::FuzzArgs),
-    Stress(stress::Stress),
+    Metamorphic(metamorphic::MetamorphicArgs),
+    Mutants(mutants::MutantsArgs),
+    Stress(stress::StressArgs),
 }
 
 fn main() -> ExitCode {
-    match Args::parse().command {
+    let done = match Args::parse().command {
         Command::Crash(args) => crash::main(&args),
-        Command::Faults(args) => faults::main(&args),
-        Command::Mutants(args) => mutants::main(&args),
         Command::Differential(args) => differential::main(&args),
-        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Faults(args) => faults::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
         Command::Stress(args) => stress::main(&args),
-    }
+    };
+    done.unwrap_or_else(|why| {
+        eprintln!("{why}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The root of the sources.
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
 }
