@@ -115,18 +115,22 @@ fn goes_on(image: &SimVfs, settings: Settings, record: &Record, promised: u64) -
 
 /// Settings under which equal bytes do equal things: nothing goes on in the background meanwhile.
 fn settings(bits: u8) -> Settings {
-    let bit = |n: u8| bits >> n & 1 != 0;
-    Settings {
+    let two = |from: u32| usize::from(bits >> from) % 4;
+    let usual = Settings {
         jobs: 1,
-        min_blob: [None, Some(1), Some(100), Some(1000)][usize::from(bits % 4)],
-        compression: COMPRESSIONS[usize::from(bits >> 2) % 4].1,
-        unlogged: bit(4),
-        levels: if bit(5) { 2 } else { 7 },
-        toggles: bit(6),
-        cold: bit(7),
-        table: 1 << 10,
+        min_blob: [None, Some(1), Some(100), Some(1000)][two(0)],
+        compression: COMPRESSIONS[two(2)].1,
+        levels: [7, 2][two(4) % 2],
+        table: [1 << 10, 4 << 10][two(5) % 2],
         settled: true,
         ..Settings::default()
+    };
+    let odd = two(6);
+    Settings {
+        toggles: odd == 1,
+        cold: odd == 2,
+        unlogged: odd == 3,
+        ..usual
     }
 }
 
