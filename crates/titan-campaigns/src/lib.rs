@@ -20,6 +20,7 @@
 //! | [`metamorphic`] | many configurations, equal answers |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself, equal answers, and directories handed to and fro |
+//! | `schedules` | the whole engine under a scheduler that a seed decides; only with `--cfg shuttle` |
 //!
 //! A campaign is a function that takes a [`Run`], asks it for its seed and whether to go on, and
 //! tells it of each thing that passed or failed.
@@ -40,6 +41,8 @@ pub mod record;
 pub mod recovery;
 pub mod regression;
 pub mod run;
+#[cfg(shuttle)]
+pub mod schedules;
 pub mod session;
 pub mod settings;
 pub mod store;

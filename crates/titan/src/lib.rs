@@ -41,6 +41,7 @@ mod options;
 mod range_del;
 mod read;
 mod stats;
+mod sync;
 mod table;
 pub mod tools;
 mod version;

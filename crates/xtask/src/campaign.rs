@@ -74,7 +74,7 @@ pub(crate) fn replay(
 }
 
 /// Prints the last line of a campaign, and gives its exit status.
-fn conclude(tally: Tally) -> ExitCode {
+pub(crate) fn conclude(tally: Tally) -> ExitCode {
     println!("{tally}");
     match tally.failed {
         0 if tally.passed > 0 => ExitCode::SUCCESS,

@@ -2,15 +2,19 @@
 //! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
 //!
 //! Each command has a module with its arguments and a function `main`; what all share is in
-//! `campaign`.
+//! `campaign`; `rebuild` is for those that need another build.
 
 mod campaign;
 mod crash;
 mod differential;
 mod faults;
 mod fuzz;
+mod loom;
 mod metamorphic;
 mod mutants;
+mod rebuild;
+mod sanitize;
+mod shuttle;
 mod stress;
 
 use std::path::Path;
@@ -35,8 +39,11 @@ enum Command {
     Differential(differential::DifferentialArgs),
     Faults(faults::FaultsArgs),
     Fuzz(fuzz::FuzzArgs),
+    Loom(loom::LoomArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
     Mutants(mutants::MutantsArgs),
+    Sanitize(sanitize::SanitizeArgs),
+    Shuttle(shuttle::ShuttleArgs),
     Stress(stress::StressArgs),
 }
 
@@ -46,8 +53,11 @@ fn main() -> ExitCode {
         Command::Differential(args) => differential::main(&args),
         Command::Faults(args) => faults::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::Loom(args) => loom::main(&args),
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Mutants(args) => mutants::main(&args),
+        Command::Sanitize(args) => sanitize::main(&args),
+        Command::Shuttle(args) => shuttle::main(&args),
         Command::Stress(args) => stress::main(&args),
     };
     done.unwrap_or_else(|why| {

@@ -16,6 +16,8 @@ pub(super) struct Damaged {
     pub(super) base: &'static Base,
     /// Whether checksums were put right again, so that anything may be read.
     pub(super) disguised: bool,
+    /// Whether the database is repaired, too.
+    pub(super) to_be_repaired: bool,
     pub(super) files: Vec<File>,
     /// What was done, one line each.
     pub(super) story: Vec<String>,
@@ -40,9 +42,11 @@ impl Damaged {
             bytes: file.bytes.clone(),
             pieces: &file.pieces,
         });
+        let flags = input.byte();
         let mut damaged = Damaged {
             base,
-            disguised: input.byte() & 1 != 0,
+            disguised: flags & 1 != 0,
+            to_be_repaired: flags & 2 != 0,
             files: as_it_was.collect(),
             story: Vec::new(),
         };

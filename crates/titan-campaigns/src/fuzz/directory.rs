@@ -1,6 +1,7 @@
 //! A small database, damaged, then used as if nothing had happened.
 
 use titan::tools::check;
+use titan::tools::repair::{RepairTo, repair};
 use titan::vfs::Vfs;
 use titan::{ColumnFamily, Db, Error, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
 use titan_testkit::model::Pairs;
@@ -9,16 +10,20 @@ use titan_testkit::sim::SimVfs;
 use super::damage::Damaged;
 use super::{certified, small};
 use crate::reads::scan;
+use crate::recovery::sound;
 use crate::store::{DIR, file};
 use crate::trouble::{Checked, Doing, Trouble, ensure};
 
-/// Damages a directory as the bytes say, checks it, opens it, reads everything, writes, compacts,
-/// closes, checks and opens again.
+/// Where a repaired database is put.
+const REPAIRED: &str = "/repaired";
+
+/// Damages a directory as the bytes say, checks it, repairs a copy of it, opens it, reads
+/// everything, writes, compacts, closes, checks and opens again.
 ///
 /// # Panics
 /// If anything does but an error that damage may cause; if something is read that was never
 /// written, unless checksums were put right; if a check finds nothing and reading does; if what
-/// was written after the damage is not there.
+/// was written after the damage is not there; if a repaired database is not sound.
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub fn directory(data: &[u8]) {
     let Some(damaged) = Damaged::read(data) else {
@@ -45,8 +50,10 @@ fn of_damage(e: &Error) -> bool {
 }
 
 /// What is done with a damaged directory.
+#[derive(Clone)]
 struct Use {
     options: Options,
+    to_be_repaired: bool,
     /// Whether nothing is damaged, so that nothing fails.
     sound: bool,
     /// Whether what is read must have been written once.
@@ -66,6 +73,7 @@ impl Use {
         options.default.min_blob_size = 30;
         Ok(Use {
             options,
+            to_be_repaired: damaged.to_be_repaired,
             sound: damaged.story.is_empty(),
             certified: damaged.base.certified && !damaged.disguised,
         })
@@ -82,6 +90,9 @@ impl Use {
 
     fn run(&self) -> Checked<()> {
         let checked = self.check("at first")?;
+        if self.to_be_repaired {
+            self.repair()?;
+        }
         let opened = self.stopped("opening", Db::open(DIR, &self.options))?;
         let Some(db) = opened else {
             return Ok(());
@@ -101,6 +112,23 @@ impl Use {
             }
             Err(e) => self.stopped("opening again", Err::<(), _>(e)).map(|_| ()),
         }
+    }
+
+    /// Repairs the database into another directory, where everything has to be sound.
+    fn repair(&self) -> Checked<()> {
+        let to = RepairTo::Directory(REPAIRED.into());
+        let repaired = repair(DIR.as_ref(), &to, &self.options, &mut |_| {});
+        if self.stopped("repairing", repaired)?.is_none() {
+            return Ok(());
+        }
+        sound(REPAIRED.as_ref(), &self.options).doing("after the repair")?;
+        let db = Db::open(REPAIRED, &self.options)?;
+        let repaired = Use {
+            sound: true,
+            ..self.clone()
+        };
+        repaired.read(&db)?;
+        Ok(db.close()?)
     }
 
     /// Whether a check of all files finds nothing wrong.

@@ -7,7 +7,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::blob::location::LocationTable;
@@ -16,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::stats::{self, Statistics};
+use crate::sync::ArcSwap;
 
 /// The widest gap between two records that are read together, in bytes.
 const JOIN_GAP: u64 = 16 << 10;

@@ -76,7 +76,7 @@ impl OpenFiles {
         comparator: &InternalKeyComparator,
     ) -> Result<Arc<TableReader>> {
         let kind = FileKind::Table(number);
-        let file = self.files.get_or_insert_with(&number.0, || {
+        let file = self.get_or_open(number.0, || {
             let path = kind.path(&self.dir);
             let file = self.vfs.open(&path, Access::Random);
             let file = file.map_err(|e| e.of_live_file(&path))?;
@@ -95,6 +95,31 @@ impl OpenFiles {
         }
     }
 
+    /// The open file `number`. Of several threads that ask for one that is not open, one opens it.
+    #[cfg(not(any(loom, shuttle)))]
+    fn get_or_open(
+        &self,
+        number: u64,
+        open: impl FnOnce() -> Result<OpenFile>,
+    ) -> Result<OpenFile> {
+        self.files.get_or_insert_with(&number, open)
+    }
+
+    /// Here each opens it: the others would wait inside the cache, unseen by the scheduler.
+    #[cfg(any(loom, shuttle))]
+    fn get_or_open(
+        &self,
+        number: u64,
+        open: impl FnOnce() -> Result<OpenFile>,
+    ) -> Result<OpenFile> {
+        if let Some(file) = self.files.get(&number) {
+            return Ok(file);
+        }
+        let file = open()?;
+        self.files.insert(number, file.clone());
+        Ok(file)
+    }
+
     /// Forgets a deleted file.
     pub(crate) fn forget(&self, file: FileKind) {
         if let Some(number) = file.number() {
@@ -105,7 +130,7 @@ impl OpenFiles {
 
 impl BlobReaders for OpenFiles {
     fn reader(&self, number: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
-        let file = self.files.get_or_insert_with(&number.0, || {
+        let file = self.get_or_open(number.0, || {
             let path = FileKind::Blob(number).path(&self.dir);
             let file = self.vfs.open(&path, Access::Random);
             let file = file.map_err(|e| e.of_live_file(&path))?;

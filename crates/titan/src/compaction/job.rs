@@ -1,7 +1,6 @@
 //! Runs a compaction.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::factory::{FileFactory, OutputFamily};
 use super::grandparents::Grandparents;
@@ -15,6 +14,7 @@ use crate::format::SequenceNumber;
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::TableIterOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::level_iterator::{LevelIterator, open_table_iter};

@@ -10,6 +10,7 @@ use super::state::{Immutable, State};
 use crate::compaction::picker::{self, Compaction};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
+use crate::sync::thread;
 
 enum Job {
     Flush(Arc<Family>, Vec<Immutable>),
@@ -21,7 +22,7 @@ enum Job {
 pub(super) fn start(core: &Core) -> Result<()> {
     for i in 0..core.shared.options.max_background_jobs {
         let shared = Arc::clone(&core.shared);
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name(format!("titan-{i}"))
             .spawn(move || {
                 if i == 0 {

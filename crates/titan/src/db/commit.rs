@@ -4,10 +4,7 @@
 //! out, the WAL is appended to, memtables are inserted into and switched, in one order.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use parking_lot::MutexGuard;
 
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
@@ -17,6 +14,8 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::options::WriteOptions;
 use crate::stats::{self, StallCause, StallEvent};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 use crate::write::batch::{BatchOp, WriteBatch, group_header};
 use crate::write::queue::Group;
 

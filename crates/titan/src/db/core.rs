@@ -1,13 +1,8 @@
 //! What all parts of an open database share.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use super::failure::BackgroundFailure;
 use super::family::Family;
@@ -21,13 +16,17 @@ use crate::format::ColumnFamilyId;
 use crate::options::DbOptions;
 use crate::read::SnapshotList;
 use crate::stats::{Listeners, Statistics};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::JoinHandle;
+use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{Counters, ObsoleteFiles, VersionSet};
 use crate::vfs::{FileLock, Vfs};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
-/// The families by id; replaced whole when one is created or dropped.
-pub(crate) type FamilyMap = HashMap<ColumnFamilyId, Arc<Family>>;
+/// The families by id; replaced whole when one is created or dropped. In order, so that whoever goes
+/// through them does so in the same order in every run.
+pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.
 pub(crate) struct Shared {

@@ -1,13 +1,11 @@
 //! After a failed write or sync: writes are refused with the reason, reads go on, until
 //! [`Db::resume`](crate::Db::resume) has made everything durable some other way.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
-
 use super::core::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// The failure that stopped writes, if one did. The first one is kept.
 #[derive(Default)]

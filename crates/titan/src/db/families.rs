@@ -2,9 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use arc_swap::ArcSwap;
 
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
@@ -16,6 +13,8 @@ use crate::memtable::Memtable;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
 use crate::stats::StallEvent;
+use crate::sync::ArcSwap;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::{self, Version, VersionSet};
 
 impl Shared {

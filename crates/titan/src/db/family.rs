@@ -1,9 +1,7 @@
 //! A column family, as the engine shares it and as the user holds it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use super::core::Core;
@@ -17,6 +15,8 @@ use crate::options::{ColumnFamilyOptions, CompactRangeOptions, ReadOptions, Writ
 use crate::read::get::{FoundValue, lookup};
 use crate::read::{DbIterator, IteratorSource, LazyValue, SuperVersion};
 use crate::stats;
+use crate::sync::ArcSwap;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::write::WriteBatch;
 
 /// What readers and writers of a family share.

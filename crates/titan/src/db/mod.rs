@@ -30,6 +30,8 @@ mod flush;
 mod handle;
 mod locations;
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod open;
 mod purge;
 mod replay;

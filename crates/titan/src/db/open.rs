@@ -1,14 +1,10 @@
 //! From a directory to a running database.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
-
-use super::core::{Core, Shared};
+use super::core::{Core, FamilyMap, Shared};
 use super::directory::{check_files_exist, files_of, prepare_directory};
 use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
@@ -29,6 +25,8 @@ use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::SnapshotList;
 use crate::stats::{Listeners, Statistics};
+use crate::sync::atomic::AtomicBool;
+use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
@@ -156,7 +154,7 @@ fn assemble(
     let counters = Arc::clone(versions.counters());
     wal.start(wal_number, counters.last_sequence().plus(1))?;
 
-    let mut families = HashMap::new();
+    let mut families = FamilyMap::new();
     let mut states = BTreeMap::new();
     for (&id, recovered) in versions.families() {
         let family_options = Arc::new(options.family(&recovered.name).clone());

@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use parking_lot::Mutex;
-
 use crate::format::ColumnFamilyId;
 use crate::stats::{Listeners, StallEvent};
+use crate::sync::Mutex;
 
 /// Changes that listeners do not know yet.
 #[derive(Default)]

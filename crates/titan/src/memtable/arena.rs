@@ -31,9 +31,9 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::lock_free::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Alignment of every piece, and what sizes are rounded up to.
 const ALIGN: usize = 8;

@@ -10,7 +10,15 @@ use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 
 const WRITERS: u64 = 4;
-const PER_WRITER: u64 = 3000;
+
+/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools that
+/// make everything a hundred times slower.
+fn scaled(full: u64) -> u64 {
+    match std::env::var_os("TITAN_SMALL_TESTS") {
+        Some(_) => full.div_ceil(20),
+        None => full,
+    }
+}
 
 /// How the writers' keys lie to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +82,7 @@ fn check_order_and_values(table: &Arc<Memtable>, case: &str) -> u64 {
 
 fn write_and_read(keys: Keys, seed: u64) {
     let case = format!("{keys:?}, seed {seed}");
+    let per_writer = scaled(3000);
     let user = Arc::new(BytewiseComparator);
     let table = Memtable::new(InternalKeyComparator::new(user), 256 << 10);
     let done: [AtomicU64; WRITERS as usize] = Default::default();
@@ -86,7 +95,7 @@ fn write_and_read(keys: Keys, seed: u64) {
                 let (table, done) = (&table, &done);
                 scope.spawn(move || {
                     let mut rng = rng_of(w);
-                    for i in 0..PER_WRITER {
+                    for i in 0..per_writer {
                         let (key, sequence) = entry(keys, &mut rng, w, i);
                         let value = value(&key, sequence);
                         let sequence = SequenceNumber(sequence);
@@ -142,13 +151,13 @@ fn write_and_read(keys: Keys, seed: u64) {
 
     assert_eq!(
         check_order_and_values(&table, &case),
-        WRITERS * PER_WRITER,
+        WRITERS * per_writer,
         "{case}"
     );
-    assert_eq!(table.num_entries(), WRITERS * PER_WRITER, "{case}");
+    assert_eq!(table.num_entries(), WRITERS * per_writer, "{case}");
     for w in 0..WRITERS {
         let mut rng = rng_of(w);
-        for i in 0..PER_WRITER {
+        for i in 0..per_writer {
             let (key, sequence) = entry(keys, &mut rng, w, i);
             let found = table.get(&key, SequenceNumber(sequence)).unwrap();
             assert_eq!(found.sequence.0, sequence, "{case}");
@@ -171,6 +180,7 @@ fn of_equal_entries_added_at_once_exactly_one_is_kept() {
     let user = Arc::new(BytewiseComparator);
     let table = Memtable::new(InternalKeyComparator::new(user), 1 << 20);
     let start = std::sync::Barrier::new(4);
+    let count = scaled(5000);
     let kept: u64 = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..4u8)
             .map(|writer| {
@@ -181,14 +191,14 @@ fn of_equal_entries_added_at_once_exactly_one_is_kept() {
                         let key = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
                         table.add(SequenceNumber(i), ValueType::Value, &key, &[writer])
                     };
-                    (0..5000).filter(|&i| add(i).is_ok()).count() as u64
+                    (0..count).filter(|&i| add(i).is_ok()).count() as u64
                 })
             })
             .collect();
         writers.into_iter().map(|w| w.join().unwrap()).sum()
     });
-    assert_eq!(kept, 5000);
-    assert_eq!(table.num_entries(), 5000);
+    assert_eq!(kept, count);
+    assert_eq!(table.num_entries(), count);
     let mut iter = table.iter();
     iter.seek_to_first().unwrap();
     let mut seen = 0;
@@ -196,7 +206,7 @@ fn of_equal_entries_added_at_once_exactly_one_is_kept() {
         seen += 1;
         iter.next().unwrap();
     }
-    assert_eq!(seen, 5000);
+    assert_eq!(seen, count);
 }
 
 #[test]

@@ -28,11 +28,12 @@ mod tombstones;
 
 #[cfg(test)]
 mod concurrency_tests;
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -47,6 +48,7 @@ use crate::format::range_tombstone::RangeTombstone;
 use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
 use crate::memtable::tombstones::TombstoneSet;
 use crate::range_del::FragmentedTombstones;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Chunks of the arena have at most this fraction of the write buffer, so that what is reserved
 /// but unused stays a small part of it.

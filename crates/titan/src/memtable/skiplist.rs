@@ -52,14 +52,15 @@
     reason = "lock-free nodes in an arena; the module text gives the argument"
 )]
 
+use std::array;
 use std::cmp::Ordering as Order;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, trailer, user_key};
 use crate::memtable::arena::Arena;
+use crate::sync::lock_free::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Levels of the highest node.
 const MAX_HEIGHT: usize = 12;
@@ -220,7 +221,7 @@ impl SkipList {
             comparator,
             head,
             height: AtomicUsize::new(1),
-            tail: [const { AtomicPtr::new(ptr::null_mut()) }; MAX_HEIGHT],
+            tail: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             tickets: AtomicU64::new(0),
             arena,
         }

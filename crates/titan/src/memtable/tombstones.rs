@@ -5,14 +5,12 @@
 //! two when nothing changed since the last one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::range_del::FragmentedTombstones;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{ArcSwapOption, Mutex};
 
 /// See the module.
 pub(super) struct TombstoneSet {

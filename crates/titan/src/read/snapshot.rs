@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::format::SequenceNumber;
+use crate::sync::Mutex;
 
 /// The snapshots alive, by sequence number with their count.
 #[derive(Default)]

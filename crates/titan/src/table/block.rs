@@ -100,6 +100,30 @@ impl Block {
         }
     }
 
+    /// Checks that restart points are at entries with whole keys, the first one at the first entry,
+    /// so that a cursor finds what a walk through the entries does. A step an entry.
+    pub(super) fn verify_restarts(&self) -> Result<()> {
+        let mut restarts = (0..self.num_restarts).map(|i| self.restart(i));
+        let mut next = restarts.next();
+        let mut at = 0;
+        while at < self.entries_end {
+            let entry = self.entry(at)?;
+            if next == Some(at) && entry.shared == 0 {
+                next = restarts.next();
+            } else if at == 0 {
+                break;
+            }
+            at = entry.value.end;
+        }
+        // A block without entries has a restart point at its end, if it has one.
+        match next {
+            Some(left) if left != 0 || self.entries_end > 0 => {
+                Err(Error::corruption("restart point at no entry"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Decodes the entry at `at`.
     #[inline]
     pub(super) fn entry(&self, at: usize) -> Result<Entry> {

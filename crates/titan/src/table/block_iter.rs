@@ -450,6 +450,22 @@ mod tests {
     }
 
     #[test]
+    fn restart_points_that_are_no_entries_are_noticed() {
+        for seed in 0..50 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let entries = model(&mut rng);
+            let whole = build(&entries, 1 + rng.usize(..5));
+            let block = Block::new(whole.clone()).unwrap();
+            block.verify_restarts().unwrap();
+            let (i, start) = (rng.usize(..block.num_restarts()), block.entries_end());
+            let mut damaged = whole.to_vec();
+            damaged[start + 4 * i] ^= 1;
+            let block = Block::new(Bytes::from(damaged)).unwrap();
+            assert!(block.verify_restarts().is_err(), "seed {seed}");
+        }
+    }
+
+    #[test]
     fn feature_bits_are_told_apart() {
         let with_bit = |bit: u32| {
             let mut block = build(&[(vec![1; 9], vec![])], 16).to_vec();

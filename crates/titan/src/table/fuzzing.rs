@@ -51,7 +51,7 @@ pub fn block(data: &[u8]) {
         entries.push((iter.key().to_vec(), iter.value().to_vec()));
         walk = iter.next();
     }
-    decoded(walk);
+    let consistent = decoded(walk).is_some() && block.verify_restarts().is_ok();
     // An entry takes three bytes at least, and a walk goes only forward.
     assert!(3 * entries.len() <= data.len(), "more entries than bytes");
     assert_eq!(iter.value_bytes(), Bytes::new());
@@ -62,9 +62,14 @@ pub fn block(data: &[u8]) {
     while walk.is_ok() && iter.valid() {
         steps += 1;
         assert!(steps <= data.len(), "no end of walking back");
+        if consistent {
+            let expected = entries.len().checked_sub(steps).map(|i| &entries[i].0[..]);
+            assert_eq!(Some(iter.key()), expected, "walking back shows others");
+        }
         walk = iter.prev();
     }
-    decoded(walk);
+    let back = decoded(walk).is_some();
+    assert!(!consistent || (back && steps == entries.len()));
     let targets = entries.iter().map(|(key, _)| &key[..]);
     for target in targets
         .take(8)

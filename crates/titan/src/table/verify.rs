@@ -140,6 +140,7 @@ impl TableReader {
         state: &mut State,
         visitor: &mut impl TableVisitor,
     ) -> Result<()> {
+        block.verify_restarts()?;
         let block_offset = self.index.handle(at).map_or(0, |handle| handle.offset);
         let order = &self.options.comparator;
         let mut iter = BlockIter::over_data(block, self.global_sequence);

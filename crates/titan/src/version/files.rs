@@ -6,15 +6,14 @@
 //! whoever can still reach a file holds the `Arc` that keeps it.
 
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-use parking_lot::Mutex;
 
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::range_del::FragmentedTombstones;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::edit::{NewFile, TableFacts};
 
 /// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.

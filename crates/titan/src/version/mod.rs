@@ -14,6 +14,8 @@ pub(crate) mod edit;
 pub(crate) mod files;
 pub(crate) mod level_iterator;
 mod manifest;
+#[cfg(all(test, loom))]
+mod models;
 mod recovery;
 mod set;
 pub(crate) mod tombstones;

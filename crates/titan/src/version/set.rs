@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::builder::VersionBuilder;
 use super::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
@@ -15,6 +14,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::stats::{self, Statistics};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::vfs::Vfs;
 
 /// The counters that every file and every write draws from. Shared without the set's lock.

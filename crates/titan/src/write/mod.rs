@@ -3,6 +3,8 @@
 pub(crate) mod batch;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
+#[cfg(all(test, loom))]
+mod queue_models;
 pub(crate) mod wal_set;
 
 pub use batch::{BatchOp, BatchOps, WriteBatch};

@@ -8,11 +8,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::batch::WriteBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::WriteOptions;
+use crate::sync::{Condvar, Mutex};
 
 /// Bytes of batches committed together at most.
 const MAX_GROUP_BYTES: usize = 1 << 20;
@@ -248,6 +247,43 @@ mod tests {
             }
         });
         assert_eq!(committed.load(Ordering::SeqCst), 2000);
+    }
+
+    #[test]
+    fn a_group_is_synced_if_any_of_it_asks() {
+        let queue = CommitQueue::default();
+        let waiting = |n| {
+            while queue.line.lock().waiting.len() < n {
+                std::thread::yield_now();
+            }
+        };
+        let submit = |sync, commit: &dyn Fn(&mut Group) -> Result<()>| {
+            let mut batch = WriteBatch::new();
+            batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
+            let options = WriteOptions {
+                sync,
+                ..WriteOptions::default()
+            };
+            queue.submit(batch, options, commit).unwrap();
+        };
+        let groups = std::sync::Mutex::new(Vec::new());
+        let note = |group: &mut Group| {
+            let seen = (group.batches.len(), group.options.sync);
+            groups.lock().unwrap().push(seen);
+            Ok(())
+        };
+        let alone = std::thread::scope(|scope| {
+            queue.exclusive(|| {
+                // The first in line, which will lead, does not ask; one that rides along does.
+                for (n, sync) in [(1, false), (2, true), (3, false)] {
+                    scope.spawn(move || submit(sync, &note));
+                    waiting(n);
+                }
+                Ok(())
+            })
+        });
+        alone.unwrap();
+        assert_eq!(*groups.lock().unwrap(), [(3, true)]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use titan::{
 };
 use titan_testkit::sim::{OpKind, SimVfs};
 
-use crate::support::{DIR, eventually, key, manual, open, options, value};
+use crate::support::{DIR, eventually, key, manual, open, options, scaled, value};
 
 fn busy() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
@@ -74,9 +74,10 @@ fn write_pair(db: &Db, a: &ColumnFamily, b: &ColumnFamily, rng: &mut fastrand::R
             batch.delete(b, &key)?;
         }
         1 => {
-            let end = crate::support::key(rng.usize(..50));
-            batch.delete_range(a, &key, &end)?;
-            batch.delete_range(b, &key, &end)?;
+            let other = crate::support::key(rng.usize(..50));
+            let (from, to) = (key.clone().min(other.clone()), key.max(other));
+            batch.delete_range(a, &from, &to)?;
+            batch.delete_range(b, &from, &to)?;
         }
         _ => {
             let value = value(rng.usize(..), [5, 200, 900][rng.usize(..3)]);
@@ -225,7 +226,7 @@ fn everything_at_once(path: &Path, options: &Options, batches: u64) {
 #[test]
 fn batches_are_seen_whole_in_memory() {
     let vfs = SimVfs::new();
-    everything_at_once(Path::new(DIR), &options(&vfs, busy()), 1500);
+    everything_at_once(Path::new(DIR), &options(&vfs, busy()), scaled(1500));
 }
 
 #[test]
@@ -235,12 +236,12 @@ fn batches_are_seen_whole_on_a_real_file_system() {
         default: busy(),
         ..Options::default()
     };
-    everything_at_once(dir.path(), &options, 400);
+    everything_at_once(dir.path(), &options, scaled(400));
 }
 
 #[test]
 fn closing_ends_everything_and_nothing_is_touched_afterwards() {
-    for seed in 0..15 {
+    for seed in 0..scaled(15) {
         let vfs = SimVfs::new();
         let options = options(&vfs, busy());
         let db = open(&options);
@@ -580,4 +581,31 @@ fn a_listener_that_panics_stops_writes_and_nothing_waits_for_its_job() {
     drop(db);
     options.db.listeners.clear();
     assert_eq!(open(&options).get(b"k").unwrap().unwrap(), "last");
+}
+
+#[test]
+fn a_large_batch_is_seen_whole() {
+    let db = open(&options(&SimVfs::new(), ColumnFamilyOptions::default()));
+    let done = AtomicBool::new(false);
+    let keys = 5000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..20 {
+                let mut batch = WriteBatch::new();
+                for i in 0..keys {
+                    batch.put(&*db, key(i), value(round, 8)).unwrap();
+                }
+                db.write(batch, &WriteOptions::default()).unwrap();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let options = ReadOptions {
+                snapshot: Some(db.snapshot()),
+                ..ReadOptions::default()
+            };
+            let first = db.get_with(&key(0), &options).unwrap();
+            assert_eq!(db.get_with(&key(keys - 1), &options).unwrap(), first);
+        }
+    });
 }

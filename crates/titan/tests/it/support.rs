@@ -67,3 +67,12 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
 }
+
+/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools that
+/// make everything a hundred times slower.
+pub(crate) fn scaled(full: u64) -> u64 {
+    match std::env::var_os("TITAN_SMALL_TESTS") {
+        Some(_) => full.div_ceil(20),
+        None => full,
+    }
+}

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
+use crate::sync::ArcSwap;
 
 use super::*;
 use crate::error::Error;

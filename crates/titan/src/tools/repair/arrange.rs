@@ -2,7 +2,7 @@
 //!
 //! A read takes the first entry it finds, level by level, so what is newer must lie above. A table
 //! all of whose entries are newer than those of each table it shares keys with can lie at level 0,
-//! which is ordered by sequence numbers. Tables that share keys with no other of the rest can lie
+//! which is ordered by sequence numbers, if these do not overlap those of the tables there. Tables that share keys with no other of the rest can lie
 //! at the last level. What then is left cannot be told apart as a whole; it is merged into new
 //! tables of the last level, entry by entry. The merge also makes one of entries that are there
 //! twice: in the inputs of a compaction and in its output.
@@ -101,19 +101,27 @@ impl Repair<'_> {
         }
         rest.sort_by_key(|placed| placed.meta.smallest_seq);
         let mut older = Vec::new();
-        // From the newest on: those that are newer than all that is left and met.
+        let mut level0: Vec<Placed> = Vec::new();
+        // From the newest on: those that are newer than all that is left and met. In level 0 one
+        // is newer than the next as a whole, which RocksDB asks of tables without a common key too.
         while let Some(mut placed) = rest.pop() {
             let mut met = rest.iter().chain(&older).filter(|o| placed.meets(o, order));
+            let follows = level0
+                .last()
+                .is_none_or(|above| above.is_newer_than(&placed));
             match met.next() {
                 Some(first)
-                    if placed.is_newer_than(first) && met.all(|o| placed.is_newer_than(o)) =>
+                    if follows
+                        && placed.is_newer_than(first)
+                        && met.all(|o| placed.is_newer_than(o)) =>
                 {
                     placed.level = Some(0);
-                    self.placed.push(placed);
+                    level0.push(placed);
                 }
                 _ => older.push(placed),
             }
         }
+        self.placed.append(&mut level0);
         for mut group in groups(older, order) {
             match group.len() {
                 0 => {}

@@ -118,7 +118,8 @@ impl Repair<'_> {
         table.family = hinted.map(|hinted| hinted.family).or(id);
         table.family_name = properties.and_then(|p| p.column_family_name());
         table.db_id = properties.and_then(|p| p.db_id());
-        if let Some(hinted) = hinted {
+        // Bounds that do not hold are another table's: then those of the content count.
+        if let Some(hinted) = hinted.filter(|_| table.as_recorded) {
             let scanned = std::mem::replace(&mut table.meta, hinted.meta.clone());
             table.meta.oldest_blob_file = scanned.oldest_blob_file;
             if hinted.facts.is_none() {

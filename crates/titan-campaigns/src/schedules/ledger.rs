@@ -1,0 +1,182 @@
+//! What writers asked for and were told, in the order in which it happened, and what a reader may find
+//! because of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Outcome, Wrong, ensure};
+
+/// Keys that a writer goes round through.
+pub(crate) const SLOTS: u64 = 4;
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Pending,
+    Acknowledged(u64),
+    Failed,
+}
+
+/// One batch of a writer.
+#[derive(Clone, Debug)]
+struct Entry {
+    began: u64,
+    sync: bool,
+    fate: Fate,
+}
+
+#[derive(Default)]
+struct Entries {
+    moments: u64,
+    /// By writer; batch `n` of a writer is at `n - 1`.
+    writers: BTreeMap<usize, Vec<Entry>>,
+}
+
+/// Shared by the threads of an execution. Its lock is never held where the scheduler may switch.
+#[derive(Default)]
+pub(crate) struct Ledger(Mutex<Entries>);
+
+/// What a reader found of one writer: the number of its newest batch, and for each slot the batch
+/// whose value is there. Zero stands for nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) newest: u64,
+    pub(crate) slots: [u64; SLOTS as usize],
+}
+
+impl Ledger {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A writer is about to write its next batch; returns its number, from 1 on.
+    pub(crate) fn begin(&self, writer: usize, sync: bool) -> u64 {
+        let mut entries = self.entries();
+        entries.moments += 1;
+        let began = entries.moments;
+        let fate = Fate::Pending;
+        let batches = entries.writers.entry(writer).or_default();
+        batches.push(Entry { began, sync, fate });
+        batches.len() as u64
+    }
+
+    /// The writer's batch came back.
+    pub(crate) fn end(&self, writer: usize, batch: u64, acknowledged: bool) {
+        let mut entries = self.entries();
+        entries.moments += 1;
+        let fate = match acknowledged {
+            true => Fate::Acknowledged(entries.moments),
+            false => Fate::Failed,
+        };
+        let batches = entries.writers.get_mut(&writer);
+        if let Some(entry) = batches.and_then(|b| b.get_mut(batch as usize - 1)) {
+            entry.fate = fate;
+        }
+    }
+
+    /// The newest acknowledged batch of each writer: what whoever reads from now on must find.
+    pub(crate) fn acknowledged(&self) -> BTreeMap<usize, u64> {
+        self.newest_that(|entry| matches!(entry.fate, Fate::Acknowledged(_)))
+    }
+
+    /// The newest batch of each writer that must survive the machine: acknowledged as synced, or
+    /// before one that was so began.
+    pub(crate) fn durable(&self) -> BTreeMap<usize, u64> {
+        let synced = {
+            let entries = self.entries();
+            let synced = entries.writers.values().flatten();
+            let synced = synced.filter(|e| e.sync && matches!(e.fate, Fate::Acknowledged(_)));
+            synced.map(|e| e.began).max().unwrap_or(0)
+        };
+        self.newest_that(|entry| match entry.fate {
+            Fate::Acknowledged(when) => entry.sync || when < synced,
+            _ => false,
+        })
+    }
+
+    fn newest_that(&self, is_so: impl Fn(&Entry) -> bool) -> BTreeMap<usize, u64> {
+        let entries = self.entries();
+        let newest = |batches: &Vec<Entry>| batches.iter().rposition(&is_so);
+        entries
+            .writers
+            .iter()
+            .filter_map(|(writer, batches)| Some((*writer, newest(batches)? as u64 + 1)))
+            .collect()
+    }
+
+    /// Whether all that was found together is a state the database went through, and no older than
+    /// `at_least`.
+    pub(crate) fn check(
+        &self,
+        found: &BTreeMap<usize, Found>,
+        at_least: &BTreeMap<usize, u64>,
+    ) -> Outcome {
+        let entries = self.entries();
+        for (writer, batches) in &entries.writers {
+            let nothing = Found {
+                newest: 0,
+                slots: [0; SLOTS as usize],
+            };
+            let found_here = found.get(writer).unwrap_or(&nothing);
+            let complain = |what: &str| {
+                Wrong(format!(
+                    "writer {writer}: {what}\n{found_here:?}\n{batches:#?}"
+                ))
+            };
+            let newest = found_here.newest;
+            let least = at_least.get(writer).copied().unwrap_or(0);
+            if newest < least {
+                return Err(complain(&format!("batch {least} is lost")));
+            }
+            if newest > batches.len() as u64 {
+                return Err(complain("a batch that nobody wrote"));
+            }
+            for (slot, &at) in (0..).zip(&found_here.slots) {
+                if !may_be_newest_in_slot(batches, newest, slot, at) {
+                    return Err(complain(&format!(
+                        "slot {slot} has the value of batch {at}"
+                    )));
+                }
+            }
+        }
+        self::ensure_prefix(&entries, found)
+    }
+}
+
+/// Whether batch `at` may be the one whose value stands in a slot, up to batch `newest`. One that
+/// failed may be there or not.
+fn may_be_newest_in_slot(batches: &[Entry], newest: u64, slot: u64, at: u64) -> bool {
+    let of_slot = |n: &u64| n % SLOTS == slot;
+    let fate = |n: u64| batches.get(n as usize - 1).map(|e| e.fate);
+    let certain = (1..=newest)
+        .rev()
+        .filter(of_slot)
+        .find(|n| *n == newest || !matches!(fate(*n), Some(Fate::Failed)));
+    let certain = certain.unwrap_or(0);
+    at == certain || (at > certain && at <= newest && of_slot(&at))
+}
+
+/// Of two batches of which one was acknowledged before the other began, the later is never found
+/// without the earlier.
+fn ensure_prefix(entries: &Entries, found: &BTreeMap<usize, Found>) -> Outcome {
+    for (later, Found { newest, .. }) in found {
+        let Some(last) = newest
+            .checked_sub(1)
+            .and_then(|n| entries.writers.get(later)?.get(n as usize))
+        else {
+            continue;
+        };
+        for (earlier, batches) in &entries.writers {
+            let before = |e: &Entry| matches!(e.fate, Fate::Acknowledged(at) if at < last.began);
+            let needed = batches.iter().rposition(before).map_or(0, |n| n as u64 + 1);
+            let there = found.get(earlier).map_or(0, |f| f.newest);
+            ensure(there >= needed, || {
+                format!(
+                    "batch {newest} of writer {later} is there without batch {needed} of writer \
+                     {earlier}, acknowledged before it began"
+                )
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! The whole engine under a scheduler that a seed decides: which thread goes on after each lock,
+//! each atomic operation and each operation of the simulated file system.
+//!
+//! Only in builds with `--cfg shuttle`, where the engine's locks, atomics and threads are those of
+//! [shuttle](::shuttle): threads are coroutines of one thread of the operating system, background work
+//! among them, so that the same seed gives the same run, step by step. A thread that waits in vain is
+//! a deadlock that is seen at once, and fails the run.
+//!
+//! A *round* is one scenario under one scheduler, [`EXECUTIONS`] times. Everything follows from its seed:
+//! the scenario, the scheduler, the schedules, the data. A round that failed is had again by its seed.
+
+mod ledger;
+mod scenarios;
+mod world;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+use crate::run::Run;
+use scenarios::SCENARIOS;
+
+/// How often a round runs its scenario. The scheduler that spends its changes of priority sparingly
+/// learns from the first ones how long a run is.
+pub const EXECUTIONS: usize = 10;
+
+/// Without a time, every scenario has this many rounds under each scheduler.
+const ROUNDS_EACH: u64 = 2;
+
+/// Bytes of stack a thread has: compactions of debug builds use most.
+const STACK: usize = 1 << 20;
+
+/// Scheduling decisions after which a run is taken to go round in circles.
+const MAX_STEPS: usize = 3_000_000;
+
+/// What was not as it should be in an execution.
+pub(crate) struct Wrong(String);
+
+pub(crate) type Outcome<T = ()> = Result<T, Wrong>;
+
+impl From<titan::Error> for Wrong {
+    fn from(e: titan::Error) -> Self {
+        Wrong(e.to_string())
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(what: String) -> Self {
+        Wrong(what)
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Fails with the text unless `so`.
+pub(crate) fn ensure(so: bool, what: impl FnOnce() -> String) -> Outcome {
+    if so { Ok(()) } else { Err(Wrong(what())) }
+}
+
+/// What decides who goes on.
+#[derive(Clone, Copy, Debug)]
+enum Scheduling {
+    /// Anyone, at each step.
+    Random,
+    /// The most important thread that can; priorities change at so many steps. Finds with known
+    /// probability what takes that many changes.
+    Priorities(usize),
+}
+
+const SCHEDULINGS: [Scheduling; 4] = [
+    Scheduling::Random,
+    Scheduling::Priorities(2),
+    Scheduling::Priorities(4),
+    Scheduling::Priorities(12),
+];
+
+/// Shows that a seed brings a run back, then runs rounds from the run's seed on; without a time each scenario under each scheduler a few times.
+pub fn schedules(run: &Run) {
+    comes_again(run, run.seed());
+    let all = (SCENARIOS.len() * SCHEDULINGS.len()) as u64;
+    for seed in run.seeds(all * ROUNDS_EACH) {
+        round(run, seed);
+    }
+}
+
+/// Runs the round of one seed.
+pub fn round(run: &Run, seed: u64) {
+    let of = |n: usize, from: u64| (from % n as u64) as usize;
+    let (name, scenario) = SCENARIOS[of(SCENARIOS.len(), seed)];
+    let scheduling = SCHEDULINGS[of(SCHEDULINGS.len(), seed / SCENARIOS.len() as u64)];
+    run.phase(format_args!("{name}, {scheduling:?}"));
+    match execute(scheduling, seed, scenario) {
+        Ok(executions) => run.pass(executions),
+        Err((executions, what)) => {
+            run.pass(executions);
+            run.fail(format_args!(
+                "{name}, {scheduling:?}, execution {executions}: {what}\n\
+                 again: cargo xtask shuttle --replay {seed}"
+            ));
+        }
+    }
+}
+
+/// Runs `scenario` [`EXECUTIONS`] times. Fails with the number of the execution that failed, and why.
+fn execute(
+    scheduling: Scheduling,
+    seed: u64,
+    scenario: impl Fn(u64) -> Outcome + Send + Sync + 'static,
+) -> Result<u64, (u64, String)> {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    config.failure_persistence = FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
+    config.silence_warnings = true;
+    let wrong = Arc::new(Mutex::new(None));
+    let begun = Arc::new(AtomicU64::new(0));
+    let body = {
+        let (wrong, begun) = (Arc::clone(&wrong), Arc::clone(&begun));
+        move || {
+            let number = begun.fetch_add(1, Ordering::Relaxed);
+            if let Err(e) = scenario(seed.wrapping_mul(1000).wrapping_add(number)) {
+                let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
+                wrong.get_or_insert((number, e.0));
+            }
+        }
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| match scheduling {
+        Scheduling::Random => {
+            let scheduler = RandomScheduler::new_from_seed(seed, EXECUTIONS);
+            Runner::new(scheduler, config).run(body)
+        }
+        Scheduling::Priorities(depth) => {
+            let scheduler = PctScheduler::new_from_seed(seed, depth, EXECUTIONS);
+            Runner::new(scheduler, config).run(body)
+        }
+    }));
+    let begun = begun.load(Ordering::Relaxed);
+    let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (outcome, wrong) {
+        (Ok(_), None) => Ok(begun),
+        (_, Some(wrong)) => Err(wrong),
+        (Err(panic), None) => Err((begun.saturating_sub(1), text(&*panic))),
+    }
+}
+
+/// Runs the same seed twice: both times the same is done to the file system, in the same order.
+fn comes_again(run: &Run, seed: u64) {
+    run.phase("the same seed twice");
+    for scheduling in SCHEDULINGS {
+        match (journals(scheduling, seed), journals(scheduling, seed)) {
+            (Ok(once), Ok(again)) if once == again => run.pass(1),
+            (Ok(once), Ok(again)) => {
+                let mut lines = once.lines().zip(again.lines()).enumerate();
+                let differs = lines.find(|(_, (a, b))| a != b);
+                run.fail(format_args!(
+                    "{scheduling:?}, seed {seed}: not the same again, from here on: {differs:?}"
+                ));
+            }
+            (Err(e), _) | (_, Err(e)) => run.fail(format_args!("{scheduling:?}, seed {seed}: {e}")),
+        }
+    }
+}
+
+/// What was done to the file system in all executions of a seed.
+fn journals(scheduling: Scheduling, seed: u64) -> Result<String, String> {
+    let journals = Arc::new(Mutex::new(String::new()));
+    let all = Arc::clone(&journals);
+    let executed = execute(scheduling, seed, move |seed| {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let world = world::World::new(&mut rng)?;
+        scenarios::work_in(&world, &mut rng)?;
+        world.db.close()?;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_str(&world.vfs.journal().to_string());
+        Ok(())
+    });
+    executed.map_err(|(_, what)| what)?;
+    Ok(std::mem::take(
+        &mut journals.lock().unwrap_or_else(PoisonError::into_inner),
+    ))
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without text").to_owned()
+}

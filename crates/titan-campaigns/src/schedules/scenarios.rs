@@ -1,0 +1,374 @@
+//! What runs at once.
+
+use std::sync::Arc;
+
+use shuttle::thread::{JoinHandle, spawn};
+use titan::{
+    ColumnFamily, ColumnFamilyId, ErrorKind, EventListener, ReadOptions, StallEvent, WriteOptions,
+};
+use titan_testkit::sim::{Fault, OpKind, SimVfs};
+
+use super::world::{World, compact, options, unless, value_of};
+use super::{Outcome, Wrong, ensure};
+
+/// A scenario, given the seed of its data.
+type Scenario = fn(u64) -> Outcome;
+
+/// All of them, by name.
+pub(super) const SCENARIOS: [(&str, Scenario); 6] = [
+    ("work", work),
+    ("held readers", held_readers),
+    ("passing families", passing_families),
+    ("closing", closing),
+    ("failing", failing),
+    ("stalls", stalls),
+];
+
+/// The threads of a scenario; all are heard before it goes on.
+#[derive(Default)]
+struct Threads(Vec<JoinHandle<Outcome>>);
+
+impl Threads {
+    fn start(&mut self, world: &World, body: impl FnOnce(&World) -> Outcome + Send + 'static) {
+        let world = world.clone();
+        self.0.push(spawn(move || body(&world)));
+    }
+
+    fn join(self) -> Outcome {
+        let panicked = |_| Err(Wrong("a thread panicked".into()));
+        let outcomes: Vec<Outcome> = self
+            .0
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(panicked))
+            .collect();
+        outcomes.into_iter().collect()
+    }
+}
+
+fn logged(rng: &mut fastrand::Rng) -> WriteOptions {
+    WriteOptions {
+        sync: rng.u8(..4) == 0,
+        ..WriteOptions::default()
+    }
+}
+
+/// Flushes and compactions that users ask for.
+fn disturb(world: &World, rng: &mut fastrand::Rng) -> titan::Result<()> {
+    match rng.u8(..6) {
+        0 => world.db.flush(),
+        1 => world.db.flush_all(),
+        2 => compact(&world.other, rng),
+        3 => compact(&world.db, rng),
+        4 => world.db.sync_wal(),
+        _ => world.db.wait_idle(),
+    }
+}
+
+/// Writers, a reader and a disturber; then a crash, or closing and opening.
+fn work(seed: u64) -> Outcome {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let world = World::new(&mut rng)?;
+    work_in(&world, &mut rng)?;
+    match rng.bool() {
+        true => world.crash_and_check(&mut rng),
+        false => world.close_and_check(&mut rng),
+    }
+}
+
+/// Writers, a reader and a disturber.
+pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Outcome {
+    let mut threads = Threads::default();
+    for writer in 0..2 {
+        let mut rng = rng.fork();
+        threads.start(world, move |world| {
+            for _ in 0..6 {
+                world.write(writer, &logged(&mut rng))?;
+            }
+            Ok(())
+        });
+    }
+    threads.start(world, |world| {
+        for _ in 0..2 {
+            drop(world.read()?);
+        }
+        Ok(())
+    });
+    let mut of_disturber = rng.fork();
+    threads.start(world, move |world| {
+        for _ in 0..2 {
+            disturb(world, &mut of_disturber)?;
+        }
+        Ok(())
+    });
+    threads.join()?;
+    drop(world.read()?);
+    Ok(())
+}
+
+/// Snapshots and values not fetched yet, while what they need is overwritten, compacted, deleted.
+fn held_readers(seed: u64) -> Outcome {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let world = World::new(&mut rng)?;
+    for _ in 0..4 {
+        world.write(0, &WriteOptions::default())?;
+    }
+    let mut threads = Threads::default();
+    for _ in 0..2 {
+        threads.start(&world, |world| {
+            let held = world.read()?;
+            let first = held.found()?;
+            for _ in 0..2 {
+                held.unchanged(world, &first)?;
+            }
+            Ok(())
+        });
+    }
+    let mut of_writer = rng.fork();
+    threads.start(&world, move |world| {
+        for _ in 0..4 {
+            world.write(0, &logged(&mut of_writer))?;
+        }
+        compact(&world.db, &mut of_writer)?;
+        Ok(())
+    });
+    let mut of_compactor = rng.fork();
+    threads.start(&world, move |world| {
+        compact(&world.other, &mut of_compactor)?;
+        compact(&world.db, &mut of_compactor)?;
+        Ok(())
+    });
+    threads.join()?;
+    world.db.wait_idle()?;
+    world.close_and_check(&mut rng)
+}
+
+/// Families that are created, written to, flushed, read and dropped beside others.
+fn passing_families(seed: u64) -> Outcome {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let world = World::new(&mut rng)?;
+    let mut threads = Threads::default();
+    let mut of_writer = rng.fork();
+    threads.start(&world, move |world| {
+        for _ in 0..4 {
+            world.write(0, &logged(&mut of_writer))?;
+        }
+        Ok(())
+    });
+    for n in 0..2 {
+        let mut rng = rng.fork();
+        threads.start(&world, move |world| come_and_go(world, n, &mut rng));
+    }
+    let mut of_disturber = rng.fork();
+    threads.start(&world, move |world| {
+        disturb(world, &mut of_disturber)?;
+        Ok(world.db.flush_all()?)
+    });
+    threads.join()?;
+    world.crash_and_check(&mut rng)?;
+    world.close_and_check(&mut rng)
+}
+
+fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Outcome {
+    let family_options = world.db.options().clone();
+    let name = format!("passing {n}");
+    let family = world.db.create_column_family(&name, family_options)?;
+    let mut threads = Threads::default();
+    for number in 1..3 {
+        family.put(&[number], &value_of(u64::from(number)))?;
+    }
+    let iterated = family.iter(&ReadOptions::default())?;
+    if rng.bool() {
+        let family = family.clone();
+        threads.start(world, move |_| {
+            let late = (3..6).try_for_each(|n| family.put(&[n], &value_of(u64::from(n))));
+            Ok(unless(&[ErrorKind::InvalidArgument], late)?)
+        });
+    }
+    if rng.bool() {
+        let family = family.clone();
+        let mut rng = rng.fork();
+        threads.start(world, move |_| {
+            let outcome = family.flush().and_then(|()| compact(&family, &mut rng));
+            Ok(unless(&[ErrorKind::InvalidArgument], outcome)?)
+        });
+    }
+    if rng.bool() {
+        world.db.drop_column_family(&family)?;
+    }
+    threads.join()?;
+    both_there(iterated)
+}
+
+/// What an iterator saw is there, whether its family is or not.
+fn both_there(mut iterator: titan::DbIterator) -> Outcome {
+    iterator.seek_to_first()?;
+    for number in 1..3 {
+        ensure(iterator.valid() && iterator.key() == [number], || {
+            format!("key {number} of a dropped family is missing")
+        })?;
+        let value = iterator.value()?;
+        ensure(value[..] == value_of(u64::from(number))[..], || {
+            format!("key {number} of a dropped family has another value")
+        })?;
+        iterator.next()?;
+    }
+    Ok(())
+}
+
+/// Closing, from two threads, against everything else.
+fn closing(seed: u64) -> Outcome {
+    const ENDED: [ErrorKind; 1] = [ErrorKind::Closed];
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let world = World::new(&mut rng)?;
+    let mut threads = Threads::default();
+    for writer in 0..2 {
+        // Of writes without a log, closing saves what was acknowledged, too.
+        let options = WriteOptions {
+            disable_wal: writer == 0 && rng.bool(),
+            ..WriteOptions::default()
+        };
+        threads.start(&world, move |world| {
+            let outcome = (0..6).try_for_each(|_| world.write(writer, &options));
+            Ok(unless(&ENDED, outcome)?)
+        });
+    }
+    for _ in 0..2 {
+        let mut rng = rng.fork();
+        threads.start(&world, move |world| {
+            let outcome = (0..2).try_for_each(|_| disturb(world, &mut rng));
+            Ok(unless(&ENDED, outcome)?)
+        });
+    }
+    threads.start(&world, |world| {
+        let family = world
+            .db
+            .create_column_family("late", world.db.options().clone());
+        let outcome = family.and_then(|family: ColumnFamily| family.put(b"key", b"value"));
+        Ok(unless(&ENDED, outcome)?)
+    });
+    for _ in 0..2 {
+        threads.start(&world, World::close);
+    }
+    threads.join()?;
+    world.untouched()?;
+    let late = world.db.put(b"key", b"value");
+    ensure(late.is_err(), || "a closed database was written to".into())?;
+    world.reopen_and_check(&mut rng)
+}
+
+/// One operation of the file system fails while everything runs; then the database resumes, while
+/// everything runs.
+fn failing(seed: u64) -> Outcome {
+    const STOPPED: [ErrorKind; 2] = [ErrorKind::WritesStopped, ErrorKind::Io];
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let world = World::new(&mut rng)?;
+    world.vfs.inject(fault(&mut rng));
+    let mut threads = Threads::default();
+    for writer in 0..2 {
+        let mut rng = rng.fork();
+        threads.start(&world, move |world| {
+            for _ in 0..6 {
+                unless(&STOPPED, world.write(writer, &logged(&mut rng)))?;
+            }
+            Ok(())
+        });
+    }
+    let mut of_disturber = rng.fork();
+    threads.start(&world, move |world| {
+        for _ in 0..2 {
+            unless(&STOPPED, disturb(world, &mut of_disturber))?;
+        }
+        Ok(())
+    });
+    for _ in 0..2 {
+        threads.start(&world, |world| {
+            unless(&STOPPED, world.db.resume())?;
+            drop(world.read()?);
+            Ok(unless(&STOPPED, world.db.resume())?)
+        });
+    }
+    threads.join()?;
+    if rng.bool() {
+        return world.crash_and_check(&mut rng);
+    }
+    world.vfs.clear_faults();
+    world.db.resume()?;
+    world.write(0, &WriteOptions::synced())?;
+    drop(world.read()?);
+    world.crash_and_check(&mut rng)?;
+    world.close_and_check(&mut rng)
+}
+
+/// One operation of the kind, somewhere in the run, with whatever effect.
+fn fault(rng: &mut fastrand::Rng) -> Fault {
+    let (kind, path, skip) = [
+        (OpKind::Append, "*.log", 8),
+        (OpKind::Sync, "*.log", 4),
+        (OpKind::Create, "*.log", 3),
+        (OpKind::Append, "*.sst", 4),
+        (OpKind::Sync, "*.sst", 4),
+        (OpKind::Append, "*.blob", 8),
+        (OpKind::Sync, "*.blob", 4),
+        (OpKind::Append, "MANIFEST*", 6),
+        (OpKind::Sync, "MANIFEST*", 6),
+        (OpKind::SyncDir, "*", 8),
+    ][rng.usize(..10)];
+    let fault = Fault::on([kind]).path(path).skip(rng.u64(..skip));
+    match rng.u8(..3) {
+        0 if kind == OpKind::Sync => fault.losing_pages(),
+        1 => fault.after_the_fact(),
+        _ => fault,
+    }
+}
+
+/// Hears of stalls, and that each is a change.
+#[derive(Default)]
+struct Stalls(std::sync::Mutex<std::collections::BTreeMap<u32, StallEvent>>);
+
+impl EventListener for Stalls {
+    fn stall_changed(&self, family: ColumnFamilyId, event: StallEvent) {
+        if let Ok(mut last) = self.0.lock() {
+            last.insert(family.0, event);
+        }
+    }
+}
+
+/// Writers that are held back, and some that would not wait.
+fn stalls(seed: u64) -> Outcome {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let vfs = SimVfs::new();
+    let mut options = options(&vfs, &mut rng);
+    let families = options.families.values_mut();
+    for family in families.chain([&mut options.default]) {
+        family.level0_slowdown_writes_trigger = 2;
+        family.level0_stop_writes_trigger = 3;
+    }
+    options.db.delayed_write_rate = 1024;
+    let heard = Arc::new(Stalls::default());
+    options.db.listeners.push(Arc::clone(&heard) as Arc<_>);
+    let world = World::create(&vfs, &options)?;
+    let mut threads = Threads::default();
+    for writer in 0..3 {
+        let options = WriteOptions {
+            no_slowdown: writer == 0,
+            ..WriteOptions::default()
+        };
+        threads.start(&world, move |world| {
+            for _ in 0..6 {
+                unless(&[ErrorKind::Busy], world.write(writer, &options))?;
+            }
+            Ok(())
+        });
+    }
+    threads.join()?;
+    world.db.wait_idle()?;
+    let last = heard.0.lock().map(|last| last.clone()).unwrap_or_default();
+    for family in [&*world.db, &world.other] {
+        let now = family.metrics().stall;
+        let heard = last.get(&family.id().0).copied();
+        ensure(heard.unwrap_or(StallEvent::Normal) == now, || {
+            format!("listeners heard {heard:?} last, and writes are {now:?}")
+        })?;
+    }
+    world.close_and_check(&mut rng)
+}

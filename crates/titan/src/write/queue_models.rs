@@ -1,0 +1,141 @@
+//! The commit queue under every schedule of a few writers. A wake-up that is lost, or a lead that is
+//! not passed on, leaves a writer waiting, which the model checker reports.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::batch::WriteBatch;
+use super::queue::{CommitQueue, Group};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ColumnFamilyId;
+use crate::options::WriteOptions;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, model, spawn, thread};
+
+/// The queue, and what its leaders have in common: the last sequence number. Relaxed, and not added
+/// to in one step: only what the queue itself orders makes two leaders see each other's number.
+#[derive(Default)]
+struct Committed {
+    queue: CommitQueue,
+    last_sequence: AtomicU64,
+    /// The marks of batches in groups that did not fail.
+    succeeded: Mutex<Vec<u8>>,
+}
+
+/// The key of a batch's only operation, an empty value being its last byte.
+fn mark_of(batch: &WriteBatch) -> u8 {
+    let data = batch.data();
+    data[data.len() - 2]
+}
+
+fn batch(mark: u8) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(ColumnFamilyId::DEFAULT, [mark], b"").unwrap();
+    batch
+}
+
+impl Committed {
+    fn next(&self) -> u64 {
+        let next = self.last_sequence.load(Ordering::Relaxed) + 1;
+        self.last_sequence.store(next, Ordering::Relaxed);
+        next
+    }
+
+    /// Commits a batch; fails the whole group of whoever leads if `fails`.
+    fn submit(&self, mark: u8, fails: bool) -> Result<()> {
+        let commit = |group: &mut Group| {
+            for batch in &group.batches {
+                assert_eq!(batch.count(), 1, "a batch that another leader took");
+                self.next();
+            }
+            match fails {
+                true => Err(Error::new(ErrorKind::Io, "the leader failed")),
+                false => {
+                    let marks = group.batches.iter().map(mark_of);
+                    self.succeeded.lock().extend(marks);
+                    Ok(())
+                }
+            }
+        };
+        self.queue
+            .submit(batch(mark), WriteOptions::default(), commit)
+    }
+}
+
+#[test]
+fn each_batch_is_committed_once_by_one_leader_at_a_time() {
+    model(3, || {
+        let committed = Arc::new(Committed::default());
+        let writers: Vec<_> = (0..2)
+            .map(|mark| {
+                let committed = Arc::clone(&committed);
+                spawn(move || committed.submit(mark, false).unwrap())
+            })
+            .collect();
+        committed.submit(2, false).unwrap();
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        assert_eq!(committed.last_sequence.load(Ordering::Relaxed), 3);
+        assert_eq!(
+            committed.queue.exclusive(|| Ok(committed.next())).unwrap(),
+            4
+        );
+    });
+}
+
+#[test]
+fn whoever_wants_to_be_alone_is() {
+    model(3, || {
+        let committed = Arc::new(Committed::default());
+        let writers: Vec<_> = (0..2)
+            .map(|mark| {
+                let committed = Arc::clone(&committed);
+                spawn(move || committed.submit(mark, false).unwrap())
+            })
+            .collect();
+        let alone = committed.queue.exclusive(|| {
+            let first = committed.next();
+            thread::yield_now();
+            assert_eq!(committed.next(), first + 1, "somebody committed meanwhile");
+            Ok(())
+        });
+        alone.unwrap();
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        assert_eq!(committed.last_sequence.load(Ordering::Relaxed), 4);
+    });
+}
+
+#[test]
+fn a_leader_that_fails_or_panics_passes_the_lead_on() {
+    model(2, || {
+        let committed = Arc::new(Committed::default());
+        let failing = Arc::clone(&committed);
+        let failing = spawn(move || failing.submit(0, true));
+        let panicking = Arc::clone(&committed);
+        let panicking = spawn(move || {
+            let commit = |_: &mut Group| -> Result<()> { std::panic::resume_unwind(Box::new(())) };
+            let submit = || {
+                panicking
+                    .queue
+                    .submit(batch(1), WriteOptions::default(), commit)
+            };
+            catch_unwind(AssertUnwindSafe(submit))
+        });
+        // In the company of another, each has the leader's result.
+        let own = committed.submit(2, false);
+        let failed = failing.join().unwrap();
+        let panicked = panicking.join().unwrap();
+        let succeeded = committed.succeeded.lock().clone();
+        let results = [Some(failed), panicked.ok(), Some(own)];
+        for (mark, result) in (0..).zip(results) {
+            let told = result.map(|result| result.map_err(|e| e.kind()));
+            match succeeded.contains(&mark) {
+                true => assert_eq!(told, Some(Ok(()))),
+                false => assert!(
+                    matches!(told, None | Some(Err(ErrorKind::Io | ErrorKind::Closed))),
+                    "{mark}: {told:?}"
+                ),
+            }
+        }
+        committed.queue.exclusive(|| Ok(())).unwrap();
+    });
+}

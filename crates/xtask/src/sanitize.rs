@@ -1,0 +1,70 @@
+//! `cargo xtask sanitize`: the memtable, which has the crate's unsafe code, and the tests of many
+//! threads, watched by a tool.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use crate::campaign::conclude;
+use crate::rebuild::Rebuild;
+
+/// The memtable and the tests of many threads under a sanitizer or valgrind.
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo xtask sanitize asan")]
+pub(crate) struct SanitizeArgs {
+    tool: Tool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Tool {
+    /// AddressSanitizer: memory used beyond its bounds or its life. Needs a nightly compiler.
+    Asan,
+    /// ThreadSanitizer: accesses that race. Needs a nightly compiler with `rust-src`.
+    Tsan,
+    /// Valgrind's memcheck: as AddressSanitizer, and memory never written.
+    Valgrind,
+}
+
+/// What the tools build for: given, so that it is not taken for build scripts too.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Told to the tests: they do less, since everything takes so much longer.
+const SMALL: &str = "TITAN_SMALL_TESTS";
+
+pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
+    let build = match args.tool {
+        Tool::Asan => Rebuild::nightly("asan", "-Zsanitizer=address"),
+        Tool::Tsan => Rebuild::nightly(
+            "tsan",
+            "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
+        ),
+        Tool::Valgrind => Rebuild::ordinary(),
+    };
+    let tally = build.tests(|cargo| {
+        cargo.args([
+            "--package",
+            "titan",
+            "--target",
+            TARGET,
+            "--lib",
+            "--test",
+            "it",
+        ]);
+        cargo.env(SMALL, "1");
+        match args.tool {
+            Tool::Asan => {}
+            Tool::Tsan => {
+                // The library's own locks are to be watched, too.
+                cargo.arg("-Zbuild-std");
+                cargo.env("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1");
+            }
+            Tool::Valgrind => {
+                let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full \
+                              --errors-for-leak-kinds=definite --fair-sched=yes";
+                cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+            }
+        }
+        cargo.args(["--", "memtable::", "concurrency::"]);
+    });
+    Ok(conclude(tally))
+}
