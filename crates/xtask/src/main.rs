@@ -1,5 +1,5 @@
-//! `cargo xtask CAMPAIGN [--minutes N] [--seed S]`: runs one campaign, shows how far it is, and
-//! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
+//! `cargo xtask NAME [--minutes N] [--seed S]`: runs one campaign, shows how far it is, and ends
+//! with a line `N passed, N failed`. The exit status is 1 if anything failed.
 //!
 //! Each command has a module with its arguments and a function `main`; what all share is in
 //! `campaign`; `rebuild` is for those that need another build.
