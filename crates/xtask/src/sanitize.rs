@@ -60,7 +60,8 @@ pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
             }
             Tool::Valgrind => {
                 let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full \
-                              --errors-for-leak-kinds=definite --fair-sched=yes";
+                              --errors-for-leak-kinds=definite \
+                              --show-leak-kinds=definite --fair-sched=yes";
                 cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
             }
         }

@@ -27,12 +27,7 @@ impl Manifest {
     ) -> Result<Self> {
         let path = FileKind::Manifest(number).path(dir);
         let mut log = LogWriter::new(vfs.create(&path)?, &path);
-        let mut record = Vec::new();
-        for edit in state {
-            record.clear();
-            edit.encode(&mut record);
-            log.add_record(&record)?;
-        }
+        add_all(&mut log, state, 0, state.len().saturating_sub(1))?;
         // ORDER: the content, then its name, are durable before CURRENT names the file.
         log.sync()?;
         vfs.sync_dir(dir)?;
@@ -47,12 +42,10 @@ impl Manifest {
 
     /// Appends edits and makes them durable.
     pub(crate) fn append(&mut self, edits: &[VersionEdit]) -> Result<()> {
-        let mut record = Vec::new();
-        for edit in edits {
-            record.clear();
-            edit.encode(&mut record);
-            self.log.add_record(&record)?;
-        }
+        // ORDER: everything before is durable, or the append before would have failed: the edits
+        // say so, and what a crash leaves of them is told from damage by it.
+        let start = self.log.file_size();
+        add_all(&mut self.log, edits, start, 0)?;
         self.log.sync()
     }
 
@@ -68,6 +61,20 @@ impl Manifest {
     pub(crate) fn size(&self) -> u64 {
         self.log.file_size()
     }
+}
+
+/// Adds a record for each edit; those from the index `first` on say where the append begins.
+fn add_all(log: &mut LogWriter, edits: &[VersionEdit], start: u64, first: usize) -> Result<()> {
+    let mut record = Vec::new();
+    for (index, edit) in edits.iter().enumerate() {
+        record.clear();
+        edit.encode(&mut record);
+        if index >= first {
+            VersionEdit::encode_synced_before(start, &mut record);
+        }
+        log.add_record(&record)?;
+    }
+    Ok(())
 }
 
 fn set_current(vfs: &dyn Vfs, dir: &Path, manifest: FileNumber) -> Result<()> {

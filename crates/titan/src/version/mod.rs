@@ -19,6 +19,7 @@ mod models;
 mod recovery;
 mod set;
 pub(crate) mod tombstones;
+mod torn_append;
 #[expect(
     clippy::module_inception,
     reason = "a version is what the room is about"

@@ -9,6 +9,7 @@ use super::edit::VersionEdit;
 use super::files::ObsoleteFiles;
 use super::manifest::read_current;
 use super::set::{Counters, Family, VersionSet};
+use super::torn_append::ends_in_torn_append;
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
@@ -81,9 +82,20 @@ impl RecoveredState {
                 builder: None,
             },
         );
-        let mut reader = LogReader::new(file, &path, manifest, TailMode::Strict);
+        let mut reader = LogReader::new(Arc::clone(&file), &path, manifest, TailMode::Strict);
         let mut group: Vec<(u64, VersionEdit)> = Vec::new();
-        while let Some(record) = reader.next()? {
+        loop {
+            let record = match reader.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(e)
+                    if e.is_corruption()
+                        && ends_in_torn_append(Arc::clone(&file), &path, manifest)? =>
+                {
+                    break;
+                }
+                Err(e) => return Err(e),
+            };
             let at = |e: Error| e.at(&path, record.offset);
             let edit = VersionEdit::decode(record.payload).map_err(at)?;
             match edit.atomic_group_remaining {

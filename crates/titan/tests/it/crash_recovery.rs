@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 use titan::vfs::Vfs;
 use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
 use titan_testkit::ops::Ops;
-use titan_testkit::sim::{Call, Fault, Loss, OpKind, SimVfs};
+use titan_testkit::sim::{Call, Fault, FsOp, Loss, OpKind, SimVfs};
 
 use titan_campaigns::reads::contents;
 use titan_campaigns::settings::Settings;
@@ -226,4 +226,53 @@ fn a_resume_takes_effect_in_all_families_or_in_none() {
     }
     assert!(with > 40 && without > 40, "{with} with, {without} without");
     store.verify().unwrap();
+}
+
+#[test]
+fn a_manifest_may_end_in_an_append_of_which_any_page_is_lost() {
+    let vfs = SimVfs::new();
+    let mut options = Settings::jobs(1).options(&vfs);
+    options.db.max_manifest_file_size = 1 << 20;
+    options.default.disable_auto_compactions = true;
+    let db = Db::open(DIR, &options).unwrap();
+    let long = [b'k'; 900];
+    for i in 0..12u8 {
+        db.put(&[&[i], &long[..]].concat(), b"v").unwrap();
+        db.flush().unwrap();
+    }
+    let journal = vfs.journal();
+    let (mut opened, mut holes) = (0, 0);
+    for point in journal.crash_points() {
+        let Some(FsOp::Append { path, .. }) = point.last_op() else {
+            continue;
+        };
+        if !path.to_string_lossy().contains("MANIFEST-") {
+            continue;
+        }
+        for seed in 0..30 {
+            let image = point.crash(&Loss::Random(seed));
+            if !vfs_has(&image, "CURRENT") {
+                continue;
+            }
+            let size = image.size(path).unwrap_or(0);
+            let bytes = image.read_all(path).unwrap_or_default();
+            let page = size.saturating_sub(1) / 4096 * 4096;
+            let lost = bytes[..page as usize]
+                .iter()
+                .rev()
+                .take(200)
+                .all(|b| *b == 0);
+            holes += usize::from(lost && bytes[page as usize..].iter().any(|b| *b != 0));
+            let mut options = options.clone();
+            options.db.vfs = std::sync::Arc::new(image);
+            let opening = Db::open(DIR, &options);
+            opening.unwrap_or_else(|e| panic!("crash at {}, seed {seed}: {e}", point.index()));
+            opened += 1;
+        }
+    }
+    assert!(opened > 100 && holes > 5, "{opened} opened, {holes} holes");
+}
+
+fn vfs_has(vfs: &SimVfs, name: &str) -> bool {
+    vfs.exists(&file(name)).is_ok_and(|there| there)
 }

@@ -103,6 +103,9 @@ impl VersionEdit {
                     None => self.unknown.push((tag, value.to_vec())),
                 }
             }
+            tags::SYNCED_BEFORE => {
+                self.synced_before = Some(Decoder::new(d.length_prefixed()?).varint()?);
+            }
             _ if tag & tags::IGNORABLE != 0 => {
                 self.unknown.push((tag, d.length_prefixed()?.to_vec()));
             }

@@ -92,6 +92,9 @@ pub(crate) struct VersionEdit {
     pub(crate) persist_user_defined_timestamps: Option<bool>,
     /// Advice about SSTs, keyed by their numbers. Where it is absent the facts are unknown.
     pub(crate) table_facts: Vec<TableFacts>,
+    /// Where in the MANIFEST the append of this edit's record began: what is before was durable
+    /// then. 0 in the record that completes the state a MANIFEST starts with.
+    pub(crate) synced_before: Option<u64>,
     /// Ignorable fields this version does not know: tag and content.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
 }

@@ -34,6 +34,7 @@ pub(super) const PERSIST_USER_DEFINED_TIMESTAMPS: u32 = 8201;
 
 /// Bit 12 marks what is ours among the ignorable ones.
 pub(super) const TABLE_FACTS: u32 = IGNORABLE | (1 << 12) | 1;
+pub(super) const SYNCED_BEFORE: u32 = IGNORABLE | (1 << 12) | 2;
 
 /// Ends the fields of a WAL addition.
 pub(super) const WAL_TERMINATE: u32 = 1;

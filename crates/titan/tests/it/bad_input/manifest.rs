@@ -145,3 +145,39 @@ fn a_family_of_an_unknown_order_is_refused_and_named() {
     );
     assert!(e.message().contains("timestamped"), "{e}");
 }
+
+#[test]
+fn a_hole_that_later_appends_followed_is_corruption() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let complete = std::fs::metadata(file_starting(dir.path(), "MANIFEST-"))
+        .unwrap()
+        .len();
+    let mut starts = Vec::new();
+    for i in 0..6u8 {
+        starts.push(
+            std::fs::metadata(file_starting(dir.path(), "MANIFEST-"))
+                .unwrap()
+                .len(),
+        );
+        db.put(&[i], &[i; 500]).unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    drop(db);
+    let last = *starts.last().unwrap() as usize;
+    let whole = std::fs::read(file_starting(dir.path(), "MANIFEST-")).unwrap();
+    for from in (0..last).step_by(13) {
+        let mut bytes = whole.clone();
+        let to = (from + 64).min(last);
+        bytes[from..to].fill(0);
+        let damaged = copy(dir.path());
+        std::fs::write(file_starting(damaged.path(), "MANIFEST-"), bytes).unwrap();
+        let e = Db::open(damaged.path(), &must_exist()).unwrap_err();
+        assert_eq!(
+            e.kind(),
+            ErrorKind::Corruption,
+            "zeros from {from}, state to {complete}: {e}"
+        );
+    }
+}

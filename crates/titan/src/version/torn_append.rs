@@ -1,0 +1,44 @@
+//! Telling the last append to a MANIFEST, torn by a crash, from damage.
+//!
+//! An append may cover several pages, and what a machine that stops leaves of them before their
+//! sync is any part: the first may be gone and the second not. So a hole with something behind it
+//! can be how a MANIFEST that nobody damaged ends. But no append begins before the last one is
+//! durable, and each of its records says where it began: if such a record is found behind a hole,
+//! the hole had been written once.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::edit::VersionEdit;
+use crate::error::Result;
+use crate::format::FileNumber;
+use crate::vfs::ReadableFile;
+use crate::wal::{LogEnd, LogReader, TailMode};
+
+/// Whether the first thing in the MANIFEST that is no record, with something behind it, can be
+/// what a crash left of the last append. False where the records do not say: in MANIFESTs of
+/// RocksDB, and before the state that one starts with is complete.
+pub(super) fn ends_in_torn_append(
+    file: Arc<dyn ReadableFile>,
+    path: &Path,
+    number: FileNumber,
+) -> Result<bool> {
+    let mut log = LogReader::new(file, path, number, TailMode::PointInTime);
+    let mut told = false;
+    while let Some(record) = log.next()? {
+        told |= synced_before(record.payload).is_some();
+    }
+    let Some(&LogEnd::Corrupt { offset: hole, .. }) = log.end() else {
+        return Ok(false);
+    };
+    while told && log.resume() {
+        while let Some(record) = log.next()? {
+            told &= synced_before(record.payload).is_some_and(|synced| synced <= hole);
+        }
+    }
+    Ok(told)
+}
+
+fn synced_before(record: &[u8]) -> Option<u64> {
+    VersionEdit::decode(record).ok()?.synced_before
+}
