@@ -10,12 +10,13 @@
 //! | [`workloads`] | what is done: scripts and random operations |
 //! | [`store`] | a simulated database that operations are applied to |
 //! | [`record`] | what was done, what was promised, and what may be found after a crash |
+//! | [`calls`] | the calls that operations stand for |
 //! | [`reads`], [`recovery`] | comparing contents; what is asked of every recovered database |
 //! | [`regression`] | a workload and what it is to survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
 //! | [`lists`], [`session`] | lists of operations, and an open database they are applied to |
-//! | `history` | what the operations of a list answer, expected and found |
+//! | `answers` | what the operations of a list answer, expected and found |
 //! | [`metamorphic`] | many configurations, equal answers |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself, equal answers, and directories handed to and fro |
@@ -26,11 +27,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
+mod answers;
+pub mod calls;
 pub mod crash;
 pub mod differential;
 pub mod faults;
 pub mod fuzz;
-mod history;
 pub mod lists;
 pub mod metamorphic;
 pub mod pool;

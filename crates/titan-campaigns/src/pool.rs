@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::run::Run;
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Trouble};
 
 /// A step of a job that takes so long never ends.
 const HANG: Duration = Duration::from_secs(120);
@@ -148,7 +148,7 @@ fn start<J: Send + 'static>(
 }
 
 /// What `check` returns; a panic becomes trouble like any other.
-pub fn catch<T>(check: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+pub fn catch<T>(check: impl FnOnce() -> Checked<T>) -> Checked<T> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
     caught.unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use titan::{ColumnFamily, ColumnFamilyId, Db, ReadOptions, Result, Snapshot};
 use titan_testkit::model::{Model, Pairs};
 
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Trouble};
 
 /// Everything in the database, read by scans and again by gets; the two must agree.
-pub fn contents(db: &Db) -> Result<Model, Trouble> {
+pub fn contents(db: &Db) -> Checked<Model> {
     let mut model = Model::without_families();
     for family in db.column_families() {
-        let pairs = scan(&family, &ReadOptions::default())?;
+        let pairs = scan(&family, &ReadOptions::default(), false)?;
         for (key, value) in &pairs {
             let got = family.get(key)?;
             if got.as_deref() != Some(&**value) {
@@ -27,14 +27,20 @@ pub fn contents(db: &Db) -> Result<Model, Trouble> {
     Ok(model)
 }
 
-/// The pairs of one family.
-pub fn scan(family: &ColumnFamily, options: &ReadOptions) -> Result<Pairs> {
+/// The pairs of one family, met forward or backward.
+pub fn scan(family: &ColumnFamily, options: &ReadOptions, reverse: bool) -> Result<Pairs> {
     let mut pairs = Pairs::new();
     let mut it = family.iter(options)?;
-    it.seek_to_first()?;
+    match reverse {
+        true => it.seek_to_last()?,
+        false => it.seek_to_first()?,
+    }
     while it.valid() {
         pairs.insert(it.key().to_vec(), it.value()?.to_vec());
-        it.next()?;
+        match reverse {
+            true => it.prev()?,
+            false => it.next()?,
+        }
     }
     Ok(pairs)
 }
@@ -45,7 +51,7 @@ pub(crate) fn compare_get(
     key: &[u8],
     options: &ReadOptions,
     model: &Model,
-) -> Result<(), Trouble> {
+) -> Checked<()> {
     let found = family.get_with(key, options)?;
     if found.as_deref() == model.get(family.name(), key) {
         return Ok(());
@@ -64,7 +70,7 @@ pub(crate) fn compare_scan(
     reverse: bool,
     options: &ReadOptions,
     model: &Model,
-) -> Result<(), Trouble> {
+) -> Checked<()> {
     let (from, to) = (
         options.lower_bound.as_deref(),
         options.upper_bound.as_deref(),
@@ -130,7 +136,7 @@ impl View {
     }
 
     /// Whether every family that is still there looks as it did.
-    pub(crate) fn verify(&self, db: &Db) -> Result<(), Trouble> {
+    pub(crate) fn verify(&self, db: &Db) -> Checked<()> {
         for family in db.column_families() {
             if let Some((model, options)) = self.of(&family) {
                 compare_scan(&family, false, &options, model)?;

@@ -10,7 +10,7 @@ use titan_testkit::history::History;
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Write};
 
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing, Trouble};
 
 /// The record of a database's life, from a known state on.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Record {
     ///
     /// # Errors
     /// How it differs from what it should hold.
-    pub fn is_now(&self, found: &Model) -> Result<(), Trouble> {
+    pub fn is_now(&self, found: &Model) -> Checked<()> {
         if found != self.last() {
             self.whole.matches_some_prefix(found, self.whole.len())?;
         }
@@ -108,7 +108,7 @@ impl Record {
     ///
     /// # Errors
     /// How it differs from the nearest state that it might have.
-    pub fn allows(&self, found: &Model, promised: u64) -> Result<(), Trouble> {
+    pub fn allows(&self, found: &Model, promised: u64) -> Checked<()> {
         match &self.by_family {
             Some(families) => families.allows(found, promised),
             None => {
@@ -167,7 +167,7 @@ impl ByFamily {
         self.promises.len() as u64 - 1
     }
 
-    fn allows(&self, found: &Model, promised: u64) -> Result<(), Trouble> {
+    fn allows(&self, found: &Model, promised: u64) -> Checked<()> {
         let durable = self.promises.get(promised as usize);
         for (name, history) in &self.families {
             let at_least = durable.and_then(|d| d.get(name)).copied().unwrap_or(0);

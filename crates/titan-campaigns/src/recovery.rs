@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use titan::Db;
 use titan::tools::check;
+use titan::{Db, Options};
 use titan_testkit::model::Model;
 use titan_testkit::sim::SimVfs;
 
@@ -13,7 +13,7 @@ use crate::reads::contents;
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::store::{DIR, file};
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing, Trouble};
 
 /// Opens what a crash left: it must hold what the record allows, given the newest promise, and no
 /// file too many or too few. Returns what it holds.
@@ -22,7 +22,7 @@ pub fn recover(
     settings: &Settings,
     record: &Record,
     promised: u64,
-) -> Result<Model, Trouble> {
+) -> Checked<Model> {
     let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
     let found = contents(&db).doing("reading")?;
     record.allows(&found, promised)?;
@@ -35,10 +35,15 @@ pub fn recover(
 }
 
 /// Whether the engine's own check of a closed database finds nothing wrong.
-pub fn is_sound(vfs: &SimVfs, settings: &Settings) -> Result<(), Trouble> {
-    let report = check(Path::new(DIR), &settings.options(vfs), &mut |_| {}).doing("checking")?;
+pub fn is_sound(vfs: &SimVfs, settings: &Settings) -> Checked<()> {
+    sound(Path::new(DIR), &settings.options(vfs)).map(drop)
+}
+
+/// The same of a database anywhere. Returns what the check notes beside.
+pub(crate) fn sound(dir: &Path, options: &Options) -> Checked<Vec<String>> {
+    let report = check(dir, options, &mut |_| {}).doing("checking")?;
     match report.problems.first() {
-        None => Ok(()),
+        None => Ok(report.notes),
         Some(problem) => Err(Trouble::wrong(format!(
             "the check finds {} problems, the first: {problem}",
             report.problems.len()
@@ -48,7 +53,7 @@ pub fn is_sound(vfs: &SimVfs, settings: &Settings) -> Result<(), Trouble> {
 
 /// The files of the database that its present state has no use for, and those it needs and has
 /// not. Waits for background work, which may be about to remove some.
-pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Result<Vec<String>, Trouble> {
+pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Checked<Vec<String>> {
     db.wait_idle()?;
     let names: BTreeSet<String> = vfs.list(DIR)?.into_iter().collect();
     let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();

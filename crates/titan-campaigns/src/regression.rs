@@ -18,7 +18,7 @@ use titan_testkit::ops::{Op, Ops, reduce};
 
 use crate::pool::Task;
 use crate::settings::Settings;
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
 /// How long a failing list of operations is made smaller.
@@ -72,7 +72,7 @@ impl<T: Trial> fmt::Display for Regression<T> {
 impl<T: Trial> FromStr for Regression<T> {
     type Err = Trouble;
 
-    fn from_str(text: &str) -> Result<Regression<T>, Trouble> {
+    fn from_str(text: &str) -> Checked<Regression<T>> {
         let (mut settings, mut trials) = (Settings::default(), Vec::new());
         let mut ops = String::new();
         for line in text.lines() {

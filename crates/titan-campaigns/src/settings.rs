@@ -8,12 +8,13 @@ use std::sync::Arc;
 use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options};
 use titan_testkit::sim::SimVfs;
 
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Trouble};
 
 /// Values from here on go to blob files, unless settings say otherwise.
 pub const MIN_BLOB: u64 = 100;
 
-const COMPRESSIONS: [(&str, CompressionType); 4] = [
+/// The compressions, by name.
+pub(crate) const COMPRESSIONS: [(&str, CompressionType); 4] = [
     ("none", CompressionType::None),
     ("snappy", CompressionType::Snappy),
     ("lz4", CompressionType::Lz4),
@@ -158,7 +159,7 @@ impl FromStr for Settings {
     type Err = Trouble;
 
     /// Reads what `Display` wrote; what is left out is as usual.
-    fn from_str(text: &str) -> Result<Settings, Trouble> {
+    fn from_str(text: &str) -> Checked<Settings> {
         let mut settings = Settings::default();
         for word in text.split_whitespace() {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));

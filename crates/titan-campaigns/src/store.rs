@@ -4,17 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use titan::{
-    ColumnFamily, CompactRangeOptions, Db, Options, ReadOptions, Result, WriteBatch, WriteOptions,
-};
+use titan::{ColumnFamily, Db, Options, ReadOptions, Result, WriteOptions};
 use titan_testkit::model::Model;
-use titan_testkit::ops::{Op, Write};
+use titan_testkit::ops::Op;
 use titan_testkit::sim::{Loss, SimVfs};
 
+use crate::calls::{batch, compact, family};
 use crate::reads::{View, compare_get, compare_scan, contents};
 use crate::record::Record;
 use crate::settings::Settings;
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Doing, Trouble};
 
 /// Where the database is; its directory is made by the engine.
 pub const DIR: &str = "/data/db";
@@ -28,27 +27,6 @@ pub fn file(name: &str) -> PathBuf {
 pub fn power_cut(vfs: &SimVfs) -> SimVfs {
     let journal = vfs.journal();
     journal.crash_at(journal.len(), &Loss::All)
-}
-
-/// A family that must exist.
-pub fn family(db: &Db, name: &str) -> Result<ColumnFamily, Trouble> {
-    db.column_family(name)
-        .ok_or_else(|| Trouble::wrong(format!("family {name} is missing")))
-}
-
-/// The batch of an operation.
-fn batch_of(db: &Db, writes: &[Write]) -> Result<WriteBatch, Trouble> {
-    let mut batch = WriteBatch::new();
-    for write in writes {
-        let family = family(db, write.family())?;
-        match write {
-            Write::Put { key, value, .. } => batch.put(&family, key, value.bytes())?,
-            Write::Delete { key, .. } => batch.delete(&family, key)?,
-            Write::SingleDelete { key, .. } => batch.single_delete(&family, key)?,
-            Write::DeleteRange { from, to, .. } => batch.delete_range(&family, from, to)?,
-        }
-    }
-    Ok(batch)
 }
 
 /// A database that operations are applied to.
@@ -85,17 +63,20 @@ impl Store {
     }
 
     /// A database that is there, in which everything is durable.
-    pub fn recovered(vfs: &SimVfs, settings: Settings) -> Result<Store, Trouble> {
+    pub fn recovered(vfs: &SimVfs, settings: Settings) -> Checked<Store> {
         let mut store = Store::open(vfs, settings)?;
         store.record = Record::starting_at(contents(&store.db)?, settings.unlogged);
         Ok(store)
     }
 
-    /// Applies operations until one runs into trouble, which then says which one it was.
-    pub fn apply_all(&mut self, ops: &[Op]) -> Result<(), Trouble> {
+    /// Applies operations until one runs into trouble, which then says which one it was. After each
+    /// opening everything is read.
+    pub fn apply_all(&mut self, ops: &[Op]) -> Checked<()> {
         for op in ops {
-            self.apply(op)
-                .map_err(|e| Trouble::Wrong(format!("{op}: {e}")))?;
+            self.apply(op).doing(op)?;
+            if *op == Op::Reopen {
+                self.verify().doing(op)?;
+            }
         }
         Ok(())
     }
@@ -105,7 +86,7 @@ impl Store {
     ///
     /// # Errors
     /// `Failed` where the engine refused, and then nothing is noted; `Wrong` for a wrong read.
-    pub fn apply(&mut self, op: &Op) -> Result<(), Trouble> {
+    pub fn apply(&mut self, op: &Op) -> Checked<()> {
         match op {
             Op::Write { writes, sync } => {
                 let options = WriteOptions {
@@ -113,7 +94,8 @@ impl Store {
                     disable_wal: self.settings.unlogged,
                     ..WriteOptions::default()
                 };
-                self.db.write(batch_of(&self.db, writes)?, &options)?;
+                let batch = batch(&self.db, writes, |_, key| key.to_vec())?;
+                self.db.write(batch, &options)?;
             }
             Op::CreateCf { family } => {
                 let options = self.options.default.clone();
@@ -129,11 +111,8 @@ impl Store {
                 to,
                 bottommost,
             } => {
-                let options = CompactRangeOptions {
-                    force_bottommost: *bottommost,
-                };
                 let family = family(&self.db, name)?;
-                family.compact_range(from.as_deref(), to.as_deref(), &options)?;
+                compact(&family, from.as_deref(), to.as_deref(), *bottommost)?;
             }
             Op::Snapshot { id } => {
                 let view = View::of_now(&self.db, self.record.last());
@@ -221,7 +200,7 @@ impl Store {
     }
 
     /// Whether reading everything finds just what is on record.
-    pub fn verify(&self) -> Result<(), Trouble> {
+    pub fn verify(&self) -> Checked<()> {
         self.record.is_now(&contents(&self.db)?)
     }
 

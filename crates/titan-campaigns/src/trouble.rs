@@ -14,6 +14,9 @@ pub enum Trouble {
     Wrong(String),
 }
 
+/// Something good, or trouble.
+pub type Checked<T> = Result<T, Trouble>;
+
 impl Trouble {
     /// Something is wrong.
     pub fn wrong(what: impl fmt::Display) -> Trouble {
@@ -36,7 +39,7 @@ impl From<Diff> for Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Failed(error) => write!(f, "{error}{}", causes(error)),
+            Trouble::Failed(error) => write!(f, "{error}"),
             Trouble::Wrong(what) => f.write_str(what),
         }
     }
@@ -45,22 +48,21 @@ impl fmt::Display for Trouble {
 /// Says what was being done where any trouble is one too many.
 pub trait Doing<T> {
     /// Turns trouble of whatever kind into something wrong, with what was being done.
-    fn doing(self, what: impl fmt::Display) -> Result<T, Trouble>;
+    fn doing(self, what: impl fmt::Display) -> Checked<T>;
 }
 
-impl<T, E: Into<Trouble>> Doing<T> for Result<T, E> {
-    fn doing(self, what: impl fmt::Display) -> Result<T, Trouble> {
-        self.map_err(|e| Trouble::Wrong(format!("{what}: {}", e.into())))
+impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl fmt::Display) -> Checked<T> {
+        self.map_err(|e| Trouble::Wrong(format!("{what}: {e}")))
     }
 }
 
-/// The errors that led to this one, as text, each after a line break.
-pub fn causes(error: &Error) -> String {
-    let mut text = String::new();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text += &format!("\n  {error}");
-        cause = error.source();
-    }
-    text
+/// Returns what is wrong unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds {
+            return Err($crate::trouble::Trouble::Wrong(format!($($what)*)));
+        }
+    };
 }
+pub(crate) use ensure;

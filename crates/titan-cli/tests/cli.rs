@@ -861,3 +861,19 @@ fn repair_saves_what_is_left_and_names_what_is_gone() {
     assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
     assert!(place.path("db/lost").is_dir());
 }
+
+#[test]
+fn repair_of_the_working_directory_puts_the_result_beside_it() {
+    let place = Place::new();
+    place.write("tree/file", "x");
+    place.ok(&["load", "db", "tree"]);
+    let before = tree(&place.path("db"));
+    let mut command = place.command(&["repair", "."]);
+    let output = command.current_dir(place.path("db")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(tree(&place.path("db")), before);
+    assert_eq!(
+        place.text(&["scan", "db.repaired"]),
+        place.text(&["scan", "db"])
+    );
+}

@@ -128,7 +128,7 @@ pub mod reference;
 pub mod sim;
 
 /// A seed that has nothing to do with those of neighbouring numbers.
-fn mix(seed: u64, number: u64) -> u64 {
+pub fn mix(seed: u64, number: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed.rotate_left(32) ^ number);
     rng.u64(..)
 }

@@ -23,19 +23,23 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// The time that was given.
-    pub(crate) fn time(&self) -> Option<Duration> {
+    fn time(&self) -> Option<Duration> {
         let seconds = self.minutes? * 60.0;
         Duration::try_from_secs_f64(seconds).ok()
     }
 
     /// The seed that was given, or a random one.
-    pub(crate) fn seed(&self) -> u64 {
+    fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..1 << 32))
     }
 }
 
 /// Runs a campaign to its end, or until it is interrupted, and prints what it found.
-pub(crate) fn run(name: &str, budget: Budget, campaign: impl FnOnce(&Run)) -> ExitCode {
+pub(crate) fn run(
+    name: &str,
+    budget: Budget,
+    campaign: impl FnOnce(&Run),
+) -> Result<ExitCode, String> {
     let seed = budget.seed();
     println!("{name}: seed {seed}");
     let bar = ProgressBar::new_spinner().with_prefix(name.to_owned());
@@ -50,21 +54,15 @@ pub(crate) fn run(name: &str, budget: Budget, campaign: impl FnOnce(&Run)) -> Ex
     }
     campaign(&run);
     bar.finish_and_clear();
-    conclude(run.tally())
+    Ok(conclude(run.tally()))
 }
 
 /// Runs a regression from a file: passed is each thing that was as it should be.
 pub(crate) fn replay(
     file: &Path,
     regression: impl FnOnce(&str) -> Result<u64, Trouble>,
-) -> ExitCode {
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(e) => {
-            eprintln!("{}: {e}", file.display());
-            return ExitCode::FAILURE;
-        }
-    };
+) -> Result<ExitCode, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let (passed, failed) = match regression(&text) {
         Ok(passed) => (passed, 0),
         Err(trouble) => {
@@ -72,7 +70,7 @@ pub(crate) fn replay(
             (0, 1)
         }
     };
-    conclude(Tally { passed, failed })
+    Ok(conclude(Tally { passed, failed }))
 }
 
 /// Prints the last line of a campaign, and gives its exit status.

@@ -28,7 +28,7 @@ pub(crate) struct CrashArgs {
     replay: Option<PathBuf>,
 }
 
-pub(crate) fn main(args: &CrashArgs) -> ExitCode {
+pub(crate) fn main(args: &CrashArgs) -> Result<ExitCode, String> {
     match &args.replay {
         Some(file) => campaign::replay(file, |text| replay(&text.parse()?)),
         None => campaign::run("crash", args.budget, |run| crash(run, Scope::WHOLE)),

@@ -1,6 +1,5 @@
 //! `cargo xtask differential`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -21,15 +20,9 @@ pub(crate) struct DifferentialArgs {
     budget: Budget,
 }
 
-pub(crate) fn main(args: &DifferentialArgs) -> ExitCode {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/rocksdb-peer");
-    let program = match Program::compile(&dir) {
-        Ok(program) => program,
-        Err(what) => {
-            eprintln!("{what}");
-            return ExitCode::FAILURE;
-        }
-    };
+pub(crate) fn main(args: &DifferentialArgs) -> Result<ExitCode, String> {
+    let program = Program::compile(&crate::root().join("target/rocksdb-peer"));
+    let program = program.map_err(|trouble| trouble.to_string())?;
     let differential = Differential::new(program);
     campaign::run("differential", args.budget, |run| differential.run(run))
 }

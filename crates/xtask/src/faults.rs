@@ -28,7 +28,7 @@ pub(crate) struct FaultsArgs {
     replay: Option<PathBuf>,
 }
 
-pub(crate) fn main(args: &FaultsArgs) -> ExitCode {
+pub(crate) fn main(args: &FaultsArgs) -> Result<ExitCode, String> {
     match &args.replay {
         Some(file) => campaign::replay(file, |text| replay(&text.parse()?)),
         None => campaign::run("faults", args.budget, |run| faults(run, Scope::WHOLE)),

@@ -7,14 +7,15 @@ use clap::Args;
 use crate::campaign::conclude;
 use crate::rebuild::Rebuild;
 
+/// Small models of the commit queue, memtable, versions, files and close, under every schedule.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  cargo xtask loom\n  cargo xtask loom queue")]
-pub(crate) struct Loom {
+pub(crate) struct LoomArgs {
     /// Only models whose names contain this.
     name: Option<String>,
 }
 
-pub(crate) fn run(args: &Loom) -> ExitCode {
+pub(crate) fn main(args: &LoomArgs) -> Result<ExitCode, String> {
     let tally = Rebuild::with_cfg("loom").tests(|cargo| {
         cargo.args(["--package", "titan", "--lib", "--test", "loom", "--"]);
         // Every other test of the library needs real threads.
@@ -22,5 +23,5 @@ pub(crate) fn run(args: &Loom) -> ExitCode {
         cargo.args(args.name.clone().map_or(all, |name| vec![name]));
         cargo.args(["--show-output", "--test-threads=2"]);
     });
-    conclude(tally)
+    Ok(conclude(tally))
 }

@@ -1,5 +1,8 @@
-//! `cargo xtask CAMPAIGN [--minutes N] [--seed S]`: runs one campaign, shows how far it is, and
-//! ends with a line `N passed, N failed`. The exit status is 1 if anything failed.
+//! `cargo xtask NAME [--minutes N] [--seed S]`: runs one campaign, shows how far it is, and ends
+//! with a line `N passed, N failed`. The exit status is 1 if anything failed.
+//!
+//! Each command has a module with its arguments and a function `main`; what all share is in
+//! `campaign`; `rebuild` is for those that need another build.
 
 mod campaign;
 mod crash;
@@ -14,6 +17,7 @@ mod sanitize;
 mod shuttle;
 mod stress;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -32,32 +36,38 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Crash(crash::CrashArgs),
-    Faults(faults::FaultsArgs),
-    Mutants(mutants::Mutants),
     Differential(differential::DifferentialArgs),
-    Metamorphic(metamorphic::MetamorphicArgs),
-    /// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
+    Faults(faults::FaultsArgs),
     Fuzz(fuzz::FuzzArgs),
-    Stress(stress::Stress),
-    /// The whole engine, background work included, under schedules that a seed decides.
-    Shuttle(shuttle::Shuttle),
-    /// Small models of the commit queue, memtable, versions, files and close, under every schedule.
-    Loom(loom::Loom),
-    /// The memtable and the tests of many threads under a sanitizer or valgrind.
-    Sanitize(sanitize::Sanitize),
+    Loom(loom::LoomArgs),
+    Metamorphic(metamorphic::MetamorphicArgs),
+    Mutants(mutants::MutantsArgs),
+    Sanitize(sanitize::SanitizeArgs),
+    Shuttle(shuttle::ShuttleArgs),
+    Stress(stress::StressArgs),
 }
 
 fn main() -> ExitCode {
-    match Args::parse().command {
+    let done = match Args::parse().command {
         Command::Crash(args) => crash::main(&args),
-        Command::Faults(args) => faults::main(&args),
-        Command::Mutants(args) => mutants::main(&args),
         Command::Differential(args) => differential::main(&args),
-        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Faults(args) => faults::main(&args),
         Command::Fuzz(args) => fuzz::main(&args),
+        Command::Loom(args) => loom::main(&args),
+        Command::Metamorphic(args) => metamorphic::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
+        Command::Sanitize(args) => sanitize::main(&args),
+        Command::Shuttle(args) => shuttle::main(&args),
         Command::Stress(args) => stress::main(&args),
-        Command::Shuttle(args) => shuttle::run(args),
-        Command::Loom(args) => loom::run(&args),
-        Command::Sanitize(args) => sanitize::run(&args),
-    }
+    };
+    done.unwrap_or_else(|why| {
+        eprintln!("{why}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The root of the sources.
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
 }

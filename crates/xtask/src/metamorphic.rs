@@ -1,6 +1,6 @@
 //! `cargo xtask metamorphic`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -25,13 +25,13 @@ pub(crate) struct MetamorphicArgs {
     replay: Option<PathBuf>,
 }
 
-pub(crate) fn main(args: &MetamorphicArgs) -> ExitCode {
+pub(crate) fn main(args: &MetamorphicArgs) -> Result<ExitCode, String> {
     if let Some(file) = &args.replay {
         return campaign::replay(file, |text| replay(&text.parse()?));
     }
-    let campaigns = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("titan-campaigns");
+    let cases = crate::root().join("crates/titan-campaigns/regressions/metamorphic");
     let metamorphic = Metamorphic {
-        cases: Some(campaigns.join("regressions/metamorphic")),
+        cases: Some(cases),
         ..Metamorphic::default()
     };
     campaign::run("metamorphic", args.budget, |run| metamorphic.run(run))

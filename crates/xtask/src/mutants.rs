@@ -1,4 +1,4 @@
-//! Planted bugs, and the tests that must find them.
+//! `cargo xtask mutants`: planted bugs, and the tests that must find them.
 //!
 //! `mutants/NAME.patch` holds one bug: a header, an empty line, a patch.
 //!
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Plants known bugs, one at a time, and shows that the tests catch each.
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask mutants wal-sync-left-out filter-says-no")]
-pub(crate) struct Mutants {
+pub(crate) struct MutantsArgs {
     /// Only these, by name.
     names: Vec<String>,
     /// Only list them.
@@ -78,20 +78,13 @@ impl Mutant {
     }
 }
 
-/// Runs the command.
-pub(crate) fn main(args: &Mutants) -> ExitCode {
-    let mutants = match load(&args.names) {
-        Ok(mutants) => mutants,
-        Err(why) => {
-            eprintln!("{why}");
-            return ExitCode::FAILURE;
-        }
-    };
+pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
+    let mutants = load(&args.names)?;
     if args.list {
         for m in &mutants {
             println!("{:12} {:36} {}", m.kind, m.name, m.plants);
         }
-        return ExitCode::SUCCESS;
+        return Ok(ExitCode::SUCCESS);
     }
     campaign::run("mutants", args.budget, |run| {
         if let Err(why) = plant_all(run, mutants) {
@@ -101,8 +94,9 @@ pub(crate) fn main(args: &Mutants) -> ExitCode {
 }
 
 fn load(names: &[String]) -> Result<Vec<Mutant>, String> {
-    let mut files: Vec<PathBuf> = fs::read_dir("mutants")
-        .map_err(|e| format!("mutants/: {e}; to be run from the root of the sources"))?
+    let dir = crate::root().join("mutants");
+    let mut files: Vec<PathBuf> = fs::read_dir(&dir)
+        .map_err(|e| format!("{}: {e}", dir.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "patch"))
         .collect();
@@ -192,7 +186,7 @@ impl Bench {
     /// Brings the copy up to date. Files that are the same are left alone, so that little is built
     /// anew.
     fn prepare() -> Result<Bench, String> {
-        let root = std::env::current_dir().map_err(|e| e.to_string())?;
+        let root = crate::root();
         let bench = Bench {
             tree: root.join("target/mutants/tree"),
             build: root.join("target/mutants/build"),
@@ -205,6 +199,7 @@ impl Bench {
                 "--others",
                 "--exclude-standard",
             ])
+            .current_dir(root)
             .output()
             .map_err(|e| format!("git: {e}"))?;
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -212,7 +207,7 @@ impl Bench {
             .split('\0')
             .filter(|name| !name.is_empty())
             .map(Path::new)
-            .filter(|path| path.is_file())
+            .filter(|path| root.join(path).is_file())
             .collect();
         if wanted.is_empty() {
             return Err("git lists no sources here".to_owned());

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use titan_campaigns::run::Tally;
@@ -60,8 +59,8 @@ impl Rebuild {
         };
         cargo
             .args([command, "--locked", "--target-dir"])
-            .arg(workspace().join("target").join(&self.name))
-            .current_dir(workspace());
+            .arg(crate::root().join("target").join(&self.name))
+            .current_dir(crate::root());
         if !self.flags.is_empty() {
             cargo.env("RUSTFLAGS", &self.flags);
         }
@@ -129,11 +128,6 @@ impl Rebuild {
             self.name
         );
     }
-}
-
-/// The root of the workspace.
-fn workspace() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// `test result: ok. 3 passed; 0 failed; ...`

@@ -8,9 +8,10 @@ use clap::{Args, ValueEnum};
 use crate::campaign::conclude;
 use crate::rebuild::Rebuild;
 
+/// The memtable and the tests of many threads under a sanitizer or valgrind.
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask sanitize asan")]
-pub(crate) struct Sanitize {
+pub(crate) struct SanitizeArgs {
     tool: Tool,
 }
 
@@ -30,7 +31,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Told to the tests: they do less, since everything takes so much longer.
 const SMALL: &str = "TITAN_SMALL_TESTS";
 
-pub(crate) fn run(args: &Sanitize) -> ExitCode {
+pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
     let build = match args.tool {
         Tool::Asan => Rebuild::nightly("asan", "-Zsanitizer=address"),
         Tool::Tsan => Rebuild::nightly(
@@ -66,5 +67,5 @@ pub(crate) fn run(args: &Sanitize) -> ExitCode {
         }
         cargo.args(["--", "memtable::", "concurrency::"]);
     });
-    conclude(tally)
+    Ok(conclude(tally))
 }

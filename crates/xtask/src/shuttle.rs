@@ -8,11 +8,12 @@ use clap::Args;
 
 use crate::campaign::Budget;
 
+/// The whole engine, background work included, under schedules that a seed decides.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --replay 17"
 )]
-pub(crate) struct Shuttle {
+pub(crate) struct ShuttleArgs {
     #[command(flatten)]
     budget: Budget,
     /// Only the round of this seed, as a failure names it.
@@ -21,7 +22,7 @@ pub(crate) struct Shuttle {
 }
 
 #[cfg(shuttle)]
-pub(crate) fn run(args: Shuttle) -> ExitCode {
+pub(crate) fn main(args: &ShuttleArgs) -> Result<ExitCode, String> {
     use titan_campaigns::schedules::{round, schedules};
     crate::campaign::run("shuttle", args.budget, |run| match args.replay {
         Some(seed) => round(run, seed),
@@ -30,7 +31,7 @@ pub(crate) fn run(args: Shuttle) -> ExitCode {
 }
 
 #[cfg(not(shuttle))]
-pub(crate) fn run(_: Shuttle) -> ExitCode {
+pub(crate) fn main(_: &ShuttleArgs) -> Result<ExitCode, String> {
     use crate::rebuild::Rebuild;
-    Rebuild::with_cfg("shuttle").hand_over()
+    Ok(Rebuild::with_cfg("shuttle").hand_over())
 }

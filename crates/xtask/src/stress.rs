@@ -10,14 +10,15 @@ use crate::campaign::{self, Budget};
 
 /// Kills a process of many threads that works on a real file system, again and again, and looks
 /// whether what it acknowledged is there.
+///
+/// What is wrong is printed with the story of the key, and its directory is kept. Temporary files
+/// are made in $TMPDIR.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  cargo xtask stress --mode kill --minutes 5
-  sudo --preserve-env=PATH cargo xtask stress --minutes 20    # all modes
-
-What is wrong is printed with the story of the key, and its directory is kept. Temporary files are
-made in $TMPDIR.")]
-pub(crate) struct Stress {
+#[command(
+    after_help = "Examples:\n  cargo xtask stress --mode kill --minutes 5\n  \
+                        sudo --preserve-env=PATH cargo xtask stress --minutes 20    # all modes"
+)]
+pub(crate) struct StressArgs {
     #[command(flatten)]
     budget: Budget,
     /// What ends together with the process, or hinders it.
@@ -51,14 +52,8 @@ impl Which {
     }
 }
 
-pub(crate) fn main(args: &Stress) -> ExitCode {
-    let program = match build() {
-        Ok(program) => program,
-        Err(e) => {
-            eprintln!("building titan-stress: {e}");
-            return ExitCode::FAILURE;
-        }
-    };
+pub(crate) fn main(args: &StressArgs) -> Result<ExitCode, String> {
+    let program = build().map_err(|e| format!("building titan-stress: {e}"))?;
     campaign::run("stress", args.budget, |run| {
         stress(run, args.mode.modes(), &program);
     })

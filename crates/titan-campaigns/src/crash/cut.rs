@@ -6,7 +6,7 @@ use std::str::FromStr;
 use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
 use crate::regression::Trial;
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Trouble};
 
 /// What becomes of unsynced state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Trial for Cut {
 impl FromStr for Cut {
     type Err = Trouble;
 
-    fn from_str(text: &str) -> Result<Cut, Trouble> {
+    fn from_str(text: &str) -> Checked<Cut> {
         let unknown = || Trouble::wrong(format!("not a crash: {text}"));
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["crash", point, policy] = words[..] else {

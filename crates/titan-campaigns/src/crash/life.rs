@@ -10,7 +10,7 @@ use crate::record::Record;
 use crate::recovery::recover;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing};
 use crate::workloads::Workload;
 
 /// What was done to the file system, and what a crash within may leave of it.
@@ -25,7 +25,7 @@ pub(super) struct Life {
 
 impl Life {
     /// A new database lives through a workload.
-    pub(super) fn of(workload: &Workload) -> Result<Life, Trouble> {
+    pub(super) fn of(workload: &Workload) -> Checked<Life> {
         let vfs = SimVfs::new();
         let settings = workload.settings;
         let store = Store::open(&vfs, settings).doing("opening")?;
@@ -34,12 +34,7 @@ impl Life {
     }
 
     /// What a crash of this life left is opened and goes on for a while.
-    pub(super) fn after(
-        &self,
-        image: &SimVfs,
-        point: usize,
-        promised: u64,
-    ) -> Result<Life, Trouble> {
+    pub(super) fn after(&self, image: &SimVfs, point: usize, promised: u64) -> Checked<Life> {
         let (record, promised) = self.allowed(point, promised);
         let store = Store::recovered(image, self.settings).doing("opening")?;
         record.allows(store.record.last(), promised)?;
@@ -47,7 +42,7 @@ impl Life {
         Life::go_on(store, (record.clone(), promised), &ops)
     }
 
-    fn go_on(mut store: Store, before: (Record, u64), ops: &[Op]) -> Result<Life, Trouble> {
+    fn go_on(mut store: Store, before: (Record, u64), ops: &[Op]) -> Checked<Life> {
         let opened_at = store.vfs.journal().len();
         store.apply_all(ops)?;
         store.verify()?;
@@ -71,7 +66,7 @@ impl Life {
     }
 
     /// Recovers what a crash at `point` left, and asks all that is asked of it.
-    pub(super) fn check(&self, image: &SimVfs, point: usize, promised: u64) -> Result<(), Trouble> {
+    pub(super) fn check(&self, image: &SimVfs, point: usize, promised: u64) -> Checked<()> {
         let (record, promised) = self.allowed(point, promised);
         recover(image, &self.settings, record, promised).map(drop)
     }

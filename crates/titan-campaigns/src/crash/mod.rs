@@ -15,6 +15,7 @@ mod replay;
 
 use std::sync::Arc;
 
+use titan_testkit::mix;
 use titan_testkit::sim::{CrashPoint, Loss};
 
 use self::life::Life;
@@ -23,7 +24,7 @@ use crate::recovery::is_sound;
 use crate::regression::Regression;
 use crate::run::Run;
 use crate::store::file;
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::{self, Workload};
 
 pub use cut::{Cut, Policy};
@@ -88,11 +89,6 @@ pub fn crash(run: &Run, scope: Scope) {
             task.fail(format!("{}, seed {seed}: {small}", visit.workload.name));
         }
     });
-}
-
-/// A seed that has nothing to do with that of neighbouring numbers.
-fn mix(seed: u64, number: u64) -> u64 {
-    fastrand::Rng::with_seed(seed.rotate_left(32) ^ number).u64(..)
 }
 
 /// Trouble, after these crashes.
@@ -220,12 +216,7 @@ fn cut_at(point: &CrashPoint<'_>, policy: Policy) -> Cut {
 }
 
 /// Whether there was something to recover, and it was as it should be.
-fn recovers(
-    life: &Life,
-    point: &CrashPoint<'_>,
-    policy: Policy,
-    checked: bool,
-) -> Result<bool, Trouble> {
+fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) -> Checked<bool> {
     let Some(image) = policy.image(point) else {
         return Ok(false);
     };
@@ -244,7 +235,7 @@ fn recovers(
 }
 
 /// The life after a crash.
-fn lives_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Result<Option<Life>, Trouble> {
+fn lives_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<Option<Life>> {
     catch(|| {
         let image = policy.image(point);
         let next = image.map(|image| life.after(&image, point.index(), point.acknowledged()));

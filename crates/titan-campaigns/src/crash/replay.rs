@@ -9,7 +9,7 @@ use super::life::Life;
 use super::{Failure, cut_at, lives_on, recovers};
 use crate::pool::{Task, catch};
 use crate::regression::{Regression, smaller};
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Trouble};
 use crate::workloads::Workload;
 
 /// A second crash is looked for so far around the first one's point, as threads do not keep time.
@@ -22,7 +22,7 @@ const ANYWHERE: usize = 16;
 ///
 /// # Errors
 /// What was wrong, with the crashes after which it was.
-pub fn replay(regression: &Regression<Cut>) -> Result<u64, Trouble> {
+pub fn replay(regression: &Regression<Cut>) -> Checked<u64> {
     again(regression).map_err(|failure| {
         let cuts: Vec<String> = failure.cuts.iter().map(Cut::to_string).collect();
         Trouble::Wrong(format!("{}: {}", cuts.join(", "), failure.trouble))

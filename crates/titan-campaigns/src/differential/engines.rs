@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::vfs::Vfs;
-use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator, Options};
+use titan::vfs::{StdVfs, Vfs};
+use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator};
 use titan_testkit::ops::Op;
 
 use super::peer::Peer;
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
-use crate::session::{Checked, Session};
+use crate::session::Session;
+use crate::trouble::Checked;
 
 /// How both engines are set up for a list.
 pub(super) struct Setup {
@@ -22,7 +23,7 @@ impl Setup {
     /// One of those that RocksDB has too.
     pub(super) fn of(seed: u64) -> Setup {
         let shared = |c: &&Configuration| {
-            let options = options(c, 0);
+            let options = c.options(Arc::new(StdVfs), 0);
             let bytewise = options.default.comparator.name() == BytewiseComparator.name();
             bytewise && options.families.is_empty()
         };
@@ -34,25 +35,18 @@ impl Setup {
         }
     }
 
-    /// Titan's options, with files in `vfs`.
-    pub(super) fn titan(&self, vfs: Arc<dyn Vfs>, opening: usize) -> Options {
-        let mut options = options(self.configuration, opening);
-        options.db.vfs = vfs;
-        options
-    }
-
     pub(super) fn open_titan(
         &self,
         vfs: Arc<dyn Vfs>,
         dir: &Path,
         opening: usize,
     ) -> Checked<Session> {
-        let options = self.titan(vfs, opening);
+        let options = self.configuration.options(vfs, opening);
         Session::open(dir, options, self.configuration.durability)
     }
 
     pub(super) fn open_rocksdb(&self, peer: &mut Peer, dir: &Path, opening: usize) -> Checked<()> {
-        let options = options(self.configuration, opening);
+        let options = self.configuration.options(Arc::new(StdVfs), opening);
         let db = format!(
             "max_background_jobs={};max_total_wal_size={};max_open_files={}",
             options.db.max_background_jobs,
@@ -63,14 +57,6 @@ impl Setup {
         let family = family_options(&options.default, &mut rng);
         peer.ask(&format!("open {}\t{db}\t{family}", dir.display()))
     }
-}
-
-fn options(configuration: &Configuration, opening: usize) -> Options {
-    let mut options = Options::default();
-    options.db.block_cache_size = 256 << 10;
-    options.default.write_buffer_size = 64 << 10;
-    (configuration.set)(&mut options, opening);
-    options
 }
 
 /// RocksDB's text of the same options, and of some that only it has.

@@ -21,7 +21,6 @@ pub mod peer;
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::tools;
 use titan::vfs::StdVfs;
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::reference::Outcome;
@@ -29,12 +28,14 @@ use titan_testkit::sim::SimVfs;
 
 use self::engines::{Setup, for_rocksdb};
 use self::peer::{Peer, Program};
-use crate::history::{Deviation, expected, same};
+use crate::answers::{Deviation, expected, same};
 use crate::lists::list;
 use crate::pool::{Task, run_all};
+use crate::recovery::sound;
 use crate::regression::smaller;
 use crate::run::Run;
-use crate::session::{Checked, Session, ensure, unexpected};
+use crate::session::Session;
+use crate::trouble::{Checked, Doing, Trouble};
 
 /// How large a campaign is.
 #[derive(Clone, Debug)]
@@ -93,13 +94,14 @@ impl Differential {
         let Err(Deviation { after, what }) = self.perform(&setup, way, &ops) else {
             return task.pass(ops.len() as u64);
         };
-        let mut last = String::new();
+        let mut last = None;
         let until_there = ops.get(..=after).unwrap_or(&ops).to_vec();
         let small = smaller(until_there, task, |ops| {
             let failed = self.perform(&setup, way, ops).err();
-            failed.map(|found| last = found.what).is_some()
+            failed.map(|found| last = Some(found.what)).is_some()
         });
         let small = Ops(small);
+        let last = last.as_ref().unwrap_or(&what);
         task.fail(format!(
             "{way:?}, {name}, list {seed}, operation {after}: {what}\nReduced: {last}\n{small}"
         ));
@@ -116,9 +118,7 @@ impl Differential {
         };
         for (n, (op, expected)) in ops.iter().zip(expected(ops)).enumerate() {
             let performed = engines.perform(op, &expected);
-            performed
-                .map_err(|what| format!("{op}: {what}"))
-                .map_err(at(n))?;
+            performed.doing(op).map_err(at(n))?;
         }
         engines.finish().map_err(at(ops.len()))
     }
@@ -132,7 +132,7 @@ fn scratch() -> Checked<tempfile::TempDir> {
         true => tempfile::tempdir_in(memory),
         false => tempfile::tempdir(),
     };
-    dir.map_err(|e| format!("a temporary directory: {e}"))
+    dir.doing("a temporary directory")
 }
 
 /// Engines that perform operations and answer what is expected.
@@ -142,9 +142,13 @@ trait Engines {
     fn finish(&mut self) -> Checked<()>;
 }
 
+fn closed() -> Trouble {
+    Trouble::wrong("Titan is closed")
+}
+
 /// Whether Titan answered what is expected.
 fn titan_agrees(found: &Outcome, expected: &Outcome) -> Checked<()> {
-    same(found, expected).map_err(|what| format!("Titan: {what}"))
+    same(found, expected).doing("Titan")
 }
 
 /// Whether RocksDB answered what is expected.
@@ -161,13 +165,13 @@ fn rocksdb_agrees(found: &str, expected: &Outcome) -> Checked<()> {
     let words = || found.split(' ').zip(expected.split(' '));
     let at = words().take_while(|(a, b)| a == b).count();
     let word = |text: &str| text.split(' ').nth(at).unwrap_or("nothing").to_owned();
-    Err(match found.starts_with("error") {
+    Err(Trouble::wrong(match found.starts_with("error") {
         true => format!("RocksDB: {found}"),
         false => {
             let (found, expected) = (word(found), word(&expected));
             format!("RocksDB: entry {at}: {found}; expected is: {expected}")
         }
-    })
+    }))
 }
 
 /// Each in its own directory; Titan's is simulated.
@@ -213,12 +217,12 @@ impl<'a> SideBySide<'a> {
 impl Engines for SideBySide<'_> {
     fn perform(&mut self, op: &Op, expected: &Outcome) -> Checked<()> {
         if let Op::Reopen = op {
-            let titan = self.titan.take().ok_or("Titan is closed")?;
+            let titan = self.titan.take().ok_or_else(closed)?;
             titan_agrees(&titan.end(self.openings.is_multiple_of(2))?, expected)?;
             self.rocksdb.ask("close")?;
             return self.open();
         }
-        let titan = self.titan.as_mut().ok_or("Titan is closed")?;
+        let titan = self.titan.as_mut().ok_or_else(closed)?;
         // Both work at the same time.
         self.rocksdb.send(&for_rocksdb(op).to_string())?;
         titan_agrees(&titan.apply(op)?, expected)?;
@@ -289,10 +293,8 @@ impl Engines for HandedOver<'_> {
 
     fn finish(&mut self) -> Checked<()> {
         self.close()?;
-        let options = self.setup.titan(Arc::new(StdVfs), self.openings);
-        let report = tools::check(self.dir, &options, &mut |_| ()).map_err(unexpected)?;
-        let problems: Vec<String> = report.problems.iter().map(|e| e.to_string()).collect();
-        ensure!(problems.is_empty(), "check: {}", problems.join("; "));
-        Ok(())
+        let configuration = self.setup.configuration;
+        let options = configuration.options(Arc::new(StdVfs), self.openings);
+        sound(self.dir, &options).map(drop)
     }
 }

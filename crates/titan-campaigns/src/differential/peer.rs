@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::session::Checked;
+use crate::trouble::{Checked, Doing, Trouble};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/rocksdb_peer.cc");
 
@@ -25,7 +25,7 @@ impl Program {
         if modified(&program).is_some_and(|compiled| Some(compiled) >= modified(source)) {
             return Ok(Program(program));
         }
-        fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        fs::create_dir_all(dir).doing(dir.display())?;
         // Under another name first: others may be compiling it too.
         let mine = dir.join(format!("rocksdb_peer.{}", std::process::id()));
         let compiled = Command::new("g++")
@@ -40,18 +40,19 @@ impl Program {
             ])
             .args([mine.as_os_str(), "-lrocksdb".as_ref()])
             .output()
-            .map_err(|e| format!("g++ cannot be run ({e}); on Debian: apt-get install g++"))?;
+            .doing("g++ cannot be run; on Debian: apt-get install g++")?;
         if !compiled.status.success() {
             let errors = String::from_utf8_lossy(&compiled.stderr);
             let missing = errors.contains("rocksdb/") && errors.contains("No such file");
             return Err(match missing || errors.contains("cannot find -lrocksdb") {
-                true => "RocksDB's library and headers are missing; on Debian: \
-                         apt-get install librocksdb-dev"
-                    .to_owned(),
-                false => errors.into_owned(),
+                true => Trouble::wrong(
+                    "RocksDB's library and headers are missing; on Debian: \
+                     apt-get install librocksdb-dev",
+                ),
+                false => Trouble::wrong(errors),
             });
         }
-        fs::rename(&mine, &program).map_err(|e| format!("{}: {e}", program.display()))?;
+        fs::rename(&mine, &program).doing(program.display())?;
         Ok(Program(program))
     }
 }
@@ -69,9 +70,10 @@ impl Peer {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|e| format!("{}: {e}", program.0.display()))?;
+            .doing(program.0.display())?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
-        let pipes = input.zip(output).ok_or("RocksDB's process has no pipes")?;
+        let pipes = input.zip(output);
+        let pipes = pipes.ok_or_else(|| Trouble::wrong("RocksDB's process has no pipes"))?;
         Ok(Peer {
             process,
             input: BufWriter::new(pipes.0),
@@ -82,20 +84,20 @@ impl Peer {
     /// Sends a line; RocksDB works on it meanwhile.
     pub(super) fn send(&mut self, line: &str) -> Checked<()> {
         let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
-        sent.map_err(|e| format!("RocksDB's process: {e}"))
+        sent.doing("RocksDB's process")
     }
 
     /// The answer to the line sent.
     pub(super) fn receive(&mut self) -> Checked<String> {
         let mut answer = String::new();
         let read = self.output.read_line(&mut answer);
-        read.map_err(|e| format!("RocksDB's process: {e}"))?;
+        read.doing("RocksDB's process")?;
         match answer.pop() {
             Some('\n') => Ok(answer),
-            _ => Err(format!(
+            _ => Err(Trouble::wrong(format!(
                 "RocksDB's process ended: {:?}",
                 self.process.wait()
-            )),
+            ))),
         }
     }
 
@@ -104,7 +106,7 @@ impl Peer {
         self.send(line)?;
         match self.receive()?.as_str() {
             "ok" => Ok(()),
-            answer => Err(format!("RocksDB: {answer}")),
+            answer => Err(Trouble::wrong(format!("RocksDB: {answer}"))),
         }
     }
 }

@@ -12,15 +12,15 @@ mod round;
 
 use std::sync::Arc;
 
+use titan_testkit::mix;
 use titan_testkit::ops::Op;
 use titan_testkit::sim::{OpKind, SimVfs};
 
 use crate::pool::{Task, catch, run_all};
 use crate::regression::{Regression, smaller};
 use crate::run::Run;
-use crate::settings::Settings;
 use crate::store::{DIR, Store};
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::{self, Workload};
 
 pub use plan::{Failing, Heal, Plan, Way};
@@ -62,11 +62,8 @@ impl Scope {
 pub fn faults(run: &Run, scope: Scope) {
     let jobs = run.seeds(1).flat_map(|seed| {
         run.phase(format!("faults, round {seed}"));
-        let random = (0..scope.random).map(move |n| {
-            let seed = fastrand::Rng::with_seed(seed.rotate_left(32) ^ n).u64(..);
-            workloads::random(seed, scope.ops)
-        });
-        let workloads = script()
+        let random = (0..scope.random).map(move |n| workloads::random(mix(seed, n), scope.ops));
+        let workloads = workloads::brief()
             .into_iter()
             .chain(random)
             .map(without_lawful_losses);
@@ -93,7 +90,7 @@ pub fn faults(run: &Run, scope: Scope) {
 ///
 /// # Errors
 /// What was wrong, with the fault.
-pub fn replay(regression: &Regression<Plan>) -> Result<u64, Trouble> {
+pub fn replay(regression: &Regression<Plan>) -> Checked<u64> {
     let workload = regression.workload();
     let mut passed = 0;
     for plan in &regression.trials {
@@ -116,40 +113,6 @@ enum Target {
     All,
     /// What goes beyond a limit of bytes or of open files.
     Limits,
-}
-
-/// A workload that meets everything in few operations, warm and cold, with one job and more.
-fn script() -> Vec<Workload> {
-    let mut text = "create-cf cf1\n".to_owned();
-    for round in 0..3 {
-        for i in 0..8 {
-            let sync = if i == 3 { "sync " } else { "" };
-            text += &format!(
-                "{sync}batch [put default k{i} {}*300; put cf1 k{i} {i}*{}; delete cf1 d{round}]\n",
-                i + 10 * round,
-                40 + 100 * round,
-            );
-        }
-        text += "flush default\nget default k3\nsync delete-range cf1 k2 k4\ncompact cf1\n";
-        text += "scan cf1 - -\nget cf1 k7\n";
-        if round == 1 {
-            text += "put default before-reopen 1*500\nreopen\ncreate-cf cf2\nput cf2 k 1*200\n";
-        }
-    }
-    text += "compact default\nscan default - - reverse\ndrop-cf cf2\nput default last 7*150\n";
-    text += "reopen\nget default last\n";
-    let ops = titan_testkit::ops::Ops::parse(&text).unwrap_or_default().0;
-    let cold = Settings {
-        cold: true,
-        ..Settings::jobs(1)
-    };
-    [("script", Settings::jobs(2)), ("script, cold", cold)]
-        .map(|(name, settings)| Workload {
-            name: name.to_owned(),
-            settings,
-            ops: ops.clone(),
-        })
-        .into()
 }
 
 /// Unlogged writes that cannot be flushed are lost by closing, lawfully: then nothing is closed.
@@ -190,7 +153,7 @@ fn sweep(
 }
 
 /// All plans of a target. Runs the workload once to see how many operations there are.
-fn plans(workload: &Workload, target: Target) -> Result<Vec<Plan>, Trouble> {
+fn plans(workload: &Workload, target: Target) -> Checked<Vec<Plan>> {
     let vfs = SimVfs::new();
     let mut store = Store::open(&vfs, workload.settings).doing("opening")?;
     store.apply_all(&workload.ops)?;

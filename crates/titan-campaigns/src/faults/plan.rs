@@ -6,7 +6,7 @@ use std::str::FromStr;
 use titan_testkit::sim::{Errno, Fault, FaultHandle, OpKind, SimVfs};
 
 use crate::regression::Trial;
-use crate::trouble::Trouble;
+use crate::trouble::{Checked, Trouble};
 
 /// The kinds of operation that fail, by name.
 pub(super) const KINDS: [(&str, OpKind); 12] = [
@@ -201,7 +201,7 @@ impl Trial for Plan {
 impl FromStr for Plan {
     type Err = Trouble;
 
-    fn from_str(text: &str) -> Result<Plan, Trouble> {
+    fn from_str(text: &str) -> Checked<Plan> {
         let unknown = || Trouble::wrong(format!("not a fault: {text}"));
         let number = |text: &str| text.parse::<u64>().map_err(|_| unknown());
         let words: Vec<&str> = text.split_whitespace().collect();

@@ -13,14 +13,14 @@ use crate::record::Record;
 use crate::recovery::{is_sound, misplaced_files, recover};
 use crate::settings::Settings;
 use crate::store::{Store, power_cut};
-use crate::trouble::{Doing, Trouble, causes};
+use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
 /// A fault that strikes once may do so within healing, so everything is tried twice.
 const ATTEMPTS: usize = 2;
 
 /// Runs the workload with the fault. Returns whether the fault struck.
-pub(super) fn run(workload: &Workload, plan: &Plan) -> Result<bool, Trouble> {
+pub(super) fn run(workload: &Workload, plan: &Plan) -> Checked<bool> {
     let vfs = SimVfs::new();
     let mut fault = Armed {
         handle: plan.arm(&vfs),
@@ -60,13 +60,13 @@ impl Armed<'_> {
     }
 
     /// A failure that may be.
-    fn excuse(&mut self, error: &Error) -> Result<(), Trouble> {
+    fn excuse(&mut self, error: &Error) -> Checked<()> {
         self.struck = true;
         is_clear(error)
     }
 
     /// A new database, at the second attempt if need be.
-    fn open_new(&mut self, settings: Settings) -> Result<Store, Trouble> {
+    fn open_new(&mut self, settings: Settings) -> Checked<Store> {
         match Store::open(&self.vfs, settings) {
             Ok(store) => Ok(store),
             Err(error) => {
@@ -80,12 +80,12 @@ impl Armed<'_> {
 
 /// Whether an error says what happened: of a kind that a failing operation may have, with the
 /// file, and with the cause.
-fn is_clear(error: &Error) -> Result<(), Trouble> {
+fn is_clear(error: &Error) -> Checked<()> {
     let allowed = matches!(
         error.kind(),
         ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::WritesStopped
     );
-    let unclear = |why: &str| Trouble::wrong(format!("{why}: {error}{}", causes(error)));
+    let unclear = |why: &str| Trouble::wrong(format!("{why}: {error}"));
     if !allowed {
         return Err(unclear("an error of another kind"));
     }
@@ -110,7 +110,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     /// Applies an operation; where it fails, heals the database and applies it again.
-    fn apply(&mut self, op: &Op) -> Result<(), Trouble> {
+    fn apply(&mut self, op: &Op) -> Checked<()> {
         for _ in 0..=ATTEMPTS {
             let error = match self.store.apply(op) {
                 Ok(()) => return Ok(()),
@@ -135,7 +135,7 @@ impl Round<'_> {
     }
 
     /// The process or the machine stops at the failure.
-    fn crashes(&self, doubt: Option<&Op>) -> Result<(), Trouble> {
+    fn crashes(&self, doubt: Option<&Op>) -> Checked<()> {
         let journal = self.store.vfs.journal();
         let record = self.store.record.with_doubt(doubt);
         let promised = journal.acknowledged_before(journal.len());
@@ -156,7 +156,7 @@ impl Round<'_> {
         loss: &Loss,
         record: &Record,
         promised: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Checked<()> {
         let image = journal.crash_at(journal.len(), loss);
         recover(&image, &self.store.settings, record, promised)
             .map(drop)
@@ -164,7 +164,7 @@ impl Round<'_> {
     }
 
     /// What can be done before the cause is gone: reads, and healing in vain.
-    fn while_it_fails(&mut self, doubt: Option<&Op>) -> Result<(), Trouble> {
+    fn while_it_fails(&mut self, doubt: Option<&Op>) -> Checked<()> {
         self.reads_right(doubt)?;
         if !self.fault.plan.lasts() {
             return Ok(());
@@ -190,7 +190,7 @@ impl Round<'_> {
     }
 
     /// Reads find what was acknowledged, or fail.
-    fn reads_right(&mut self, doubt: Option<&Op>) -> Result<(), Trouble> {
+    fn reads_right(&mut self, doubt: Option<&Op>) -> Checked<()> {
         match contents(&self.store.db) {
             // A family may be there or gone although creating or dropping it failed.
             Ok(found) if matches!(doubt, Some(Op::CreateCf { .. } | Op::DropCf { .. })) => {
@@ -208,7 +208,7 @@ impl Round<'_> {
 
     /// Heals the database and reads everything. Returns whether the operation that failed turns
     /// out to have taken effect.
-    fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Result<bool, Trouble> {
+    fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Checked<bool> {
         if self.fault.plan.heal == Heal::Resume && *op != Op::Reopen {
             self.twice("resuming", |store| Ok(store.db.resume()?))?;
             // What failed and was not acknowledged is gone.
@@ -241,11 +241,7 @@ impl Round<'_> {
     }
 
     /// Does something that must succeed unless the fault strikes, and then at the second attempt.
-    fn twice(
-        &mut self,
-        what: &str,
-        mut act: impl FnMut(&mut Store) -> Result<(), Trouble>,
-    ) -> Result<(), Trouble> {
+    fn twice(&mut self, what: &str, mut act: impl FnMut(&mut Store) -> Checked<()>) -> Checked<()> {
         for _ in 1..ATTEMPTS {
             match act(&mut self.store) {
                 Ok(()) => return Ok(()),
@@ -257,7 +253,7 @@ impl Round<'_> {
     }
 
     /// In the end, the fault gone, everything is there, durable, and nothing else is.
-    fn conclude(&mut self) -> Result<(), Trouble> {
+    fn conclude(&mut self) -> Checked<()> {
         let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
         self.fault.lift();
         vfs.clear_faults();

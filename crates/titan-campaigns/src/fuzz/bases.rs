@@ -8,7 +8,8 @@ use titan::{ColumnFamily, CompressionType, Db, Options, Result, WriteBatch, Writ
 use titan_testkit::sim::SimVfs;
 
 use super::checksums::{self, Piece};
-use super::{DIR, certified, small};
+use super::{certified, small};
+use crate::store::{DIR, file};
 
 /// The family each base has beside the default one.
 const OTHER: &str = "other";
@@ -79,7 +80,7 @@ pub fn create(to: &Path) -> Result<()> {
         fill(&db)?;
         db.close()?;
         drop(db);
-        vfs.remove(&Path::new(DIR).join("LOCK"))?;
+        vfs.remove(&file("LOCK"))?;
         vfs.copy_out_to(DIR, to.join(recipe.name))?;
     }
     Ok(())

@@ -8,15 +8,17 @@ use titan_testkit::model::Pairs;
 use titan_testkit::sim::SimVfs;
 
 use super::damage::Damaged;
-use super::{DIR, certified, ensure, pairs, small, text};
+use super::{certified, small};
+use crate::reads::scan;
+use crate::recovery::sound;
+use crate::store::{DIR, file};
+use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// Where a repaired database is put.
 const REPAIRED: &str = "/repaired";
 
-type Check = Result<(), String>;
-
-/// Damages a directory as the bytes say, checks it, repairs a copy of it, opens it, reads everything, writes, compacts,
-/// closes, checks and opens again.
+/// Damages a directory as the bytes say, checks it, repairs a copy of it, opens it, reads
+/// everything, writes, compacts, closes, checks and opens again.
 ///
 /// # Panics
 /// If anything does but an error that damage may cause; if something is read that was never
@@ -61,14 +63,13 @@ struct Use {
 }
 
 impl Use {
-    fn of(damaged: &Damaged) -> Result<Use, String> {
+    fn of(damaged: &Damaged) -> Checked<Use> {
         let vfs = SimVfs::new();
-        vfs.create_dir_all(DIR.as_ref()).map_err(text)?;
+        vfs.create_dir_all(DIR.as_ref())?;
         for file in &damaged.files {
-            let path = format!("{DIR}/{}", file.name);
-            vfs.write_all(path, &file.bytes).map_err(text)?;
+            vfs.write_all(self::file(file.name), &file.bytes)?;
         }
-        vfs.sync_all().map_err(text)?;
+        vfs.sync_all()?;
         let mut options = small(&vfs);
         options.db.create_if_missing = false;
         options.default.min_blob_size = 30;
@@ -82,15 +83,15 @@ impl Use {
     }
 
     /// The result of something that damage may stop.
-    fn stopped<T>(&self, what: &str, result: titan::Result<T>) -> Result<Option<T>, String> {
+    fn stopped<T>(&self, what: &str, result: titan::Result<T>) -> Checked<Option<T>> {
         match result {
             Ok(found) => Ok(Some(found)),
             Err(e) if of_damage(&e) && !self.sound => Ok(None),
-            Err(e) => Err(format!("{what}: {}", text(e))),
+            failed => failed.map(Some).doing(what),
         }
     }
 
-    fn run(&self) -> Check {
+    fn run(&self) -> Checked<()> {
         let checked = self.check("at first")?;
         if self.to_be_repaired {
             self.repair()?;
@@ -109,36 +110,33 @@ impl Use {
         self.check("afterwards")?;
         match Db::open(DIR, &self.options) {
             Ok(db) => self.find(&db, &written),
-            Err(e) if self.certified && !written.is_empty() => Err(format!(
-                "what opened and was written to opens no more: {}",
-                text(e)
-            )),
+            Err(e) if self.certified && !written.is_empty() => {
+                Err(e).doing("what opened and was written to opens no more")
+            }
             Err(e) => self.stopped("opening again", Err::<(), _>(e)).map(|_| ()),
         }
     }
 
     /// Repairs the database into another directory, where everything has to be sound.
-    fn repair(&self) -> Check {
+    fn repair(&self) -> Checked<()> {
         let to = RepairTo::Directory(REPAIRED.into());
         let repaired = repair(DIR.as_ref(), &to, &self.options, &mut |_| {});
         if self.stopped("repairing", repaired)?.is_none() {
             return Ok(());
         }
-        let report = check(REPAIRED.as_ref(), &self.options, &mut |_| {}).map_err(text)?;
-        let problems = &report.problems;
-        ensure!(problems.is_empty(), "after the repair: {problems:?}");
-        let db = Db::open(REPAIRED, &self.options).map_err(text)?;
+        sound(REPAIRED.as_ref(), &self.options).doing("after the repair")?;
+        let db = Db::open(REPAIRED, &self.options)?;
         // A value behind a checksum that was put right may not decompress: only reading tells.
-        let sound = Use {
+        let repaired = Use {
             sound: !self.disguised,
             ..self.clone()
         };
-        sound.read(&db)?;
-        db.close().map_err(text)
+        repaired.read(&db)?;
+        Ok(db.close()?)
     }
 
     /// Whether a check of all files finds nothing wrong.
-    fn check(&self, when: &str) -> Result<bool, String> {
+    fn check(&self, when: &str) -> Checked<bool> {
         let report = self.stopped("checking", check(DIR.as_ref(), &self.options, &mut |_| {}))?;
         let Some(report) = report else {
             return Ok(false);
@@ -150,12 +148,12 @@ impl Use {
     }
 
     /// Reads everything in every way; whether that met no error.
-    fn read(&self, db: &Db) -> Result<bool, String> {
+    fn read(&self, db: &Db) -> Checked<bool> {
         let mut clean = true;
         for family in db.column_families() {
             let options = ReadOptions::default();
-            let forward = self.stopped("reading", pairs(&family, &options, false))?;
-            let backward = self.stopped("reading backward", pairs(&family, &options, true))?;
+            let forward = self.stopped("reading", scan(&family, &options, false))?;
+            let backward = self.stopped("reading backward", scan(&family, &options, true))?;
             clean &= forward.is_some() && backward.is_some();
             let both = forward.iter().chain(&backward);
             both.clone()
@@ -183,7 +181,7 @@ impl Use {
     }
 
     /// Fails if one of the pairs was never written, and nobody put checksums right.
-    fn certify(&self, family: &ColumnFamily, found: &Pairs) -> Check {
+    fn certify(&self, family: &ColumnFamily, found: &Pairs) -> Checked<()> {
         for (key, value) in found {
             ensure!(
                 !self.certified || certified::was_written(family.name(), key, value),
@@ -197,14 +195,14 @@ impl Use {
     }
 
     /// Writes to every family, flushes, compacts and closes; what was acknowledged as durable.
-    fn write(&self, db: &Db) -> Result<Vec<(String, Vec<u8>)>, String> {
+    fn write(&self, db: &Db) -> Checked<Vec<(String, Vec<u8>)>> {
         let mut written = Vec::new();
         for family in db.column_families() {
             for n in certified::KEYS.step_by(9) {
                 let key = certified::key(n);
                 let mut batch = WriteBatch::new();
                 let value = certified::value(family.name(), &key, n % 4);
-                batch.put(&family, &key, value).map_err(text)?;
+                batch.put(&family, &key, value)?;
                 let put = db.write(batch, &WriteOptions::synced());
                 if self.stopped("writing", put)?.is_some() {
                     written.push((family.name().to_owned(), key.clone()));
@@ -224,11 +222,11 @@ impl Use {
     }
 
     /// Looks for what was acknowledged.
-    fn find(&self, db: &Db, written: &[(String, Vec<u8>)]) -> Check {
+    fn find(&self, db: &Db, written: &[(String, Vec<u8>)]) -> Checked<()> {
         self.read(db)?;
         for (family, key) in written {
             let Some(handle) = db.column_family(family) else {
-                return Err(format!("{family} is gone"));
+                return Err(Trouble::wrong(format!("{family} is gone")));
             };
             let found = self.stopped("get after reopening", handle.get(key))?;
             ensure!(found != Some(None), "{family}: {key:?} is gone");

@@ -18,10 +18,10 @@ use titan_testkit::ops::{Op, Ops};
 
 use super::configurations::{CONFIGURATIONS, Configuration, named};
 use super::executor::replay;
-use crate::history::{Deviation, expected};
+use crate::answers::{Deviation, expected};
 use crate::pool::Task;
 use crate::regression::smaller;
-use crate::trouble::{Doing, Trouble};
+use crate::trouble::{Checked, Doing, Trouble};
 
 /// How often a list is tried that does not fail: what background threads do differs.
 const ATTEMPTS: usize = 3;
@@ -51,12 +51,15 @@ impl Case {
     }
 
     /// Performs it under its configurations; the first thing that is wrong.
-    pub(super) fn replay(&self) -> Result<(), String> {
+    pub(super) fn replay(&self) -> Checked<()> {
         let expected = expected(&self.ops.0);
         let mut configurations = self.configurations.iter();
         configurations.try_for_each(|c| {
             let replayed = replay(c, &self.ops.0, &expected);
-            replayed.map_err(|d| format!("{}: operation {}: {}", c.name, d.after, d.what))
+            replayed.map_err(|d| {
+                let Deviation { after, what } = d;
+                Trouble::wrong(format!("{}: operation {after}: {what}", c.name))
+            })
         })
     }
 
@@ -93,7 +96,7 @@ impl Case {
             .filter(|c| c.name != configuration.name);
         configurations.extend(others.filter(|c| replay(c, &ops, &expected).is_err()));
         Case {
-            about: last,
+            about: last.to_string(),
             configurations,
             seed,
             ops: Ops(ops),
@@ -101,7 +104,7 @@ impl Case {
     }
 }
 
-fn find(name: &str) -> Result<&'static Configuration, Trouble> {
+fn find(name: &str) -> Checked<&'static Configuration> {
     named(name).ok_or_else(|| Trouble::wrong(format!("no configuration: {name}")))
 }
 
@@ -109,7 +112,7 @@ fn find(name: &str) -> Result<&'static Configuration, Trouble> {
 impl FromStr for Case {
     type Err = Trouble;
 
-    fn from_str(text: &str) -> Result<Case, Trouble> {
+    fn from_str(text: &str) -> Checked<Case> {
         let mut case = Case {
             about: String::new(),
             configurations: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use titan::vfs::Vfs;
 use titan::{ColumnFamilyOptions, CompressionType, Options, ReverseBytewiseComparator};
 
 use crate::session::Durability;
@@ -21,6 +22,18 @@ pub struct Configuration {
     pub changing: bool,
     /// Whether files are the operating system's, not simulated ones.
     pub real_files: bool,
+}
+
+impl Configuration {
+    /// The options of a small database with files in `vfs`, at its opening of this number.
+    pub fn options(&self, vfs: Arc<dyn Vfs>, opening: usize) -> Options {
+        let mut options = Options::default();
+        options.db.vfs = vfs;
+        options.db.block_cache_size = 256 << 10;
+        options.default.write_buffer_size = 64 << 10;
+        (self.set)(&mut options, opening);
+        options
+    }
 }
 
 const fn configuration(name: &'static str, set: fn(&mut Options, usize)) -> Configuration {

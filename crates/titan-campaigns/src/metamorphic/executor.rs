@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use titan::vfs::{StdVfs, Vfs};
-use titan::{DbOptions, Options};
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
 use titan_testkit::reference::Outcome;
@@ -13,8 +12,9 @@ use titan_testkit::sim::SimVfs;
 
 use super::configurations::Configuration;
 use super::properties;
-use crate::history::{Deviation, same};
-use crate::session::{Checked, Session, ensure};
+use crate::answers::{Deviation, same};
+use crate::session::Session;
+use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// Where a database lies.
 enum Place {
@@ -54,10 +54,7 @@ impl Executor {
     fn new(configuration: &'static Configuration) -> Checked<Executor> {
         let place = match configuration.real_files {
             false => Place::Simulated(SimVfs::new()),
-            true => {
-                let dir = tempfile::tempdir();
-                Place::Real(dir.map_err(|e| format!("a temporary directory: {e}"))?)
-            }
+            true => Place::Real(tempfile::tempdir().doing("a temporary directory")?),
         };
         let mut executor = Executor {
             configuration,
@@ -76,7 +73,8 @@ impl Executor {
             vfs.restart_journal();
         }
         let durability = self.configuration.durability;
-        let session = Session::open(&self.place.dir(), self.options(), durability)?;
+        let options = self.configuration.options(self.place.vfs(), self.openings);
+        let session = Session::open(&self.place.dir(), options, durability)?;
         let found = session.db().column_families();
         let found: BTreeSet<String> = found.iter().map(|f| f.name().to_owned()).collect();
         ensure!(
@@ -88,24 +86,8 @@ impl Executor {
         Ok(())
     }
 
-    fn options(&self) -> Options {
-        let mut options = Options {
-            db: DbOptions {
-                vfs: self.place.vfs(),
-                block_cache_size: 256 << 10,
-                ..DbOptions::default()
-            },
-            ..Options::default()
-        };
-        options.default.write_buffer_size = 64 << 10;
-        (self.configuration.set)(&mut options, self.openings);
-        options
-    }
-
     fn session(&mut self) -> Checked<&mut Session> {
-        self.session
-            .as_mut()
-            .ok_or_else(|| "the database is closed".to_owned())
+        self.session.as_mut().ok_or_else(closed)
     }
 
     /// Performs a legal operation, and looks at what must hold after it.
@@ -136,16 +118,13 @@ impl Executor {
     }
 
     fn reopen(&mut self) -> Checked<Outcome> {
-        let mut session = self.session.take().ok_or("the database is closed")?;
+        let mut session = self.session.take().ok_or_else(closed)?;
         session.release();
         // With everything in tables the accounts must be the same on the other side.
         let flushed = self.openings.is_multiple_of(2);
         let mut before = Vec::new();
         if flushed {
-            session
-                .db()
-                .flush_all()
-                .map_err(|e| format!("flush: {e}"))?;
+            session.db().flush_all().doing("flush")?;
             before = properties::accounts(&session, &self.place.dir())?;
         }
         let outcome = session.end(!self.openings.is_multiple_of(3))?;
@@ -162,7 +141,7 @@ impl Executor {
 
     /// Closes the database and checks what is left.
     fn finish(mut self) -> Checked<()> {
-        let mut session = self.session.take().ok_or("the database is closed")?;
+        let mut session = self.session.take().ok_or_else(closed)?;
         session.release();
         let dir = self.place.dir();
         properties::accounts(&session, &dir)?;
@@ -170,6 +149,10 @@ impl Executor {
         session.end(true)?;
         properties::clean(&dir, &options)
     }
+}
+
+fn closed() -> Trouble {
+    Trouble::wrong("the database is closed")
 }
 
 /// Whether a configuration answers what is expected, and all that must hold does.
@@ -184,7 +167,7 @@ pub(super) fn replay(
         let found = executor.apply(op);
         found
             .and_then(|found| same(&found, expected))
-            .map_err(|what| format!("{op}: {what}"))
+            .doing(op)
             .map_err(at(n))?;
     }
     executor.finish().map_err(at(ops.len()))

@@ -26,11 +26,11 @@ use titan_testkit::reference::Outcome;
 
 use self::case::Case;
 use self::configurations::{CONFIGURATIONS, Configuration};
-use crate::history::expected;
+use crate::answers::expected;
 use crate::lists::list;
 use crate::pool::{Task, run_all};
 use crate::run::Run;
-use crate::trouble::Trouble;
+use crate::trouble::Checked;
 
 /// How often a list reopens the database: see [`list`].
 const REOPENINGS: u32 = 4;
@@ -125,7 +125,7 @@ fn keep(case: &Case, dir: &Path) -> String {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn replay(case: &Case) -> Result<u64, Trouble> {
-    case.replay().map_err(Trouble::Wrong)?;
+pub fn replay(case: &Case) -> Checked<u64> {
+    case.replay()?;
     Ok((case.ops.0.len() * case.configurations.len()) as u64)
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use titan::{Options, ReadOptions, tools};
+use titan::{Options, ReadOptions};
 
-use crate::session::{Checked, Session, ensure, unexpected};
+use crate::recovery::sound;
+use crate::session::Session;
+use crate::trouble::{Checked, ensure};
 
 /// Bytes of a blob record in front of key and value.
 const RECORD_HEADER: u64 = 32;
@@ -21,9 +23,9 @@ pub(super) struct Account {
 /// What the MANIFEST counts, once nothing is left to do; no other tables and blob files are in the
 /// directory, and what tables refer to is what blob files count as live (BLOB-3).
 pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
-    session.db().wait_idle().map_err(unexpected)?;
+    session.db().wait_idle()?;
     let families = session.db().metrics().families;
-    let names = session.options().db.vfs.read_dir(dir).map_err(unexpected)?;
+    let names = session.options().db.vfs.read_dir(dir)?;
     let blobs: usize = families.iter().map(|f| f.blob_files).sum();
     let tables = families.iter().flat_map(|f| &f.levels);
     let tables: usize = tables.map(|level| level.files).sum();
@@ -58,15 +60,15 @@ pub(super) fn only_what_is_visible_is_referenced(session: &Session, family: &str
     let mut visible = 0;
     if options.enable_blob_files {
         let read = ReadOptions::default();
-        let mut iterator = family.iter(&read).map_err(unexpected)?;
-        iterator.seek_to_first().map_err(unexpected)?;
+        let mut iterator = family.iter(&read)?;
+        iterator.seek_to_first()?;
         while iterator.valid() {
-            let len = iterator.value().map_err(unexpected)?.len() as u64;
+            let len = iterator.value()?.len() as u64;
             if len >= options.min_blob_size {
-                let stored = iterator.lazy_value().map_err(unexpected)?.stored_len();
+                let stored = iterator.lazy_value()?.stored_len();
                 visible += RECORD_HEADER + iterator.key().len() as u64 + stored;
             }
-            iterator.next().map_err(unexpected)?;
+            iterator.next()?;
         }
     }
     let metrics = family.metrics();
@@ -84,13 +86,7 @@ pub(super) fn only_what_is_visible_is_referenced(session: &Session, family: &str
 
 /// Nothing is wrong with the files of a closed database, and none is left over.
 pub(super) fn clean(dir: &Path, options: &Options) -> Checked<()> {
-    let report = tools::check(dir, options, &mut |_| ()).map_err(unexpected)?;
-    let problems: Vec<String> = report.problems.iter().map(|e| e.to_string()).collect();
-    ensure!(problems.is_empty(), "check: {}", problems.join("; "));
-    ensure!(
-        report.notes.is_empty(),
-        "check: {}",
-        report.notes.join("; ")
-    );
+    let notes = sound(dir, options)?;
+    ensure!(notes.is_empty(), "check: {}", notes.join("; "));
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! `titan repair`: a database again, from what files survive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::Result;
 use titan::tools::{self, Progress, RepairReport, RepairTo};
+use titan::{Error, Result};
 
 use crate::output::{self, Out};
 use crate::{Global, config, progress};
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let to = match (&args.into, args.in_place) {
         (Some(dir), _) => RepairTo::Directory(dir.clone()),
         (None, true) => RepairTo::InPlace,
-        (None, false) => RepairTo::Directory(beside(args)),
+        (None, false) => RepairTo::Directory(beside(&args.db)?),
     };
     let bar = progress::bytes("repair", Some(0));
     let report = tools::repair(&args.db, &to, &options, &mut |at: Progress| {
@@ -75,11 +75,16 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
-/// `photos.db` becomes `photos.db.repaired`.
-fn beside(args: &Args) -> PathBuf {
-    let mut path = args.db.components().as_path().as_os_str().to_owned();
+/// `photos.db` becomes `photos.db.repaired`; for `.` the directory's own name is looked up, as
+/// nothing may be put into the damaged database.
+fn beside(db: &Path) -> Result<PathBuf> {
+    let path = match db.file_name() {
+        Some(_) => db.components().collect(),
+        None => std::fs::canonicalize(db).map_err(|e| Error::io(e, "look at", db))?,
+    };
+    let mut path = path.into_os_string();
     path.push(".repaired");
-    PathBuf::from(path)
+    Ok(PathBuf::from(path))
 }
 
 /// What the engine did, whether that is everything, and where it is.
@@ -91,7 +96,7 @@ struct Document<'d> {
     report: &'d RepairReport,
 }
 
-fn print(report: &RepairReport, repaired: &std::path::Path, out: &mut Out) -> Result<()> {
+fn print(report: &RepairReport, repaired: &Path, out: &mut Out) -> Result<()> {
     for loss in report.lost.iter().take(SHOWN) {
         out.line(format_args!("lost: {loss}"))?;
     }

@@ -367,10 +367,8 @@ struct FailOnPanic<'a>(&'a Shared);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let half = Error::corruption("a thread panicked while it committed a batch");
-            self.0.failure.set(self.0, half);
-        }
+        let message = "a thread panicked while it committed a batch";
+        self.0.failure.set_if_panicking(self.0, message);
     }
 }
 

@@ -1,6 +1,8 @@
 //! After a failed write or sync: writes are refused with the reason, reads go on, until
 //! [`Db::resume`](crate::Db::resume) has made everything durable some other way.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::core::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
@@ -44,16 +46,26 @@ impl BackgroundFailure {
             self.failed.store(true, Ordering::Release);
             first
         };
-        if first {
-            shared.listeners.tell(|l| l.writes_stopped(&error));
-        }
         // Writers that wait for background work wait in vain now. The lock makes sure that none
-        // is between its check and its wait. Not to be called with the state lock held.
+        // is between its check and its wait. Not to be called with the state lock held. Before
+        // listeners are told, of which one may panic.
         let state = shared.state.lock();
         shared.progress.notify_all();
         shared.work.notify_all();
         drop(state);
+        if first {
+            shared.listeners.tell(|l| l.writes_stopped(&error));
+        }
         error
+    }
+
+    /// Stops writes if the thread panics: to be called where it unwinds. A listener that panics
+    /// when it is told of that ends no process.
+    pub(super) fn set_if_panicking(&self, shared: &Shared, message: &str) {
+        if std::thread::panicking() {
+            let half = Error::corruption(message);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.set(shared, half)));
+        }
     }
 
     fn clear(&self) {

@@ -4,7 +4,6 @@
 
 use super::core::Shared;
 use super::state::FamilyState;
-use crate::error::Error;
 use crate::format::ColumnFamilyId;
 
 /// A flush or a compaction that the state counts as running, until this is dropped.
@@ -65,10 +64,8 @@ impl<'a> Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         // Before the job counts as done, so that none starts on what it left half way.
-        if std::thread::panicking() {
-            let half = Error::corruption("a thread panicked in a background job");
-            self.shared.failure.set(self.shared, half);
-        }
+        let message = "a thread panicked in a background job";
+        self.shared.failure.set_if_panicking(self.shared, message);
         let mut state = self.shared.state.lock();
         let state = &mut *state;
         let family = state.families.get_mut(&self.family);

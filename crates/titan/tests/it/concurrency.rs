@@ -11,7 +11,7 @@ use titan::{
     ErrorKind, EventListener, FlushEvent, Options, ReadOptions, Result, StallCause, StallEvent,
     WriteBatch, WriteOptions,
 };
-use titan_testkit::sim::{OpKind, SimVfs};
+use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
 use crate::support::{DIR, eventually, key, manual, open, options, scaled, value};
 
@@ -608,4 +608,70 @@ fn a_large_batch_is_seen_whole() {
             assert_eq!(db.get_with(&key(keys - 1), &options).unwrap(), first);
         }
     });
+}
+
+/// Panics whenever it is told anything about failures and flushes.
+struct Hopeless;
+
+impl EventListener for Hopeless {
+    fn flush_finished(&self, _: &FlushEvent) {
+        panic!("a flush");
+    }
+
+    fn writes_stopped(&self, _: &titan::Error) {
+        panic!("a failure");
+    }
+}
+
+#[test]
+fn a_listener_that_panics_at_the_news_of_its_panic_does_not_end_the_process() {
+    let vfs = SimVfs::new();
+    let mut options = options(&vfs, ColumnFamilyOptions::default());
+    options.db.listeners.push(Arc::new(Hopeless));
+    let db = open(&options);
+    db.put(b"k", b"v").unwrap();
+    let _ = db.flush();
+    eventually("the failure", || db.background_error().is_some());
+    let refused = db.put(b"k", b"refused").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WritesStopped);
+    assert_eq!(db.get(b"k").unwrap().unwrap(), "v");
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::WritesStopped);
+}
+
+/// Panics when a file cannot be deleted, while it is armed.
+#[derive(Default)]
+struct Orderly(AtomicBool);
+
+impl EventListener for Orderly {
+    fn deletion_failed(&self, _: &titan::Error) {
+        assert!(!self.0.load(Ordering::SeqCst), "a file stays");
+    }
+}
+
+#[test]
+fn a_listener_that_panics_at_a_file_that_stays_ends_no_background_thread() {
+    let vfs = SimVfs::new();
+    let orderly = Arc::new(Orderly::default());
+    let mut options = options(&vfs, ColumnFamilyOptions::default());
+    options.db.max_background_jobs = 1;
+    options.db.listeners.push(orderly.clone());
+    let db = open(&options);
+    orderly.0.store(true, Ordering::SeqCst);
+    let fault = vfs.inject(Fault::on([OpKind::Remove]).forever());
+    for n in 1..3 {
+        db.put(b"k", b"v").unwrap();
+        let flushed = Arc::new(AtomicBool::new(false));
+        std::thread::spawn({
+            let (db, flushed) = (db.clone(), Arc::clone(&flushed));
+            move || {
+                db.flush().unwrap();
+                flushed.store(true, Ordering::SeqCst);
+            }
+        });
+        eventually("the flush", || flushed.load(Ordering::SeqCst));
+        eventually("the file that stays", || fault.hits() >= n);
+    }
+    orderly.0.store(false, Ordering::SeqCst);
+    vfs.clear_faults();
+    db.close().unwrap();
 }

@@ -13,8 +13,8 @@ const INSTRUMENTED: [&str; 5] = [
 ];
 
 /// The names of all targets.
-pub(super) fn targets(root: &Path) -> Result<Vec<String>, String> {
-    let dir = root.join("fuzz/fuzz_targets");
+pub(super) fn targets() -> Result<Vec<String>, String> {
+    let dir = crate::root().join("fuzz/fuzz_targets");
     let listed = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut names: Vec<String> = listed
         .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
@@ -24,12 +24,12 @@ pub(super) fn targets(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Compiles targets, and says in which directory they are.
-pub(super) fn fuzzers(root: &Path, names: &[String], asan: bool) -> Result<PathBuf, String> {
+pub(super) fn fuzzers(names: &[String], asan: bool) -> Result<PathBuf, String> {
     let host = host()?;
     let mut flags = vec!["--cfg", "fuzzing"];
     flags.extend(INSTRUMENTED);
     let mut cargo = Command::new("cargo");
-    let mut dir = root.join("target/fuzz");
+    let mut dir = crate::root().join("target/fuzz");
     if asan {
         flags.push("-Zsanitizer=address");
         cargo.arg("+nightly");
@@ -39,21 +39,21 @@ pub(super) fn fuzzers(root: &Path, names: &[String], asan: bool) -> Result<PathB
     names.iter().for_each(|name| {
         cargo.args(["--bin", name]);
     });
-    succeed(cargo_in(root, cargo, &dir).env("RUSTFLAGS", flags.join(" ")))?;
+    succeed(cargo_in(cargo, &dir).env("RUSTFLAGS", flags.join(" ")))?;
     Ok(dir.join(host).join("release"))
 }
 
 /// Compiles and runs what writes the committed corpus.
-pub(super) fn seeds(root: &Path) -> Result<ExitCode, String> {
+pub(super) fn seeds() -> Result<ExitCode, String> {
     let mut cargo = Command::new("cargo");
     cargo.args(["run", "--locked", "--bin", "seeds"]);
-    let dir = root.join("target/fuzz");
-    succeed(cargo_in(root, cargo, &dir).env("RUSTFLAGS", "--cfg fuzzing"))?;
+    let dir = crate::root().join("target/fuzz");
+    succeed(cargo_in(cargo, &dir).env("RUSTFLAGS", "--cfg fuzzing"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cargo_in(root: &Path, mut cargo: Command, dir: &Path) -> Command {
-    cargo.current_dir(root.join("fuzz"));
+fn cargo_in(mut cargo: Command, dir: &Path) -> Command {
+    cargo.current_dir(crate::root().join("fuzz"));
     // This program was started by a cargo that chose a toolchain; the choice is this one's now.
     cargo.env_remove("RUSTUP_TOOLCHAIN");
     cargo.env_remove("CARGO");

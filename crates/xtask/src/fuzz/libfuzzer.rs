@@ -35,7 +35,8 @@ pub(super) struct Fuzzer {
 }
 
 impl Fuzzer {
-    pub(super) fn new(root: &Path, binaries: &Path, name: String, asan: bool) -> Self {
+    pub(super) fn new(binaries: &Path, name: String, asan: bool) -> Self {
+        let root = crate::root();
         let target = root.join("target/fuzz");
         Fuzzer {
             binary: binaries.join(&name),

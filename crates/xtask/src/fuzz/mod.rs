@@ -14,7 +14,7 @@
 mod build;
 mod libfuzzer;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -31,7 +31,7 @@ const SHARES_OF_SLOW: u32 = 5;
 /// How many runs of a decoder one of theirs stands for.
 const RUNS_OF_SLOW: u64 = 50;
 
-/// The arguments of the command.
+/// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
 #[derive(Args)]
 #[command(
     after_help = "Without --minutes and --runs each target runs its committed corpus, once.\n\
@@ -71,17 +71,10 @@ impl FuzzArgs {
     }
 }
 
-/// Runs the command.
-pub(crate) fn main(args: &FuzzArgs) -> ExitCode {
-    match prepare(args) {
-        Ok(Task::Done(status)) => status,
-        Ok(Task::Fuzz(fuzzers)) => {
-            campaign::run("fuzz", args.budget, |run| fuzz(run, fuzzers, args))
-        }
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
-        }
+pub(crate) fn main(args: &FuzzArgs) -> Result<ExitCode, String> {
+    match prepare(args)? {
+        Task::Done(status) => Ok(status),
+        Task::Fuzz(fuzzers) => campaign::run("fuzz", args.budget, |run| fuzz(run, fuzzers, args)),
     }
 }
 
@@ -91,14 +84,10 @@ enum Task {
 }
 
 fn prepare(args: &FuzzArgs) -> Result<Task, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let root = root
-        .canonicalize()
-        .map_err(|e| format!("the repository: {e}"))?;
     if args.seeds {
-        return build::seeds(&root).map(Task::Done);
+        return build::seeds().map(Task::Done);
     }
-    let known = build::targets(&root)?;
+    let known = build::targets()?;
     if let Some(unknown) = args.target.iter().find(|name| !known.contains(name)) {
         let known = known.join(", ");
         return Err(format!("there is no target {unknown}; there are: {known}"));
@@ -107,8 +96,8 @@ fn prepare(args: &FuzzArgs) -> Result<Task, String> {
         true => known,
         false => args.target.clone(),
     };
-    let binaries = build::fuzzers(&root, &names, args.asan)?;
-    let fuzzer = |name| Fuzzer::new(&root, &binaries, name, args.asan);
+    let binaries = build::fuzzers(&names, args.asan)?;
+    let fuzzer = |name| Fuzzer::new(&binaries, name, args.asan);
     if let Some(input) = &args.input {
         let [name] = &names[..] else {
             return Err("--input needs one --target".to_owned());

@@ -125,6 +125,7 @@ impl Repair<'_> {
         if self.hint.trusted {
             self.families
                 .retain(|id, _| self.hint.families.contains_key(id));
+            self.leave_out_unknown();
         } else {
             self.tables.append(&mut self.unlisted);
         }
@@ -171,10 +172,40 @@ impl Repair<'_> {
         }
     }
 
+    /// Gives up what WAL files held for families that the MANIFEST, which is believed, does not
+    /// know: they had been dropped. Where it does not say up to which number it knew families, that
+    /// is not certain.
+    fn leave_out_unknown(&mut self) {
+        let families = &self.families;
+        let is_unknown = |id: &ColumnFamilyId| !families.contains_key(id);
+        let tables = self.placed.extract_if(.., |p| is_unknown(&p.family));
+        let tables = tables.map(|placed| FileKind::Table(placed.meta.number));
+        let blob_files = self.new_blob_files.extract_if(.., |(id, _)| is_unknown(id));
+        let blob_files = blob_files.map(|(_, blob)| FileKind::Blob(blob.number));
+        self.factory
+            .discard(&tables.chain(blob_files).collect::<Vec<_>>());
+        for (id, newest) in self.replayed.iter().filter(|(id, _)| is_unknown(id)) {
+            if *id > self.hint.max_column_family {
+                self.report.lost.push(Loss {
+                    sequences: Some((0, newest.0)),
+                    ..Loss::of_file(
+                        "MANIFEST",
+                        format!("column family {id}, which WAL files have writes to, is unknown"),
+                    )
+                });
+            }
+        }
+    }
+
     /// Whether nothing contradicts that the MANIFEST has all edits there were. Edits cut off behind
-    /// a whole one leave no trace in it, but tables that only they explain.
+    /// a whole one leave no trace in it, but tables that only they explain, and writes to families
+    /// that only they created.
     fn manifest_is_whole(&self) -> bool {
         if !self.tables.values().all(|table| table.as_recorded) {
+            return false;
+        }
+        // Who wrote to a family had created it before.
+        if self.replayed.keys().any(|id| self.hint.never_had(*id)) {
             return false;
         }
         let of_use = |table: &&super::Table| table.damage.is_none() && table.entries > 0;

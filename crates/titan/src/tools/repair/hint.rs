@@ -39,6 +39,8 @@ pub(super) struct Hint {
     pub(super) families: BTreeMap<ColumnFamilyId, HintedFamily>,
     pub(super) dropped: BTreeSet<ColumnFamilyId>,
     pub(super) max_column_family: ColumnFamilyId,
+    /// Whether edits say so, and it does not just follow from those that name one.
+    pub(super) max_column_family_is_exact: bool,
     pub(super) tables: BTreeMap<FileNumber, HintedTable>,
     /// Tables that were given up.
     pub(super) obsolete: BTreeSet<FileNumber>,
@@ -223,11 +225,17 @@ impl Hint {
         }
         if let Some(max) = edit.max_column_family {
             self.max_column_family = self.max_column_family.max(max);
+            self.max_column_family_is_exact = true;
         }
         if edit.db_id.as_ref().is_some_and(|id| !id.is_empty()) {
             self.db_id = edit.db_id;
         }
         self.unknown.extend(edit.unknown);
+    }
+
+    /// Whether no edit that can be read knows the family, and not because it was dropped.
+    pub(super) fn never_had(&self, id: ColumnFamilyId) -> bool {
+        self.max_column_family_is_exact && id > self.max_column_family
     }
 
     /// WAL files with smaller numbers hold nothing that was not in tables.

@@ -1,22 +1,11 @@
-//! Workloads: lists of operations with the settings to run them under. Scripts for what random
-//! operations would meet too rarely, and random ones of many shapes.
+//! Scripts: what random operations would meet too rarely.
 
 use std::fmt::Write as _;
 
-use titan_testkit::ops::{Generator, Op, Ops, Weights};
+use titan_testkit::ops::{Op, Ops};
 
+use super::Workload;
 use crate::settings::Settings;
-
-/// What is done, and under which settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workload {
-    /// For people.
-    pub name: String,
-    /// What it runs under.
-    pub settings: Settings,
-    /// What is done to a new database.
-    pub ops: Vec<Op>,
-}
 
 /// A script under construction: text, so that it reads like what a failure prints.
 #[derive(Default)]
@@ -42,7 +31,7 @@ impl Script {
 /// A script's name, settings, and what writes it.
 type Shape = (&'static str, Settings, fn(&mut Script));
 
-/// All scripts, under settings that suit them.
+/// The scripts that are crashed, under settings that suit them.
 pub fn scripts() -> Vec<Workload> {
     let all: [Shape; 9] = [
         ("a bit of everything", Settings::jobs(2), everything),
@@ -101,52 +90,29 @@ pub fn scripts() -> Vec<Workload> {
             unlogged,
         ),
     ];
-    let workload = |(name, settings, write): Shape| {
-        let mut script = Script::default();
-        write(&mut script);
-        Workload {
-            name: name.to_owned(),
-            settings,
-            ops: script.ops(),
-        }
-    };
-    all.into_iter().map(workload).collect()
+    all.map(workload).into()
 }
 
-/// Random operations under random settings.
-pub fn random(seed: u64, n: usize) -> Workload {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut generator = Generator::with_seed(rng.u64(..));
-    generator.weights = Weights {
-        put: 200,
-        batch: 120,
-        delete_range: [0, 15, 60][rng.usize(..3)],
-        single_delete: 40,
-        get: 10,
-        scan: 5,
-        snapshot: 10,
-        drop_snapshot: 10,
-        flush: [5, 20, 40][rng.usize(..3)],
-        compact: [0, 8, 16][rng.usize(..3)],
-        reopen: [0, 3, 10][rng.usize(..3)],
-        create_cf: 12,
-        drop_cf: [0, 3, 8][rng.usize(..3)],
-        synced_percent: [0, 10, 50][rng.usize(..3)],
-        ..Weights::default()
+/// Few operations that meet everything, warm and cold, with one job and more.
+pub fn brief() -> Vec<Workload> {
+    let cold = Settings {
+        cold: true,
+        ..Settings::jobs(1)
     };
-    generator.keys = [10, 60, 200][rng.usize(..3)];
-    generator.batch_size = [3, 8, 20][rng.usize(..3)];
-    generator.families = (1..=rng.usize(1..=5)).map(|i| format!("cf{i}")).collect();
-    generator.value_sizes = [
-        vec![0, 1, 40, 99, 100, 101, 300, 1000, 5000],
-        vec![10, 20, 300],
-        vec![1, 100, 4096, 33_000],
-    ][rng.usize(..3)]
-    .clone();
+    let both: [Shape; 2] = [
+        ("script", Settings::jobs(2), few),
+        ("script, cold", cold, few),
+    ];
+    both.map(workload).into()
+}
+
+fn workload((name, settings, write): Shape) -> Workload {
+    let mut script = Script::default();
+    write(&mut script);
     Workload {
-        name: format!("random operations {seed}"),
-        settings: Settings::random(&mut rng),
-        ops: generator.ops(n).0,
+        name: name.to_owned(),
+        settings,
+        ops: script.ops(),
     }
 }
 
@@ -386,24 +352,31 @@ fn unlogged(s: &mut Script) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use titan_testkit::ops::legal;
-
-    #[test]
-    fn scripts_can_be_read_and_every_operation_is_legal() {
-        let scripts = scripts();
-        assert_eq!(scripts.len(), 9);
-        for Workload { name, ops, .. } in scripts {
-            assert!(ops.len() > 20, "{name}: {} operations", ops.len());
-            assert_eq!(Ops(legal(&ops)).to_string(), Ops(ops).to_string(), "{name}");
+/// Everything, in three short rounds.
+fn few(s: &mut Script) {
+    s.line("create-cf cf1");
+    for round in 0..3 {
+        s.lines((0..8).map(|i| {
+            let (sync, value, size) = (
+                if i == 3 { "sync " } else { "" },
+                i + 10 * round,
+                40 + 100 * round,
+            );
+            format!("{sync}batch [put default k{i} {value}*300; put cf1 k{i} {i}*{size}; delete cf1 d{round}]")
+        }));
+        s.lines([
+            "flush default",
+            "get default k3",
+            "sync delete-range cf1 k2 k4",
+            "compact cf1",
+            "scan cf1 - -",
+            "get cf1 k7",
+        ]);
+        if round == 1 {
+            s.lines(["put default before-reopen 1*500", "reopen"]);
+            s.lines(["create-cf cf2", "put cf2 k 1*200"]);
         }
     }
-
-    #[test]
-    fn random_workloads_follow_from_their_seed() {
-        assert_eq!(random(4, 50), random(4, 50));
-        assert_ne!(random(4, 50).ops, random(5, 50).ops);
-    }
+    s.lines(["compact default", "scan default - - reverse", "drop-cf cf2"]);
+    s.lines(["put default last 7*150", "reopen", "get default last"]);
 }

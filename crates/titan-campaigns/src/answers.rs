@@ -1,9 +1,9 @@
-//! Histories: what the operations of a list answered, one by one.
+//! What the operations of a list answer, one by one: expected and found.
 
 use titan_testkit::ops::Op;
 use titan_testkit::reference::{Outcome, Reference};
 
-use crate::session::Checked;
+use crate::trouble::{Checked, Trouble};
 
 /// What each operation should answer.
 pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
@@ -11,22 +11,22 @@ pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
     ops.iter().map(|op| reference.apply(op)).collect()
 }
 
-/// Where a history leaves the expected one, or what else is wrong.
+/// Where answers are not the expected ones, or what else is wrong.
 #[derive(Debug)]
 pub(crate) struct Deviation {
     /// How many operations had been performed before.
     pub(crate) after: usize,
     /// What is wrong.
-    pub(crate) what: String,
+    pub(crate) what: Trouble,
 }
 
-/// Says where two outcomes differ.
+/// Whether an answer is the expected one.
 pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
     if found == expected {
         return Ok(());
     }
     let (Outcome::Pairs(found), Outcome::Pairs(expected)) = (found, expected) else {
-        return Err(format!("{found}; expected is: {expected}"));
+        return Err(Trouble::wrong(format!("{found}; expected is: {expected}")));
     };
     // Of long ones only what matters.
     let differs = found.iter().zip(expected).position(|(a, b)| a != b);
@@ -37,11 +37,11 @@ pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
             Outcome::Pairs(vec![pair]).to_string()
         })
     };
-    Err(format!(
+    Err(Trouble::wrong(format!(
         "entry {at} of {}: {}; expected is, of {}: {}",
         found.len(),
         entry(found),
         expected.len(),
         entry(expected)
-    ))
+    )))
 }

@@ -9,29 +9,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use titan::{
-    BytewiseComparator, ColumnFamily, CompactRangeOptions, Comparator, Db, DbIterator, Error,
-    ErrorKind, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+    ColumnFamily, Db, ErrorKind, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
 };
 use titan_testkit::ops::{Bounds, Op, Step, Write};
 use titan_testkit::reference::{Outcome, Sum};
 
-/// Something good, or what is wrong.
-pub type Checked<T> = Result<T, String>;
+mod cursor;
+mod keys;
 
-/// Returns what is wrong unless the condition holds.
-macro_rules! ensure {
-    ($holds:expr, $($what:tt)*) => {
-        if !$holds {
-            return Err(format!($($what)*));
-        }
-    };
-}
-pub(crate) use ensure;
-
-/// An error that should not have been, as text.
-pub(crate) fn unexpected(e: Error) -> String {
-    format!("{}: {e}", e.kind().name())
-}
+use self::cursor::Cursor;
+use self::keys::stored;
+use crate::calls::{batch, compact, family};
+use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// How writes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,23 +46,17 @@ pub struct Session {
     operations: usize,
 }
 
-struct Cursor {
-    iterator: DbIterator,
-    reversed: bool,
-}
-
 impl Session {
     /// Opens the database in `dir`. Options of families that do not exist are for the time when
     /// they are created.
     pub fn open(dir: &Path, options: Options, durability: Durability) -> Checked<Session> {
-        let failed = |e| format!("open: {}", unexpected(e));
         let there = match Db::list_column_families(dir, &options) {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-            there => there.map_err(failed)?,
+            there => there.doing("open")?,
         };
         let mut existing = options.clone();
         existing.families.retain(|name, _| there.contains(name));
-        let db = Db::open(dir, &existing).map_err(failed)?;
+        let db = Db::open(dir, &existing).doing("open")?;
         Ok(Session {
             dir: dir.to_owned(),
             options,
@@ -102,8 +85,7 @@ impl Session {
 
     /// The family of this name.
     pub fn family(&self, name: &str) -> Checked<ColumnFamily> {
-        let family = self.db.column_family(name);
-        family.ok_or_else(|| format!("family {name} is missing"))
+        family(&self.db, name)
     }
 
     /// Ends the session: by `Db::close`, or by dropping the last handle.
@@ -112,7 +94,7 @@ impl Session {
         let locked = Db::open(&self.dir, &self.options);
         let locked = refused("opening it twice", locked)?;
         if by_close {
-            self.db.close().map_err(unexpected)?;
+            self.db.close()?;
             let closed = refused("a write after the end", self.db.put(b"k", b""))?;
             ensure!(
                 closed == ErrorKind::Closed,
@@ -152,13 +134,16 @@ impl Session {
                 self.iterators.insert(*id, cursor);
             }
             Op::Move { id, step } => {
-                let cursor = self.iterators.get_mut(id).ok_or("no such iterator")?;
+                let cursor = self
+                    .iterators
+                    .get_mut(id)
+                    .ok_or_else(|| Trouble::wrong("no such iterator"))?;
                 return cursor.step(step).map(Outcome::Pairs);
             }
             Op::DropIter { id } => drop(self.iterators.remove(id)),
             Op::Snapshot { id } => drop(self.snapshots.insert(*id, self.db.snapshot())),
             Op::DropSnapshot { id } => drop(self.snapshots.remove(id)),
-            Op::Flush { family } => self.family(family)?.flush().map_err(unexpected)?,
+            Op::Flush { family } => self.family(family)?.flush()?,
             Op::Compact {
                 family,
                 from,
@@ -167,26 +152,12 @@ impl Session {
             } => self.compact(family, from.as_deref(), to.as_deref(), *bottommost)?,
             Op::CreateCf { family } => return self.create(family),
             Op::DropCf { family } => return self.drop_family(family),
-            Op::Reopen => return Err("a session does not reopen itself".to_owned()),
+            Op::Reopen => return Err(Trouble::wrong("a session does not reopen itself")),
         }
         Ok(Outcome::Done)
     }
 
     fn write(&self, writes: &[Write], sync: bool) -> Checked<()> {
-        let mut batch = WriteBatch::new();
-        for write in writes {
-            let family = self.family(write.family())?;
-            let stored = |key: &[u8]| stored(&family, key);
-            match write {
-                Write::Put { key, value, .. } => batch.put(&family, stored(key), value.bytes()),
-                Write::Delete { key, .. } => batch.delete(&family, stored(key)),
-                Write::SingleDelete { key, .. } => batch.single_delete(&family, stored(key)),
-                Write::DeleteRange { from, to, .. } => {
-                    batch.delete_range(&family, stored(from), stored(to))
-                }
-            }
-            .map_err(unexpected)?;
-        }
         let fourth = self.operations.is_multiple_of(4);
         let (sync, disable_wal) = match self.durability {
             Durability::AsAsked => (sync, false),
@@ -199,11 +170,15 @@ impl Session {
             disable_wal,
             no_slowdown: false,
         };
-        self.db.write(batch, &options).map_err(unexpected)
+        let batch = batch(&self.db, writes, stored)?;
+        Ok(self.db.write(batch, &options)?)
     }
 
     fn read_options(&self, at: Option<u32>) -> Checked<ReadOptions> {
-        let snapshot = at.map(|id| self.snapshots.get(&id).ok_or("no such snapshot"));
+        let snapshot = at.map(|id| {
+            let snapshot = self.snapshots.get(&id);
+            snapshot.ok_or_else(|| Trouble::wrong("no such snapshot"))
+        });
         Ok(ReadOptions {
             snapshot: snapshot.transpose()?.cloned(),
             fill_cache: self.operations.is_multiple_of(2),
@@ -220,21 +195,19 @@ impl Session {
     fn get(&self, family: &str, key: &[u8], at: Option<u32>) -> Checked<Outcome> {
         let (family, options) = (self.family(family)?, self.read_options(at)?);
         let key = stored(&family, key);
-        let found = family.get_with(&key, &options).map_err(unexpected)?;
-        let contains = family.contains_key_with(&key, &options);
-        let contains = contains.map_err(unexpected)?;
+        let found = family.get_with(&key, &options)?;
+        let contains = family.contains_key_with(&key, &options)?;
         ensure!(
             contains == found.is_some(),
             "get says {:?}, contains_key {contains}",
             found.as_deref().map(Sum::of)
         );
-        let lazy = family.get_lazy(&key, &options).map_err(unexpected)?;
+        let lazy = family.get_lazy(&key, &options)?;
         if let (Some(lazy), Some(found)) = (&lazy, &found) {
             let len = lazy.len().unwrap_or(found.len() as u64);
             ensure!(len == found.len() as u64, "get_lazy: length {len}");
         }
-        let lazy = lazy.map(|lazy| lazy.fetch()).transpose();
-        let lazy = lazy.map_err(unexpected)?;
+        let lazy = lazy.map(|lazy| lazy.fetch()).transpose()?;
         ensure!(
             lazy == found,
             "get_lazy: {:?}",
@@ -247,7 +220,7 @@ impl Session {
         let (family, options) = (self.family(family)?, self.read_options(at)?);
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| stored(&family, key)).collect();
         let found = family.multi_get(&keys, &options).into_iter();
-        let found = found.map(|found| Ok(found.map_err(unexpected)?.as_deref().map(Sum::of)));
+        let found = found.map(|found| Ok(found?.as_deref().map(Sum::of)));
         found.collect::<Checked<_>>().map(Outcome::Values)
     }
 
@@ -275,21 +248,7 @@ impl Session {
     }
 
     fn cursor(&self, family: &str, bounds: &Bounds, at: Option<u32>) -> Checked<Cursor> {
-        let (family, options) = (self.family(family)?, self.read_options(at)?);
-        let reversed = is_reversed(&family);
-        // Prefixes are for the bytewise order only.
-        let bounds = match reversed {
-            true => bounds.as_range(),
-            false => bounds.clone(),
-        };
-        let options = ReadOptions {
-            lower_bound: bounds.from.map(|key| stored(&family, &key)),
-            upper_bound: bounds.to.map(|key| stored(&family, &key)),
-            prefix: bounds.prefix,
-            ..options
-        };
-        let iterator = family.iter(&options).map_err(unexpected)?;
-        Ok(Cursor { iterator, reversed })
+        Cursor::new(&self.family(family)?, bounds, self.read_options(at)?)
     }
 
     fn compact(
@@ -302,11 +261,12 @@ impl Session {
         let family = self.family(family)?;
         let from = from.map(|key| stored(&family, key));
         let to = to.map(|key| stored(&family, key));
-        let options = CompactRangeOptions {
-            force_bottommost: bottommost,
-        };
-        let done = family.compact_range(from.as_deref(), to.as_deref(), &options);
-        done.map_err(unexpected)
+        Ok(compact(
+            &family,
+            from.as_deref(),
+            to.as_deref(),
+            bottommost,
+        )?)
     }
 
     fn create(&self, name: &str) -> Checked<Outcome> {
@@ -314,19 +274,17 @@ impl Session {
             let options = self.options.family(name).clone();
             self.db.create_column_family(name, options)
         };
-        create().map_err(unexpected)?;
+        create()?;
         let again = refused("creating a family twice", create())?;
         Ok(Outcome::Refused(vec![again]))
     }
 
     fn drop_family(&self, name: &str) -> Checked<Outcome> {
         let family = self.family(name)?;
-        self.db.drop_column_family(&family).map_err(unexpected)?;
+        self.db.drop_column_family(&family)?;
         let mut batch = WriteBatch::new();
-        batch
-            .put(&*self.db, "not to be", "seen")
-            .map_err(unexpected)?;
-        batch.put(&family, "k", "").map_err(unexpected)?;
+        batch.put(&*self.db, "not to be", "seen")?;
+        batch.put(&family, "k", "")?;
         let write = self.db.write(batch, &WriteOptions::default());
         Ok(Outcome::Refused(vec![
             refused("reading a dropped family", family.get(b"k"))?,
@@ -339,83 +297,10 @@ impl Session {
     }
 }
 
-impl Cursor {
-    fn step(&mut self, step: &Step) -> Checked<Vec<(Vec<u8>, Sum)>> {
-        let stored = |key: &[u8]| stored_as(self.reversed, key);
-        let it = &mut self.iterator;
-        let mut found = Vec::new();
-        let (forward, n) = match step {
-            Step::Next(n) => (true, *n),
-            Step::Prev(n) => (false, *n),
-            _ => {
-                match step {
-                    Step::Seek(key) => it.seek(&stored(key)),
-                    Step::SeekForPrev(key) => it.seek_for_prev(&stored(key)),
-                    Step::Last => it.seek_to_last(),
-                    _ => it.seek_to_first(),
-                }
-                .map_err(unexpected)?;
-                found.extend(self.entry()?);
-                return Ok(found);
-            }
-        };
-        for _ in 0..n {
-            if !self.iterator.valid() {
-                break;
-            }
-            match forward {
-                true => self.iterator.next(),
-                false => self.iterator.prev(),
-            }
-            .map_err(unexpected)?;
-            found.extend(self.entry()?);
-        }
-        Ok(found)
-    }
-
-    fn entry(&mut self) -> Checked<Option<(Vec<u8>, Sum)>> {
-        if !self.iterator.valid() {
-            return Ok(None);
-        }
-        let value = self.iterator.value().map_err(unexpected)?;
-        let key = plain(self.reversed, self.iterator.key())?;
-        Ok(Some((key, Sum::of(&value))))
-    }
-}
-
 /// The kind of the error that there must be.
 fn refused<T>(what: &str, result: titan::Result<T>) -> Checked<ErrorKind> {
     match result {
-        Ok(_) => Err(format!("{what} is possible")),
+        Ok(_) => Err(Trouble::wrong(format!("{what} is possible"))),
         Err(e) => Ok(e.kind()),
     }
-}
-
-fn is_reversed(family: &ColumnFamily) -> bool {
-    family.options().comparator.name() != BytewiseComparator.name()
-}
-
-/// The key under which a family stores a key of an operation.
-fn stored(family: &ColumnFamily, key: &[u8]) -> Vec<u8> {
-    stored_as(is_reversed(family), key)
-}
-
-/// A stored key; if the order is reversed, one whose place among its like is that of `key` in the
-/// plain order.
-fn stored_as(reversed: bool, key: &[u8]) -> Vec<u8> {
-    if !reversed {
-        return key.to_vec();
-    }
-    let turned = key.iter().flat_map(|byte| [0x80, !byte]);
-    turned.chain([0xff]).collect()
-}
-
-/// The key that is stored so.
-fn plain(reversed: bool, stored: &[u8]) -> Checked<Vec<u8>> {
-    if !reversed {
-        return Ok(stored.to_vec());
-    }
-    let (pairs, end) = stored.as_chunks::<2>();
-    ensure!(end == [0xff], "a key that nobody wrote: {stored:?}");
-    Ok(pairs.iter().map(|[_, byte]| !byte).collect())
 }
