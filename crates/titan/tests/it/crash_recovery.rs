@@ -8,9 +8,10 @@ use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
 use titan_testkit::ops::Ops;
 use titan_testkit::sim::{Call, Fault, FsOp, Loss, OpKind, SimVfs};
 
+use titan_campaigns::calls::family;
 use titan_campaigns::reads::contents;
 use titan_campaigns::settings::Settings;
-use titan_campaigns::store::{DIR, Store, family, file, power_cut};
+use titan_campaigns::store::{DIR, Store, file, power_cut};
 
 fn is(call: &Call<'_>, kind: OpKind, extension: &str) -> bool {
     call.kind == kind && call.path.extension().is_some_and(|e| e == extension)

@@ -7,12 +7,13 @@ use titan::{
     CompactRangeOptions, Db, DbOptions, Error, ErrorKind, EventListener, Options, Result,
     StallEvent, WriteBatch, WriteOptions,
 };
+use titan_campaigns::calls::family;
 use titan_campaigns::reads::contents;
 use titan_campaigns::record::Record;
 use titan_campaigns::recovery::{misplaced_files, recover};
 use titan_campaigns::settings::Settings;
-use titan_campaigns::store::{DIR, Store, family, file, power_cut};
-use titan_campaigns::trouble::{Trouble, causes};
+use titan_campaigns::store::{DIR, Store, file, power_cut};
+use titan_campaigns::trouble::Trouble;
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
@@ -97,7 +98,10 @@ fn expect_stopped(store: &Store, what: &str) {
         ErrorKind::WritesStopped,
         "{what}: {refused}"
     );
-    assert!(causes(&refused).contains("os error"), "{what}: {refused}");
+    assert!(
+        refused.to_string().contains("os error"),
+        "{what}: {refused}"
+    );
     assert!(store.db.background_error().is_some(), "{what}");
     let flush = store.db.flush_all().unwrap_err();
     assert_eq!(flush.kind(), ErrorKind::WritesStopped, "{what}: {flush}");
@@ -368,7 +372,7 @@ fn a_full_disk_loses_nothing() {
         let (error, _) = Trigger::Rounds
             .pull(&mut store)
             .expect("the disk is not full");
-        let text = format!("{error} {}", causes(&error));
+        let text = error.to_string();
         assert!(text.contains("os error 28"), "{room}: {text}");
         assert!(
             contents(&store.db).unwrap() == *store.record.last(),
@@ -437,7 +441,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     vfs.inject(on(OpKind::Create, "*.blob"));
     store.db.flush_all().unwrap_err();
     let closed = store.db.close().unwrap_err();
-    assert!(causes(&closed).contains("os error 5"), "{closed}");
+    assert!(closed.to_string().contains("os error 5"), "{closed}");
     store.db = Db::open(DIR, &store.options).unwrap();
     assert!(contents(&store.db).unwrap() == *store.record.last());
 
@@ -515,7 +519,7 @@ fn a_writer_that_waits_for_a_flush_learns_that_it_failed() {
     let failed = (0..2000u32).find_map(|i| db.put(&i.to_be_bytes(), &[7; 300]).err());
     let failed = failed.expect("no write met the failure");
     assert_eq!(failed.kind(), ErrorKind::WritesStopped, "{failed}");
-    assert!(causes(&failed).contains("os error 5"), "{failed}");
+    assert!(failed.to_string().contains("os error 5"), "{failed}");
     vfs.clear_hook();
     db.resume().unwrap();
     db.put(b"on", b"it goes").unwrap();
