@@ -1,17 +1,26 @@
 //! Reading a database and comparing what is found with what should be.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use titan::{ColumnFamily, ColumnFamilyId, Db, ReadOptions, Result, Snapshot};
 use titan_testkit::model::{Model, Pairs};
 
+use crate::record::Written;
 use crate::trouble::{Checked, Trouble};
 
-/// Everything in the database, read by scans and again by gets; the two must agree.
+/// Everything in the database, read by scans in both directions and again by gets; they must agree.
 pub fn contents(db: &Db) -> Checked<Model> {
-    let mut model = Model::without_families();
+    let mut found = Model::without_families();
     for family in db.column_families() {
-        let pairs = scan(&family, &ReadOptions::default(), false)?;
+        let options = ReadOptions::default();
+        let pairs = scan_in_order(&family, &options, false)?;
+        if scan_in_order(&family, &options, true)? != pairs {
+            return Err(Trouble::wrong(format!(
+                "scans of {} forward and backward disagree",
+                family.name()
+            )));
+        }
         for (key, value) in &pairs {
             let got = family.get(key)?;
             if got.as_deref() != Some(&**value) {
@@ -22,27 +31,83 @@ pub fn contents(db: &Db) -> Checked<Model> {
                 )));
             }
         }
-        model.insert_family(family.name(), pairs);
+        found.insert_family(family.name(), pairs);
     }
-    Ok(model)
+    Ok(found)
 }
 
-/// The pairs of one family, met forward or backward.
+/// The pairs of one family, met forward or backward in whatever order.
 pub fn scan(family: &ColumnFamily, options: &ReadOptions, reverse: bool) -> Result<Pairs> {
     let mut pairs = Pairs::new();
+    walk(family, options, reverse, |key, value| {
+        pairs.insert(key.to_vec(), value.to_vec());
+    })?;
+    Ok(pairs)
+}
+
+/// The same, met in strict order: anything else is wrong.
+fn scan_in_order(family: &ColumnFamily, options: &ReadOptions, reverse: bool) -> Checked<Pairs> {
+    let comparator = &family.options().comparator;
+    let mut pairs = Pairs::new();
+    let mut last: Option<Vec<u8>> = None;
+    let mut misplaced = None;
+    walk(family, options, reverse, |key, value| {
+        let order = last.as_deref().map(|last| match reverse {
+            true => comparator.compare(key, last),
+            false => comparator.compare(last, key),
+        });
+        if order.is_some_and(|order| order != Ordering::Less) {
+            misplaced.get_or_insert_with(|| key.to_vec());
+        }
+        last = Some(key.to_vec());
+        pairs.insert(key.to_vec(), value.to_vec());
+    })?;
+    match misplaced {
+        None => Ok(pairs),
+        Some(key) => Err(Trouble::wrong(format!(
+            "scan of {} meets \"{}\" out of order, or twice",
+            family.name(),
+            key.escape_ascii()
+        ))),
+    }
+}
+
+fn walk(
+    family: &ColumnFamily,
+    options: &ReadOptions,
+    reverse: bool,
+    mut meet: impl FnMut(&[u8], &[u8]),
+) -> Result<()> {
     let mut it = family.iter(options)?;
     match reverse {
         true => it.seek_to_last()?,
         false => it.seek_to_first()?,
     }
     while it.valid() {
-        pairs.insert(it.key().to_vec(), it.value()?.to_vec());
+        let value = it.value()?.to_vec();
+        meet(it.key(), &value);
         match reverse {
             true => it.prev()?,
             false => it.next()?,
         }
     }
-    Ok(pairs)
+    Ok(())
+}
+
+/// Whether keys once written that a scan has not found are not found by a get either.
+pub(crate) fn absent(db: &Db, written: &Written, found: &Model) -> Checked<()> {
+    for family in db.column_families() {
+        for key in written.get(family.name()).into_iter().flatten() {
+            if found.get(family.name(), key).is_none() && family.get(key)?.is_some() {
+                return Err(Trouble::wrong(format!(
+                    "get of \"{}\" in {} finds what no scan meets",
+                    key.escape_ascii(),
+                    family.name()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a key has the value that the model says.

@@ -4,7 +4,7 @@
 //! serves. Writes that go past the WAL are kept by the flushes of their family alone: then each
 //! family comes back at a prefix of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use titan_testkit::history::History;
 use titan_testkit::model::Model;
@@ -12,10 +12,14 @@ use titan_testkit::ops::{Op, Write};
 
 use crate::trouble::{Checked, Doing, Trouble};
 
+/// Beside each family the keys ever written to it.
+pub(crate) type Written = BTreeMap<String, BTreeSet<Vec<u8>>>;
+
 /// The record of a database's life, from a known state on.
 #[derive(Clone)]
 pub struct Record {
     whole: History,
+    written: Written,
     by_family: Option<ByFamily>,
 }
 
@@ -42,6 +46,7 @@ impl Record {
         });
         Record {
             whole: History::starting_at(start),
+            written: Written::new(),
             by_family,
         }
     }
@@ -62,6 +67,11 @@ impl Record {
         Ok(())
     }
 
+    /// The keys that may have been there since the record began.
+    pub(crate) fn written(&self) -> &Written {
+        &self.written
+    }
+
     /// How many operations changed contents.
     pub fn len(&self) -> usize {
         self.whole.len()
@@ -76,6 +86,14 @@ impl Record {
     /// the number to mark in the journal.
     pub fn push(&mut self, op: &Op) -> Option<u64> {
         let length = self.whole.push(op);
+        if let Op::Write { writes, .. } = op {
+            for write in writes {
+                if let Write::Put { family, key, .. } = write {
+                    let keys = self.written.entry(family.clone()).or_default();
+                    keys.insert(key.clone());
+                }
+            }
+        }
         if let Some(families) = &mut self.by_family {
             families.push(op);
             return families.promise(op);

@@ -9,7 +9,7 @@ use titan::{Db, Options};
 use titan_testkit::model::Model;
 use titan_testkit::sim::SimVfs;
 
-use crate::reads::contents;
+use crate::reads::{absent, contents};
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::store::{DIR, file};
@@ -26,6 +26,7 @@ pub fn recover(
     let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
     let found = contents(&db).doing("reading")?;
     record.allows(&found, promised)?;
+    absent(&db, record.written(), &found).doing("reading")?;
     let wrong = misplaced_files(&db, image).doing("settling")?;
     if !wrong.is_empty() {
         return Err(Trouble::wrong(wrong.join("\n")));

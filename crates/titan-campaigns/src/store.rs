@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use titan::{ColumnFamily, Db, Options, ReadOptions, Result, WriteOptions};
 use titan_testkit::model::Model;
 use titan_testkit::ops::Op;
-use titan_testkit::sim::{Loss, SimVfs};
+use titan_testkit::sim::{Loss, Mark, SimVfs};
 
 use crate::calls::{batch, compact, family};
-use crate::reads::{View, compare_get, compare_scan, contents};
+use crate::reads::{View, absent, compare_get, compare_scan, contents};
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::trouble::{Checked, Doing, Trouble};
@@ -81,7 +81,7 @@ impl Store {
         Ok(())
     }
 
-    /// Applies one operation, notes it, and marks what it promised. Reads compare what they find
+    /// Applies one operation, notes it, and marks that it returned and what it promised. Reads compare what they find
     /// with the record.
     ///
     /// # Errors
@@ -173,6 +173,9 @@ impl Store {
         if let Some(promise) = self.record.push(op) {
             self.vfs.mark(promise);
         }
+        if !self.settings.unlogged {
+            self.vfs.mark(Mark::Returned(self.record.len() as u64));
+        }
         if self.settings.settled {
             // A failure of background work is for the next operation to tell: this one succeeded.
             let _ = self.db.wait_idle();
@@ -201,7 +204,9 @@ impl Store {
 
     /// Whether reading everything finds just what is on record.
     pub fn verify(&self) -> Checked<()> {
-        self.record.is_now(&contents(&self.db)?)
+        let found = contents(&self.db)?;
+        self.record.is_now(&found)?;
+        absent(&self.db, self.record.written(), &found)
     }
 
     /// What a read is to find: in a snapshot, or now. `None` if the snapshot did not see the

@@ -3,12 +3,18 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use titan_campaigns::run::{Observer, Run, Tally};
 use titan_campaigns::trouble::Trouble;
+
+/// Without a terminal, what a campaign does now is told at most so often.
+const PHASES: Duration = Duration::from_secs(30);
+/// And what it found so far so often, as long as there is something new.
+const TALLIES: Duration = Duration::from_secs(60);
 
 /// The arguments of every campaign.
 #[derive(Args, Clone, Copy)]
@@ -47,7 +53,7 @@ pub(crate) fn run(
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
-    let run = Arc::new(Run::new(seed, budget.time(), Terminal { bar: bar.clone() }));
+    let run = Arc::new(Run::new(seed, budget.time(), Terminal::new(bar.clone())));
     let interrupted = Arc::clone(&run);
     if let Err(e) = ctrlc::set_handler(move || interrupted.stop()) {
         eprintln!("cannot be interrupted in good order: {e}");
@@ -84,13 +90,53 @@ pub(crate) fn conclude(tally: Tally) -> ExitCode {
 
 struct Terminal {
     bar: ProgressBar,
+    phase: Pace,
+    tally: Pace,
+}
+
+impl Terminal {
+    fn new(bar: ProgressBar) -> Self {
+        Terminal {
+            bar,
+            phase: Pace::new(PHASES, None),
+            tally: Pace::new(TALLIES, Some(Instant::now())),
+        }
+    }
+}
+
+/// Says when it is time for a line again.
+struct Pace {
+    every: Duration,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    fn new(every: Duration, last: Option<Instant>) -> Self {
+        Pace {
+            every,
+            last: Mutex::new(last),
+        }
+    }
+
+    fn is_time(&self) -> bool {
+        // Another thread that holds it is about to say something.
+        let Ok(mut last) = self.last.try_lock() else {
+            return false;
+        };
+        let is_time = last.is_none_or(|last| last.elapsed() >= self.every);
+        if is_time {
+            *last = Some(Instant::now());
+        }
+        is_time
+    }
 }
 
 impl Observer for Terminal {
     fn phase(&self, what: &str) {
         // Without a terminal nobody sees the bar.
         match self.bar.is_hidden() {
-            true => println!("{what}"),
+            true if self.phase.is_time() => println!("{what}"),
+            true => {}
             false => self.bar.set_prefix(what.to_owned()),
         }
     }
@@ -100,7 +146,11 @@ impl Observer for Terminal {
     }
 
     fn progress(&self, tally: Tally) {
-        self.bar.set_message(tally.to_string());
+        match self.bar.is_hidden() {
+            true if self.tally.is_time() => println!("{tally} so far"),
+            true => {}
+            false => self.bar.set_message(tally.to_string()),
+        }
     }
 
     fn failure(&self, what: &str) {

@@ -18,11 +18,54 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Whether only the process dies: the kernel keeps all that it was given.
+    fn spares_the_machine(&self) -> bool {
+        matches!(self, Policy::Lose(Loss::None) | Policy::KillWithin(_))
+    }
+
     /// The file system found afterwards; `None` if no append comes next that could be killed.
     pub fn image(&self, point: &CrashPoint<'_>) -> Option<SimVfs> {
         match self {
             Policy::Lose(loss) => Some(point.crash(loss)),
             Policy::KillWithin(seed) => point.kill_within(*seed),
+        }
+    }
+}
+
+/// What must be found after a crash: numbers of promises, as [`Record`](crate::record::Record)
+/// counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Promised {
+    /// What survives the machine.
+    durable: u64,
+    /// What survives the process: every logged operation that returned.
+    returned: u64,
+}
+
+impl Promised {
+    /// What was promised when a crash at `point` happens.
+    pub(super) fn at(point: &CrashPoint<'_>) -> Promised {
+        let durable = point.acknowledged();
+        Promised {
+            durable,
+            returned: point.returned().max(durable),
+        }
+    }
+
+    /// What a crash must leave.
+    pub(super) fn after(self, policy: Policy) -> u64 {
+        match policy.spares_the_machine() {
+            true => self.returned,
+            false => self.durable,
+        }
+    }
+
+    /// What another crash must leave, before anything new was promised: what the machine has not
+    /// lost it may lose then.
+    pub(super) fn left_by(self, policy: Policy) -> Promised {
+        Promised {
+            returned: self.after(policy),
+            ..self
         }
     }
 }

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Ops};
-use titan_testkit::sim::{Journal, SimVfs};
+use titan_testkit::sim::{CrashPoint, Journal, SimVfs};
 
+use super::cut::{Policy, Promised};
 use crate::record::Record;
 use crate::recovery::recover;
 use crate::settings::Settings;
@@ -19,7 +20,7 @@ pub(super) struct Life {
     pub(super) settings: Settings,
     /// Up to here in the journal the database was not open, and what holds is what held before.
     opened_at: usize,
-    before: (Record, u64),
+    before: (Record, Promised),
     record: Record,
 }
 
@@ -29,20 +30,25 @@ impl Life {
         let vfs = SimVfs::new();
         let settings = workload.settings;
         let store = Store::open(&vfs, settings).doing("opening")?;
-        let before = (store.record.clone(), 0);
+        let before = (store.record.clone(), Promised::default());
         Life::go_on(store, before, &workload.ops)
     }
 
     /// What a crash of this life left is opened and goes on for a while.
-    pub(super) fn after(&self, image: &SimVfs, point: usize, promised: u64) -> Checked<Life> {
-        let (record, promised) = self.allowed(point, promised);
+    pub(super) fn after(
+        &self,
+        image: &SimVfs,
+        point: &CrashPoint<'_>,
+        policy: Policy,
+    ) -> Checked<Life> {
+        let (record, promised) = self.allowed(point);
         let store = Store::recovered(image, self.settings).doing("opening")?;
-        record.allows(store.record.last(), promised)?;
+        record.allows(store.record.last(), promised.after(policy))?;
         let ops = continuation(store.record.last());
-        Life::go_on(store, (record.clone(), promised), &ops)
+        Life::go_on(store, (record.clone(), promised.left_by(policy)), &ops)
     }
 
-    fn go_on(mut store: Store, before: (Record, u64), ops: &[Op]) -> Checked<Life> {
+    fn go_on(mut store: Store, before: (Record, Promised), ops: &[Op]) -> Checked<Life> {
         let opened_at = store.vfs.journal().len();
         store.apply_all(ops)?;
         store.verify()?;
@@ -56,19 +62,24 @@ impl Life {
         })
     }
 
-    /// What may be found after a crash at `point`, with the newest promise in the journal.
-    fn allowed(&self, point: usize, promised: u64) -> (&Record, u64) {
-        if point < self.opened_at {
+    /// What may be found after a crash at `point`, and what was promised by then.
+    fn allowed(&self, point: &CrashPoint<'_>) -> (&Record, Promised) {
+        if point.index() < self.opened_at {
             (&self.before.0, self.before.1)
         } else {
-            (&self.record, promised)
+            (&self.record, Promised::at(point))
         }
     }
 
     /// Recovers what a crash at `point` left, and asks all that is asked of it.
-    pub(super) fn check(&self, image: &SimVfs, point: usize, promised: u64) -> Checked<()> {
-        let (record, promised) = self.allowed(point, promised);
-        recover(image, &self.settings, record, promised).map(drop)
+    pub(super) fn check(
+        &self,
+        image: &SimVfs,
+        point: &CrashPoint<'_>,
+        policy: Policy,
+    ) -> Checked<()> {
+        let (record, promised) = self.allowed(point);
+        recover(image, &self.settings, record, promised.after(policy)).map(drop)
     }
 
     /// The newest operations before `point`, for people.

@@ -1,6 +1,6 @@
 //! The machine stops at any operation of a workload: what is found is what the database held after
 //! some prefix of its batches, whole across families, with everything acknowledged as durable in
-//! it (WAL-1). No file is leaked, the engine's own check finds nothing, and the database goes on:
+//! it (WAL-1); where only the process dies, with every logged batch that returned. No file is leaked, the engine's own check finds nothing, and the database goes on:
 //! to be crashed again, within recovery and after.
 //!
 //! | module | owns |
@@ -220,7 +220,7 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
     let Some(image) = policy.image(point) else {
         return Ok(false);
     };
-    life.check(&image, point.index(), point.acknowledged())?;
+    life.check(&image, point, policy)?;
     if checked {
         is_sound(&image, &life.settings).doing("after recovery")?;
         // What a crash leaves is in order even before it is recovered, if a database is there. But
@@ -238,7 +238,7 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
 fn lives_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<Option<Life>> {
     catch(|| {
         let image = policy.image(point);
-        let next = image.map(|image| life.after(&image, point.index(), point.acknowledged()));
+        let next = image.map(|image| life.after(&image, point, policy));
         next.transpose().doing("going on after recovery")
     })
 }

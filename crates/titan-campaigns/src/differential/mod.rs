@@ -37,6 +37,9 @@ use crate::run::Run;
 use crate::session::Session;
 use crate::trouble::{Checked, Doing, Trouble};
 
+/// Where Titan's simulated database is.
+const DIR: &str = "/db";
+
 /// How large a campaign is.
 #[derive(Clone, Debug)]
 pub struct Differential {
@@ -203,9 +206,7 @@ impl<'a> SideBySide<'a> {
         // It would keep every byte ever written.
         self.vfs.restart_journal();
         let vfs = Arc::new(self.vfs.clone());
-        let titan = self
-            .setup
-            .open_titan(vfs, Path::new("/db"), self.openings)?;
+        let titan = self.setup.open_titan(vfs, Path::new(DIR), self.openings)?;
         self.titan = Some(titan);
         self.setup
             .open_rocksdb(&mut self.rocksdb, self.dir, self.openings)?;
@@ -229,8 +230,26 @@ impl Engines for SideBySide<'_> {
         rocksdb_agrees(&self.rocksdb.receive()?, expected)
     }
 
+    /// Both hold the same, and nothing is wrong with Titan's files.
     fn finish(&mut self) -> Checked<()> {
-        Ok(())
+        let mut titan = self.titan.take().ok_or_else(closed)?;
+        titan.release();
+        for family in titan.db().column_families() {
+            let everything = Op::Scan {
+                family: family.name().to_owned(),
+                from: None,
+                to: None,
+                reverse: false,
+                at: None,
+            };
+            self.rocksdb.send(&for_rocksdb(&everything).to_string())?;
+            let found = titan.apply(&everything)?;
+            rocksdb_agrees(&self.rocksdb.receive()?, &found).doing("in the end")?;
+        }
+        let options = titan.options().clone();
+        titan.end(true)?;
+        self.rocksdb.ask("close")?;
+        sound(Path::new(DIR), &options).map(drop)
     }
 }
 

@@ -236,6 +236,8 @@ impl fmt::Display for FsOp {
 /// Something a test wants to remember about a moment, usually "acknowledged up to here".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
+    /// So many operations had returned: what must survive the process, if not the machine.
+    Returned(u64),
     /// A count, such as the number of acknowledged batches.
     Number(u64),
     /// Anything else.

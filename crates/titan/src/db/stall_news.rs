@@ -42,7 +42,10 @@ impl StallNews {
             news.telling = true;
         }
         // A listener that panics is told nothing more by this thread, but by the next one.
-        let telling = Telling(self);
+        let mut telling = Telling {
+            news: self,
+            over: false,
+        };
         while let Some((family, stall)) = telling.next() {
             listeners.tell(|l| l.stall_changed(family, stall));
         }
@@ -50,22 +53,28 @@ impl StallNews {
     }
 }
 
-struct Telling<'a>(&'a StallNews);
+struct Telling<'a> {
+    news: &'a StallNews,
+    /// Everything was told: from then on another thread may be telling.
+    over: bool,
+}
 
 impl Telling<'_> {
     /// The oldest change; without one, telling is over from this moment on.
-    fn next(&self) -> Option<(ColumnFamilyId, StallEvent)> {
-        let mut news = self.0.0.lock();
+    fn next(&mut self) -> Option<(ColumnFamilyId, StallEvent)> {
+        let mut news = self.news.0.lock();
         let next = news.untold.pop_front();
-        news.telling = next.is_some();
+        self.over = next.is_none();
+        news.telling = !self.over;
         next
     }
 }
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.0.lock().telling = false;
+        // Not `thread::panicking()`: all may have been told within the unwinding of something else.
+        if !self.over {
+            self.news.0.lock().telling = false;
         }
     }
 }
@@ -132,5 +141,31 @@ mod tests {
         assert!(news.tell(&listeners));
         assert!(news.all_told());
         assert_eq!(*heard.families.lock(), [0, 1, 2]);
+    }
+
+    /// Tells something while its thread unwinds, and lets go only then.
+    struct Unwinding<'a>(&'a StallNews);
+
+    impl Drop for Unwinding<'_> {
+        fn drop(&mut self) {
+            let mut telling = Telling {
+                news: self.0,
+                over: false,
+            };
+            assert!(telling.next().is_none());
+            // As another thread does that begins right now.
+            self.0.0.lock().telling = true;
+        }
+    }
+
+    #[test]
+    fn telling_that_is_over_leaves_other_tellers_alone_even_while_unwinding() {
+        let news = StallNews::default();
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _unwinding = Unwinding(&news);
+            panic!("something else");
+        }));
+        assert!(unwound.is_err());
+        assert!(!news.all_told());
     }
 }

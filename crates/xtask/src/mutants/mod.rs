@@ -1,0 +1,126 @@
+//! `cargo xtask mutants`: planted bugs, and the tests that must find them.
+//!
+//! `mutants/NAME.patch` holds one bug: a header, an empty line, a patch.
+//!
+//! ```text
+//! Kind: durability
+//! Plants: a table is installed without having been synced
+//! Test: -p titan-campaigns --test it crash::script
+//!
+//! --- a/crates/titan/src/...
+//! ```
+//!
+//! `Test` is what follows `cargo test` to run the test that must fail. In a copy of the sources,
+//! under `target/mutants`, each test is first seen to pass; then each bug is planted by itself, the
+//! test built, which must succeed, and run, which must not: a bug is *caught* if the test fails,
+//! or never ends. At last each test is seen to pass once more with nothing planted: one that fails
+//! now and then by itself catches nothing.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `planted` | the bugs as files |
+//! | `bench` | the copy of the sources: patching, building, testing |
+
+mod bench;
+mod planted;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use titan_campaigns::Run;
+
+use self::bench::{Bench, Outcome};
+use self::planted::{Mutant, load};
+use crate::campaign::{self, Budget};
+
+/// Plants known bugs, one at a time, and shows that the tests catch each.
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo xtask mutants wal-sync-left-out filter-says-no")]
+pub(crate) struct MutantsArgs {
+    /// Only these, by name.
+    names: Vec<String>,
+    /// Only list them.
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    budget: Budget,
+}
+
+pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
+    let mutants = load(&args.names)?;
+    if args.list {
+        for m in &mutants {
+            println!("{:12} {:36} {}", m.kind, m.name, m.plants);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    campaign::run("mutants", args.budget, |run| {
+        if let Err(why) = plant_all(run, mutants) {
+            run.fail(why);
+        }
+    })
+}
+
+fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
+    let bench = Bench::prepare()?;
+    with_nothing_planted(run, &bench, &mutants)?;
+    fastrand::Rng::with_seed(run.seed()).shuffle(&mut mutants);
+    for mutant in &mutants {
+        if !run.goes_on() {
+            break;
+        }
+        run.phase(&mutant.name);
+        let started = Instant::now();
+        let planted = bench.with_patch(&mutant.patch, || {
+            bench.build(&mutant.test)?;
+            bench.test(&mutant.test, run)
+        });
+        // The test was ended with it, or the build: that says nothing.
+        if run.is_stopped() {
+            break;
+        }
+        let took = started.elapsed().as_secs();
+        match planted {
+            Ok(Outcome::Passed) => run.fail(format!(
+                "{}: {} is not caught by cargo test {}",
+                mutant.name,
+                mutant.plants,
+                mutant.test.join(" ")
+            )),
+            Ok(outcome) => {
+                let how = match outcome {
+                    Outcome::Hung => "caught, as it hangs",
+                    _ => "caught",
+                };
+                run.pass(1);
+                run.note(format!(
+                    "{how}: {} ({}): {}, {took} s",
+                    mutant.name, mutant.kind, mutant.plants
+                ));
+            }
+            Err(why) => run.fail(format!("{}: {why}", mutant.name)),
+        }
+    }
+    with_nothing_planted(run, &bench, &mutants)
+}
+
+/// Whether the tests pass as they should, unless the run is stopped.
+fn with_nothing_planted(run: &Run, bench: &Bench, mutants: &[Mutant]) -> Result<(), String> {
+    let tests: BTreeSet<&[String]> = mutants.iter().map(|m| &*m.test).collect();
+    run.phase(format!("{} tests, with nothing planted", tests.len()));
+    for test in tests {
+        if run.is_stopped() {
+            break;
+        }
+        let outcome = bench.build(test).and_then(|()| bench.test(test, run));
+        match outcome {
+            _ if run.is_stopped() => break,
+            Ok(Outcome::Passed) => {}
+            Ok(other) => return Err(format!("{} {other:?} with nothing planted", test.join(" "))),
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
+}
