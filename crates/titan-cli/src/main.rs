@@ -2,8 +2,8 @@
 //!
 //! One file a command in `commands/`. Every command returns `titan::Result<ExitCode>`; this file
 //! turns an error into the one line on standard error that the user sees. Exit status: 0 done,
-//! 1 failed (or the thing asked for is not there, or the check found damage, or a repair could not
-//! save everything), 2 wrong usage.
+//! 1 failed (or the thing asked for is not there, or the check found damage), 2 wrong usage,
+//! 3 repaired, but something was lost.
 
 mod commands;
 mod config;

@@ -833,7 +833,7 @@ fn repair_saves_what_is_left_and_names_what_is_gone() {
     let before = tree(&place.path("db"));
     let output = place.run(&["repair", "db", "--into", "rescued", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!(report["complete"], false);
     let lost = report["lost"].as_array().unwrap();
     assert_eq!(lost.len(), 1, "{report}");
@@ -854,7 +854,7 @@ fn repair_saves_what_is_left_and_names_what_is_gone() {
             .ends_with("no damage found\n")
     );
     let said = place.run(&["repair", "db", "--in-place"]);
-    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    assert_eq!(said.status.code(), Some(3), "{said:?}");
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.contains("lost: ") && said.contains("file07"), "{said}");
     assert!(said.ends_with("something was lost, in 1 place\n"), "{said}");

@@ -10,6 +10,8 @@ use titan::{Error, Result};
 use crate::output::{self, Out};
 use crate::{Global, config, progress};
 
+/// The exit status of a repair after which not everything is there.
+const WITH_LOSSES: u8 = 3;
 /// Losses printed; all of them are in the JSON.
 const SHOWN: usize = 100;
 
@@ -18,7 +20,8 @@ const SHOWN: usize = 100;
 /// Keeps what is whole, writes anew what can still be read of damaged files, and lists what is
 /// gone: in which file and where, which keys, which sequence numbers, how many. The damaged
 /// database stays as it is: the repaired one is put beside it, out of hard links where nothing
-/// was damaged. The exit status is 0 if nothing was lost and 1 if something was.
+/// was damaged. The exit status is 0 if nothing was lost, 1 if there is no repaired database because
+/// the repair failed, and 3 if it was repaired and something was lost.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     out.flush()?;
     Ok(match complete {
         true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+        false => ExitCode::from(WITH_LOSSES),
     })
 }
 

@@ -109,7 +109,7 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
     }
     // For inspection: whatever is behind the damage.
     let mut resumed = 0;
-    while reader.resume() {
+    while sound(reader.resume()) {
         resumed += 1;
         assert!(resumed <= 1 + bytes.len() / HEADER, "no end of resuming");
         while let Ok(Some(_)) = reader.next() {}

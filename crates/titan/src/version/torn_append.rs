@@ -31,7 +31,7 @@ pub(super) fn ends_in_torn_append(
     let Some(&LogEnd::Corrupt { offset: hole, .. }) = log.end() else {
         return Ok(false);
     };
-    while told && log.resume() {
+    while told && log.resume()? {
         while let Some(record) = log.next()? {
             told &= synced_before(record.payload).is_some_and(|synced| synced <= hole);
         }

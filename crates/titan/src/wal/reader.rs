@@ -168,43 +168,73 @@ impl LogReader {
     ///
     /// Where the damaged record's length leads to a whole record, that is the next; else the first
     /// that starts in a later block. Bytes in between are not searched: a value may well look like
-    /// a record.
-    pub(crate) fn resume(&mut self) -> bool {
-        let damaged = matches!(self.outcome, Some(Ok(LogEnd::Corrupt { .. })));
-        let next_block = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
-        let next = self.whole_record_from_here().unwrap_or(next_block);
-        if !damaged || (self.last_buffer && next >= self.buffer.len()) {
-            return false;
+    /// a record. At the stale end of a recycled log it was damage only if records of this log
+    /// follow; the rest of the file is searched for one, at the starts of its blocks.
+    ///
+    /// # Errors
+    /// Failures to read.
+    pub(crate) fn resume(&mut self) -> Result<bool> {
+        let found = match &self.outcome {
+            Some(Ok(LogEnd::Corrupt { .. })) => {
+                let next_block = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
+                let next = self.whole_record_from_here(false).unwrap_or(next_block);
+                let more = !self.last_buffer || next < self.buffer.len();
+                self.position = next.min(self.buffer.len());
+                more
+            }
+            Some(Ok(LogEnd::Stale { .. })) => self.find_own_record()?,
+            _ => false,
+        };
+        if found {
+            self.fragments.clear();
+            self.fragments_start = None;
+            self.resumed = true;
+            self.outcome = None;
         }
-        self.position = next.min(self.buffer.len());
-        self.fragments.clear();
-        self.fragments_start = None;
-        self.resumed = true;
-        self.outcome = None;
-        true
+        Ok(found)
     }
 
     /// Where in the buffer the first whole record is, of the one at the current position (which is
-    /// whole if it only came out of place) and the one behind it.
-    fn whole_record_from_here(&self) -> Option<usize> {
+    /// whole if it only came out of place) and the one behind it. One of another log is none, nor
+    /// one that does not say its log if it must be `recyclable`.
+    fn whole_record_from_here(&self, recyclable: bool) -> Option<usize> {
         let block = self.rest_of_block();
-        let size_at = |at: usize| {
-            let [_, _, _, _, l0, l1, record_type] = *block.get(at..)?.first_chunk()?;
-            let header = if is_recyclable(record_type) {
-                RECYCLABLE_HEADER_SIZE
-            } else {
-                HEADER_SIZE
+        let is_own = |at: usize| {
+            let (record_type, body) = whole_record(block.get(at..)?)?;
+            let own = match is_recyclable(record_type) {
+                true => self.is_of_this_log(body),
+                false => !recyclable,
             };
-            Some(header + usize::from(u16::from_le_bytes([l0, l1])))
+            own.then_some(at)
         };
-        let is_whole = |at: usize| {
-            let record = block.get(at..at + size_at(at)?)?;
-            let (stored, rest) = record.split_first_chunk::<4>()?;
-            let (record_type, body) = (rest.get(2)?, rest.get(3..)?);
-            (record_crc(*record_type, body) == u32::from_le_bytes(*stored)).then_some(at)
-        };
-        let found = is_whole(0).or_else(|| is_whole(size_at(0)?));
+        let found = is_own(0).or_else(|| is_own(record_size(block)?));
         found.map(|at| self.position + at)
+    }
+
+    /// Goes to the next place where a whole record of this log starts.
+    fn find_own_record(&mut self) -> Result<bool> {
+        let mut found = self.whole_record_from_here(true);
+        while found.is_none() {
+            let next = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
+            if next < self.buffer.len() {
+                self.position = next;
+            } else if self.last_buffer {
+                return Ok(false);
+            } else {
+                self.fill()?;
+            }
+            let first = whole_record(self.rest_of_block());
+            let own = first.is_some_and(|(t, body)| is_recyclable(t) && self.is_of_this_log(body));
+            found = own.then_some(self.position);
+        }
+        self.position = found.unwrap_or(self.position);
+        Ok(true)
+    }
+
+    /// Whether a recyclable record is of this log and no earlier one that the file was used for.
+    fn is_of_this_log(&self, body: &[u8]) -> bool {
+        let number = body.first_chunk::<4>().map(|n| u32::from_le_bytes(*n));
+        number == Some(self.log_number.0 as u32)
     }
 
     /// Joins fragments to the next logical record, or finds the end.
@@ -305,11 +335,7 @@ impl LogReader {
             let [c0, c1, c2, c3, l0, l1, record_type] = *header;
             let stored_crc = u32::from_le_bytes([c0, c1, c2, c3]);
             let recyclable = is_recyclable(record_type);
-            let header_size = if recyclable {
-                RECYCLABLE_HEADER_SIZE
-            } else {
-                HEADER_SIZE
-            };
+            let header_size = header_size(record_type);
             let size = header_size + usize::from(u16::from_le_bytes([l0, l1]));
             if size > block_left {
                 let reason = "a record runs over the end of its block";
@@ -330,8 +356,7 @@ impl LogReader {
                     .map(Physical::End);
             }
             if recyclable {
-                let number = body.first_chunk::<4>().map(|n| u32::from_le_bytes(*n));
-                if number != Some(self.log_number.0 as u32) {
+                if !self.is_of_this_log(body) {
                     if self.mode == TailMode::PointInTime {
                         return Ok(Physical::End(LogEnd::Stale { offset }));
                     }
@@ -458,6 +483,28 @@ impl LogReader {
             }
             offset += n as u64;
         }
+    }
+}
+
+/// The type of the record that `bytes` start with, and what follows the first seven bytes of its
+/// header, if the record is there as a whole and has its checksum.
+fn whole_record(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let [c0, c1, c2, c3, _, _, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;
+    let body = bytes.get(HEADER_SIZE..record_size(bytes)?)?;
+    let whole = record_crc(record_type, body) == u32::from_le_bytes([c0, c1, c2, c3]);
+    whole.then_some((record_type, body))
+}
+
+/// The size of the record that `bytes` start with, as its header has it.
+fn record_size(bytes: &[u8]) -> Option<usize> {
+    let [_, _, _, _, l0, l1, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;
+    Some(header_size(record_type) + usize::from(u16::from_le_bytes([l0, l1])))
+}
+
+fn header_size(record_type: u8) -> usize {
+    match is_recyclable(record_type) {
+        true => RECYCLABLE_HEADER_SIZE,
+        false => HEADER_SIZE,
     }
 }
 

@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -353,6 +354,43 @@ fn recycled_logs_end_where_the_old_content_starts() {
     assert!(result.0.is_empty());
     assert_eq!(result.1.unwrap(), LogEnd::Stale { offset: 0 });
     assert!(read(&old, TailMode::Strict).1.unwrap_err().is_corruption());
+}
+
+#[test]
+fn damage_in_a_recycled_log_can_be_passed() {
+    // Records of 1 KiB, so that no block has one that starts in the block before.
+    let record = |log: u32, n: u8| physical(5, Some(log), &vec![n; 1024 - RECYCLABLE_HEADER_SIZE]);
+    let mut log: Vec<u8> = (0..100).flat_map(|n| record(7, n)).collect();
+    log.extend((0..400).flat_map(|_| record(3, 200)));
+    let resumed = |at: usize| {
+        let mut damaged = log.clone();
+        damaged[at] ^= 1;
+        let file = Arc::new(Stored(damaged));
+        let mut reader = LogReader::new(file, &path(), LOG, TailMode::PointInTime);
+        let mut seen = Vec::new();
+        loop {
+            while let Some(record) = reader.next().unwrap() {
+                seen.push(record.payload[0]);
+            }
+            if !reader.resume().unwrap() {
+                return seen;
+            }
+        }
+    };
+    let all_but = |gone: Range<u8>| (0..100).filter(|n| !gone.contains(n)).collect::<Vec<_>>();
+    assert_eq!(resumed(log.len() - 1), all_but(0..0));
+    assert_eq!(resumed(40 * 1024 + 500), all_but(40..41));
+    assert_eq!(resumed(40 * 1024 + 4), all_but(40..64), "the length");
+}
+
+#[test]
+fn resuming_comes_to_an_end_at_a_record_of_another_log() {
+    let log = physical(5, Some(3), b"other");
+    for mode in MODES {
+        let mut reader = LogReader::new(Arc::new(Stored(log.clone())), &path(), LOG, mode);
+        assert!(reader.next().unwrap().is_none());
+        assert!(!reader.resume().unwrap(), "{mode:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use titan::vfs::Vfs;
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, ErrorKind, Options, WriteBatch,
 };
-use titan_testkit::sim::{Loss as CrashLoss, SimVfs};
+use titan_testkit::sim::{Errno, Fault, Loss as CrashLoss, OpKind, SimVfs};
 
 use crate::support::{DIR, options};
 
@@ -330,6 +330,7 @@ fn an_interrupted_repair_in_place_can_be_run_again() {
             report.lost.push(titan::tools::Loss::default());
         }
         let journal = case.vfs.journal();
+        let uninterrupted = case.contents(DIR);
         for point in journal.crash_points() {
             if point.acknowledged() == 0 {
                 continue; // still copying
@@ -348,6 +349,7 @@ fn an_interrupted_repair_in_place_can_be_run_again() {
                 // What the first run lost and told is not found missing again.
                 again.lost.extend(report.lost.clone());
                 after.verify(DIR, &again, &what);
+                assert_eq!(after.contents(DIR), uninterrupted, "{what}");
                 let names = after.vfs.list(DIR).unwrap();
                 assert!(
                     !names.contains(&"repairing".to_owned()),
@@ -393,6 +395,182 @@ fn writes_to_a_family_that_the_manifest_does_not_know_yet_are_kept() {
         ],
         "{report:#?}"
     );
+}
+
+/// A WAL record with one batch of one operation, as RocksDB writes it: of a log with this number if
+/// files are recycled. 1 KiB if so, so that none crosses the border of a block.
+fn record_of_rocksdb(recycled: Option<u32>, sequence: u64) -> Vec<u8> {
+    let mut batch = sequence.to_le_bytes().to_vec();
+    batch.extend([1, 0, 0, 0, 1, 5]);
+    batch.extend(format!("k{sequence:04}").as_bytes());
+    batch.extend([0xe0, 0x07]);
+    batch.resize(batch.len() + 992, b'v');
+    let (kind, number) = recycled.map_or((1, vec![]), |n| (5, n.to_le_bytes().to_vec()));
+    let body = [&[kind], &number[..], &batch].concat();
+    let mut crc = !0_u32;
+    for byte in &body {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    let masked = (!crc).rotate_right(15).wrapping_add(0xa282_ead8);
+    let size = (batch.len() as u16).to_le_bytes();
+    [&masked.to_le_bytes()[..], &size, &body].concat()
+}
+
+/// An empty database, and the number of its WAL.
+fn empty() -> (Case, u32) {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, small());
+    let case = Case {
+        vfs,
+        options,
+        history: BTreeMap::new(),
+    };
+    case.open(DIR).close().unwrap();
+    let names = case.vfs.list(DIR).unwrap();
+    let wal = names.iter().find_map(|name| name.strip_suffix(".log"));
+    (case, wal.unwrap().parse().unwrap())
+}
+
+fn sequences_lost(report: &RepairReport) -> Vec<Option<(u64, u64)>> {
+    report.lost.iter().map(|loss| loss.sequences).collect()
+}
+
+#[test]
+fn damage_in_the_middle_of_a_recycled_wal_is_told_and_passed() {
+    let (case, wal) = empty();
+    let mut bytes: Vec<u8> = (1..=100)
+        .flat_map(|n| record_of_rocksdb(Some(wal), n))
+        .collect();
+    bytes.extend((1..=100).flat_map(|n| record_of_rocksdb(Some(wal - 1), n)));
+    for (at, lost) in [
+        (None, vec![]),
+        (Some(40 * 1024 + 300), vec![Some((41, 41))]),
+        (Some(40 * 1024 + 4), vec![Some((41, 64))]),
+    ] {
+        let case = case.on_a_copy();
+        let mut damaged = bytes.clone();
+        at.into_iter().for_each(|at| damaged[at] ^= 1);
+        let path = format!("{DIR}/{wal:06}.log");
+        case.vfs.write_all(&path, &damaged).unwrap();
+        let report = case.repair(&RepairTo::Directory(REPAIRED.into()));
+        assert_eq!(sequences_lost(&report), lost, "{report:#?}");
+        let gone: u64 = lost.iter().flatten().map(|(a, b)| b - a + 1).sum();
+        assert_eq!(case.contents(REPAIRED).len() as u64, 100 - gone);
+    }
+}
+
+#[test]
+fn a_wal_of_rocksdb_that_is_missing_in_between_is_told() {
+    let (case, wal) = empty();
+    for (wal, sequences) in [(wal, 1..=10), (wal + 7, 11..=20), (wal + 9, 25..=30)] {
+        let bytes: Vec<u8> = sequences.flat_map(|n| record_of_rocksdb(None, n)).collect();
+        let path = format!("{DIR}/{wal:06}.log");
+        case.vfs.write_all(&path, &bytes).unwrap();
+    }
+    let report = case.repair(&RepairTo::Directory(REPAIRED.into()));
+    assert_eq!(sequences_lost(&report), [Some((21, 24))], "{report:#?}");
+    assert_eq!(case.contents(REPAIRED).len(), 26);
+}
+
+#[test]
+fn what_an_interrupted_repair_replaced_is_not_purged_at_opening() {
+    let case = Case::with_seed(3).on_a_copy();
+    let table = |name: &&String| name.ends_with(".log") || name.starts_with("MANIFEST");
+    let before = case.vfs.list(DIR).unwrap();
+    let originals: Vec<&String> = before.iter().filter(table).collect();
+    case.vfs.mark(1);
+    case.repair(&RepairTo::InPlace);
+    for point in case.vfs.journal().crash_points() {
+        if point.acknowledged() == 0 {
+            continue;
+        }
+        let after = case.on(point.crash(&CrashLoss::All));
+        let current = |case: &Case| case.vfs.read_all(format!("{DIR}/CURRENT")).unwrap();
+        if current(&after) != current(&case) {
+            continue;
+        }
+        after.open(DIR).close().unwrap();
+        let lost = after.vfs.list(format!("{DIR}/lost")).unwrap();
+        for name in &originals {
+            assert!(lost.contains(name), "{}: {name}: {lost:?}", point.index());
+        }
+    }
+}
+
+#[test]
+fn a_damaged_table_whose_edit_is_missing_is_told() {
+    let (case, _) = empty();
+    let manifest = || {
+        let current = case.vfs.read_all(format!("{DIR}/CURRENT")).unwrap();
+        format!("{DIR}/{}", String::from_utf8_lossy(&current).trim())
+    };
+    let db = case.open(DIR);
+    for n in 0..100 {
+        db.put(format!("key{n:03}").as_bytes(), &[7; 50]).unwrap();
+    }
+    let (path, early) = (manifest(), case.vfs.read_all(manifest()).unwrap());
+    db.flush_all().unwrap();
+    db.close().unwrap();
+    case.vfs.write_all(&path, &early).unwrap();
+    let names = case.vfs.list(DIR).unwrap();
+    let table = names.iter().find(|name| name.ends_with(".sst")).unwrap();
+    case.vfs.flip_bit(format!("{DIR}/{table}"), 100).unwrap();
+    let report = case.repair(&RepairTo::Directory(REPAIRED.into()));
+    let told = report.lost.iter().any(|loss| loss.file == *table);
+    assert!(told, "{report:#?}");
+}
+
+#[test]
+fn a_read_only_database_can_be_repaired_into_another_directory() {
+    let case = Case::with_seed(1);
+    let denied = |errno| {
+        let fault = Fault::on(OpKind::ALL.iter().copied()).error(errno);
+        case.vfs
+            .inject(fault.path(&format!("{DIR}/LOCK")).forever());
+    };
+    for errno in [Errno(30), Errno(13)] {
+        denied(errno);
+        let in_place = repair(
+            Path::new(DIR),
+            &RepairTo::InPlace,
+            &case.options,
+            &mut |_| {},
+        );
+        assert_eq!(in_place.unwrap_err().kind(), ErrorKind::Io);
+        let target = format!("{REPAIRED}-{}", errno.0);
+        let report = case.repair(&RepairTo::Directory((&target).into()));
+        assert!(report.notes.iter().any(|note| note.contains("not locked")));
+        case.vfs.clear_faults();
+        assert_eq!(case.contents(&target), case.newest());
+    }
+}
+
+#[test]
+fn a_repair_into_a_directory_that_failed_can_be_run_again() {
+    let case = Case::with_seed(1);
+    let to = RepairTo::Directory(REPAIRED.into());
+    for n in 0.. {
+        let kinds = [OpKind::Create, OpKind::Link, OpKind::Sync, OpKind::Rename];
+        let fault = Fault::on(kinds).path(&format!("{REPAIRED}/*")).skip(n);
+        let hit = case.vfs.inject(fault);
+        let outcome = repair(Path::new(DIR), &to, &case.options, &mut |_| {});
+        case.vfs.clear_faults();
+        if hit.hits() == 0 {
+            assert!(n > 5, "{n}");
+            outcome.unwrap();
+            break;
+        }
+        outcome.unwrap_err();
+        let done = case.vfs.exists(&Path::new(REPAIRED).join("CURRENT"));
+        assert!(!done.unwrap(), "{n}");
+    }
+    assert_eq!(case.contents(REPAIRED), case.newest());
+    // Done, it is not touched again.
+    let again = repair(Path::new(DIR), &to, &case.options, &mut |_| {});
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
 
 #[test]

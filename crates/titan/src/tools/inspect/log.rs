@@ -74,8 +74,10 @@ fn walk(
         match log.end() {
             Some(LogEnd::Corrupt { offset, reason }) => {
                 items.damage(*offset, &Error::corruption(*reason))?;
-                if !log.resume() {
-                    return ControlFlow::Continue(());
+                match log.resume() {
+                    Ok(true) => {}
+                    Ok(false) => return ControlFlow::Continue(()),
+                    Err(e) => return items.damage(0, &e),
                 }
             }
             Some(LogEnd::Truncated { offset }) => {

@@ -126,6 +126,7 @@ impl Repair<'_> {
             self.families
                 .retain(|id, _| self.hint.families.contains_key(id));
             self.leave_out_unknown();
+            self.tell_unexplained();
         } else {
             self.tables.append(&mut self.unlisted);
         }
@@ -194,6 +195,30 @@ impl Repair<'_> {
                     )
                 });
             }
+        }
+    }
+
+    /// Tells of damaged tables that the MANIFEST, which is believed, does not name and that nothing
+    /// else holds: a whole one would have shown that edits are missing; so may a damaged one.
+    fn tell_unexplained(&mut self) {
+        for table in self.unlisted.values().filter(|t| t.damage.is_some()) {
+            let Some(id) = table.family.filter(|id| !self.hint.dropped.contains(id)) else {
+                continue;
+            };
+            if table.entries == 0 || self.is_held_elsewhere(id, table) {
+                continue;
+            }
+            let family = self.families.get(&id);
+            self.report.lost.push(Loss {
+                family: family.map(|family| family.name.clone()),
+                size: Some(table.meta.size),
+                sequences: Some((table.meta.smallest_seq.0, u64::MAX)),
+                ..Loss::of_file(
+                    &table.name(),
+                    "it is damaged, and no edit of the MANIFEST names it: left out, though nothing \
+                     else has what it holds",
+                )
+            });
         }
     }
 

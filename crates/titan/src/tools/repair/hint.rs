@@ -139,7 +139,7 @@ impl Hint {
                     loss.offset = Some(offset);
                     losses.push(loss);
                 }
-                if !log.resume() {
+                if !log.resume()? {
                     break;
                 }
                 // An atomic group with a gap never happened.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{LOST_DIR, Repair, WORK_DIR};
+use super::{LOST_DIR, Repair, WORK_DIR, unfinished};
 use crate::db::random_uuid;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
@@ -37,12 +37,32 @@ impl Repair<'_> {
         self.vfs.create(&FileKind::Wal(wal).path(&target))?.sync()?;
         self.write_identity(&target, &mut versions)?;
         self.write_options(&target, &versions)?;
+        let unused = match in_place {
+            true => self.unused(&versions),
+            false => Vec::new(),
+        };
+        // ORDER: what will not be used is in `lost/` before CURRENT makes it a leftover, which any
+        // opening removes.
+        self.link_to_lost(&unused)?;
         // ORDER: all files and their names are durable before CURRENT makes them the database.
         self.vfs.sync_dir(&target)?;
         versions.start_manifest()?;
-        if in_place {
-            // ORDER: CURRENT is durable; before, all this was the database.
-            self.move_unused(&versions, wal)?;
+        // ORDER: CURRENT is durable; before, all this was the database. It is repaired now: what
+        // cannot be tidied up is no failure.
+        let tidied = match in_place {
+            true => self.remove_unused(&unused),
+            false => unfinished::unmark(&*self.vfs, &target),
+        };
+        if let Err(e) = tidied {
+            let note = format!("files that are not used any more could not be removed: {e}");
+            self.report.notes.push(note);
+        }
+        if !unused.is_empty() {
+            let note = format!(
+                "{} files that are not used any more are in {LOST_DIR}/",
+                unused.len()
+            );
+            self.report.notes.push(note);
         }
         self.report.families = self.families.values().map(|f| f.name.clone()).collect();
         self.report.entries = self.placed.iter().map(|placed| placed.entries).sum();
@@ -170,11 +190,7 @@ impl Repair<'_> {
         let kept = self.kept_files();
         self.count_kept(&kept)?;
         for file in kept {
-            let (from, to) = (file.path(self.dir), file.path(target));
-            match self.vfs.link(&from, &to) {
-                Err(e) if e.kind() == ErrorKind::Unsupported => copy(&*self.vfs, &from, &to)?,
-                linked => linked?,
-            }
+            link_or_copy(&*self.vfs, &file.path(self.dir), &file.path(target))?;
         }
         Ok(())
     }
@@ -242,39 +258,55 @@ impl Repair<'_> {
         write_options_file(&*self.vfs, target, number, self.options, versions)
     }
 
-    /// Moves what a database repaired in place does not use any more to `lost/`.
-    fn move_unused(&mut self, versions: &VersionSet, wal: FileNumber) -> Result<()> {
+    /// What a database repaired in place does not use any more.
+    fn unused(&self, versions: &VersionSet) -> Vec<FileKind> {
         let live = versions.live_files();
+        let mut unused = self.files.clone();
+        unused.retain(|file| match file {
+            FileKind::Table(_) | FileKind::Blob(_) => !live.contains(file),
+            FileKind::Wal(_) | FileKind::Manifest(_) | FileKind::Temp(_) => true,
+            _ => false,
+        });
+        unused
+    }
+
+    /// Gives files that will not be used any more a name in `lost/`, where no opening removes them.
+    fn link_to_lost(&self, unused: &[FileKind]) -> Result<()> {
+        if unused.is_empty() {
+            return Ok(());
+        }
         let lost = self.dir.join(LOST_DIR);
-        let names = self.vfs.read_dir(self.dir)?;
-        let mut moved = 0;
-        for name in names {
-            let unused = match FileKind::parse(&name) {
-                Some(file @ (FileKind::Table(_) | FileKind::Blob(_))) => !live.contains(&file),
-                Some(FileKind::Wal(number)) => number != wal,
-                Some(FileKind::Manifest(number)) => Some(number) != versions.manifest_number(),
-                Some(FileKind::Temp(_)) => true,
-                _ => false,
-            };
-            if unused {
-                if moved == 0 {
-                    self.vfs.create_dir_all(&lost)?;
-                }
-                self.vfs.rename(&self.dir.join(&name), &lost.join(&name))?;
-                moved += 1;
+        crate::db::create_dir_durably(&*self.vfs, &lost)?;
+        for file in unused {
+            let to = file.path(&lost);
+            // Numbers are given once: it is the same file, put there by a repair cut short.
+            if self.vfs.exists(&to)? {
+                self.vfs.remove(&to)?;
             }
+            link_or_copy(&*self.vfs, &file.path(self.dir), &to)?;
+        }
+        self.vfs.sync_dir(&lost)
+    }
+
+    /// Removes the names in the database of what is in `lost/`, and what the repair prepared with.
+    fn remove_unused(&self, unused: &[FileKind]) -> Result<()> {
+        for file in unused {
+            self.vfs.remove(&file.path(self.dir))?;
         }
         let work = self.dir.join(WORK_DIR);
         for name in self.vfs.read_dir(&work)? {
             self.vfs.remove(&work.join(name))?;
         }
         self.vfs.remove_dir(&work)?;
-        if moved > 0 {
-            self.vfs.sync_dir(&lost)?;
-            let note = format!("{moved} files that are not used any more are in {LOST_DIR}/");
-            self.report.notes.push(note);
-        }
         self.vfs.sync_dir(self.dir)
+    }
+}
+
+/// Gives a file a further name or, where that cannot be, makes a copy of it.
+fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
+    match vfs.link(from, to) {
+        Err(e) if e.kind() == ErrorKind::Unsupported => copy(vfs, from, to),
+        linked => linked,
     }
 }
 

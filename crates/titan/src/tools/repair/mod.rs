@@ -3,7 +3,8 @@
 //! What is whole stays as it is; what is damaged is read as far as it can be and written anew;
 //! what is gone is told. The directory is left as it was: the repaired database is built in
 //! another one, out of hard links to the files that are whole. In place, everything is prepared
-//! beside, CURRENT is switched last, and what the repaired database does not use moves to `lost/`.
+//! beside, CURRENT is switched last, and what the repaired database does not use moves to `lost/`:
+//! it has a further name there before the switch, and only loses the one in the database behind it.
 //!
 //! | file | step |
 //! |---|---|
@@ -14,6 +15,7 @@
 //! | [`blobs`] | holds pointers and blob records against each other |
 //! | [`rewrite`] | writes anew what damaged tables still hold, and values of damaged blob files |
 //! | [`arrange`] | finds the order of tables where no MANIFEST says it |
+//! | [`unfinished`] | what a repair that was interrupted left behind |
 //! | [`install`] | links, writes MANIFEST and OPTIONS, switches CURRENT |
 //!
 //! # What is believed
@@ -33,7 +35,8 @@
 //! 2. What is not in the result and could have been is covered by an entry of
 //!    [`RepairReport::lost`]. One exception is beyond telling: the newest WAL may have been longer.
 //! 3. Failures to read are failures, never taken for damage.
-//! 4. A crash leaves the directory as it was or repaired; a repair can be run again.
+//! 4. A crash leaves the directory as it was or repaired; a repair can be run again, and comes to
+//!    the same result.
 //!
 //! Cost: reads every file once, damaged ones up to three times. Memory: 32 bytes a pointer into
 //! blob files.
@@ -46,6 +49,7 @@ mod install;
 mod report;
 mod rewrite;
 mod survey;
+mod unfinished;
 mod wals;
 
 use std::collections::BTreeMap;
@@ -77,13 +81,15 @@ const LOST_DIR: &str = "lost";
 /// Where the repaired database is put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairTo {
-    /// Into this directory, which must be empty or not exist. The damaged database is not changed.
+    /// Into this directory, which must be empty or not exist, or have been left by a repair that did
+    /// not come to its end. The damaged database is not changed, and may be on a read-only medium.
     Directory(PathBuf),
     /// In the place of the damaged one. Files that are not used any more move to `lost/` in it.
     InPlace,
 }
 
-/// Repairs the database in `path`, telling `progress` on the way. The database is locked meanwhile.
+/// Repairs the database in `path`, telling `progress` on the way. The database is locked meanwhile,
+/// unless it cannot be written to at all.
 ///
 /// `options` say how tables are written, and the comparators of families that have one of their
 /// own. What was lost is in the report, which is no error.
@@ -92,7 +98,7 @@ pub enum RepairTo {
 /// `NotFound` if there is nothing of a database; `Locked` if it is in use; `AlreadyExists` if the
 /// directory to repair into has something in it; `Unsupported` if it has features or comparators
 /// that are not known: what cannot be read could not be kept. Failures to read and write. In all
-/// cases the database is as it was.
+/// cases the database is as it was, but for further names of its files in `lost/`.
 pub fn repair(
     path: &Path,
     to: &RepairTo,
@@ -107,19 +113,35 @@ pub fn repair(
     }
     let is_data =
         |f: &FileKind| !matches!(f, FileKind::Lock | FileKind::Identity | FileKind::Temp(_));
-    let files = files_of(&*vfs, path)?;
+    let mut files = files_of(&*vfs, path)?;
     if !files.iter().any(is_data) {
         return Err(not_found());
     }
-    let _lock = vfs.lock(&FileKind::Lock.path(path))?;
+    let mut report = RepairReport::default();
+    let _lock = match vfs.lock(&FileKind::Lock.path(path)) {
+        Err(e) if is_read_only(&e) && *to != RepairTo::InPlace => {
+            let note = format!("the database is not locked, as it cannot be written to: {e}");
+            report.notes.push(note);
+            None
+        }
+        lock => Some(lock?),
+    };
+    let unfinished = unfinished::in_place(&*vfs, path)?;
+    files.retain(|file| !unfinished.contains(file));
     let work = match to {
         RepairTo::Directory(target) => {
-            refuse_occupied(&*vfs, target)?;
+            unfinished::clear_target(&*vfs, target)?;
             target.clone()
         }
-        RepairTo::InPlace => path.join(WORK_DIR),
+        RepairTo::InPlace => {
+            for file in &unfinished {
+                vfs.remove(&file.path(path))?;
+            }
+            // ORDER: before the mark goes that tells these files from the database's.
+            vfs.sync_dir(path)?;
+            path.join(WORK_DIR)
+        }
     };
-    let mut report = RepairReport::default();
     let hint = Hint::read(&*vfs, path, &files, &mut report.lost, &mut report.notes)?;
     let counters = Arc::new(Counters::default());
     let total_bytes = files
@@ -162,13 +184,10 @@ pub fn repair(
     Ok(repair.report)
 }
 
-/// The repaired database must not mix with another one.
-fn refuse_occupied(vfs: &dyn Vfs, target: &Path) -> Result<()> {
-    if vfs.exists(target)? && !vfs.read_dir(target)?.is_empty() {
-        let message = "the directory to repair into is not empty";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
-    }
-    Ok(())
+/// Whether something cannot be written for where it is: a medium or a directory that is read-only.
+fn is_read_only(e: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(e.io_kind(), Some(PermissionDenied | ReadOnlyFilesystem))
 }
 
 /// The files in `dir` that are a database's by their names.
@@ -245,6 +264,8 @@ impl Repair<'_> {
         for number in seen.iter().filter_map(|f| f.number()) {
             counters.mark_file_number_used(FileNumber(number));
         }
+        // A MANIFEST that is gone, too, lest CURRENT name a new one before its time.
+        counters.mark_file_number_used(unfinished::named_manifest(&*self.vfs, self.dir)?);
         let before_next = self.hint.next_file.0.saturating_sub(1);
         counters.mark_file_number_used(FileNumber(before_next));
         counters.publish_sequence(self.hint.last_sequence);
@@ -256,7 +277,8 @@ impl Repair<'_> {
                 self.vfs.remove(&work.join(name))?;
             }
         }
-        crate::db::create_dir_durably(&*self.vfs, &work)
+        crate::db::create_dir_durably(&*self.vfs, &work)?;
+        unfinished::mark(&*self.vfs, &work, self.dir, counters.new_file_number())
     }
 
     /// Reads all tables but those that a readable edit gave up.

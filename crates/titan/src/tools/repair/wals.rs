@@ -3,6 +3,9 @@
 //! Recovery stops at the first damage, because what follows could be read without what came
 //! before. A repair is asked to save what there is: batches stay whole, sequence numbers keep the
 //! order, and the gap is told of.
+//!
+//! A file of Titan's names the one before it and its last operation. One of RocksDB's does not:
+//! there a jump of the sequence numbers from one file to the next is taken for a gap.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -83,21 +86,31 @@ impl Repair<'_> {
         let path = kind.path(self.dir);
         let file = self.vfs.open(&path, Access::Sequential)?;
         let mut log = LogReader::new(file, &path, number, TailMode::PointInTime);
+        // Whether the file says what comes before it, or else only its first batch can.
+        let mut linked = false;
+        let mut first = true;
         loop {
             let Some(record) = log.next()? else {
-                let (offset, reason) = match log.end() {
-                    Some(LogEnd::Truncated { offset }) => (*offset, "the last record is cut short"),
-                    Some(LogEnd::Corrupt { offset, reason }) => (*offset, *reason),
-                    // Of a file used before: how such a log normally ends.
+                let end = log.end().cloned();
+                let goes_on = log.resume()?;
+                let (offset, reason) = match end {
+                    Some(LogEnd::Truncated { offset }) => (offset, "the last record is cut short"),
+                    Some(LogEnd::Corrupt { offset, reason }) => (offset, reason),
+                    Some(LogEnd::Stale { offset }) if goes_on => (
+                        offset,
+                        "records are damaged, later ones of the same log are not",
+                    ),
+                    // What the file held before: how a recycled log normally ends.
                     Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(()),
                 };
                 self.wal_gap(replay, kind, Some(offset), reason);
-                match log.resume() {
+                match goes_on {
                     true => continue,
                     false => return Ok(()),
                 }
             };
             if let Some(before) = Predecessor::decode(record.payload) {
+                linked = true;
                 // Without a MANIFEST the first file may well follow one that is in tables.
                 let complete = replay.last_sequence >= before.last_sequence
                     || before.number < needed
@@ -115,6 +128,13 @@ impl Repair<'_> {
             });
             match batch {
                 Ok(batch) if batch.count() > 0 => {
+                    let next = replay.last_sequence.plus(1);
+                    let known = replay.last_sequence > SequenceNumber::ZERO;
+                    if std::mem::take(&mut first) && !linked && known && batch.sequence() > next {
+                        let reason = "operations between it and the WAL before are missing: one in \
+                                      between is gone, or they never were in any";
+                        self.wal_gap(replay, kind, None, reason);
+                    }
                     if let Some(mut gap) = replay.gap.take() {
                         if let (Some((first, last)), Some(before)) =
                             (&mut gap.sequences, batch.sequence().0.checked_sub(1))
