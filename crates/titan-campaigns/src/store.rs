@@ -81,8 +81,8 @@ impl Store {
         Ok(())
     }
 
-    /// Applies one operation, notes it, and marks that it returned and what it promised. Reads compare what they find
-    /// with the record.
+    /// Applies one operation, notes it, and marks that it returned and what it promised. Reads
+    /// compare what they find with the record.
     ///
     /// # Errors
     /// `Failed` where the engine refused, and then nothing is noted; `Wrong` for a wrong read.
@@ -170,10 +170,12 @@ impl Store {
                 return Err(Trouble::wrong("a store keeps no iterators"));
             }
         }
+        let before = self.record.len();
         if let Some(promise) = self.record.push(op) {
             self.vfs.mark(promise);
         }
-        if !self.settings.unlogged {
+        // What changes nothing that is stored returns beside background work, at no fixed place.
+        if !self.settings.unlogged && self.record.len() > before {
             self.vfs.mark(Mark::Returned(self.record.len() as u64));
         }
         if self.settings.settled {
