@@ -23,11 +23,14 @@ impl Manifest {
         vfs: &dyn Vfs,
         dir: &Path,
         number: FileNumber,
-        state: &[VersionEdit],
+        state: &mut [VersionEdit],
     ) -> Result<Self> {
         let path = FileKind::Manifest(number).path(dir);
         let mut log = LogWriter::new(vfs.create(&path)?, &path);
-        add_all(&mut log, state, 0, state.len().saturating_sub(1))?;
+        if let Some(last) = state.last_mut() {
+            last.synced_before = Some(0);
+        }
+        add_all(&mut log, state)?;
         // ORDER: the content, then its name, are durable before CURRENT names the file.
         log.sync()?;
         vfs.sync_dir(dir)?;
@@ -41,11 +44,14 @@ impl Manifest {
     }
 
     /// Appends edits and makes them durable.
-    pub(crate) fn append(&mut self, edits: &[VersionEdit]) -> Result<()> {
+    pub(crate) fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
         // ORDER: everything before is durable, or the append before would have failed: the edits
         // say so, and what a crash leaves of them is told from damage by it.
         let start = self.log.file_size();
-        add_all(&mut self.log, edits, start, 0)?;
+        for edit in &mut *edits {
+            edit.synced_before = Some(start);
+        }
+        add_all(&mut self.log, edits)?;
         self.log.sync()
     }
 
@@ -63,15 +69,12 @@ impl Manifest {
     }
 }
 
-/// Adds a record for each edit; those from the index `first` on say where the append begins.
-fn add_all(log: &mut LogWriter, edits: &[VersionEdit], start: u64, first: usize) -> Result<()> {
+/// Adds a record for each edit.
+fn add_all(log: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {
     let mut record = Vec::new();
-    for (index, edit) in edits.iter().enumerate() {
+    for edit in edits {
         record.clear();
         edit.encode(&mut record);
-        if index >= first {
-            VersionEdit::encode_synced_before(start, &mut record);
-        }
         log.add_record(&record)?;
     }
     Ok(())

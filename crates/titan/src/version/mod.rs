@@ -14,12 +14,12 @@ pub(crate) mod edit;
 pub(crate) mod files;
 pub(crate) mod level_iterator;
 mod manifest;
+mod manifest_reader;
 #[cfg(all(test, loom))]
 mod models;
 mod recovery;
 mod set;
 pub(crate) mod tombstones;
-mod torn_append;
 #[expect(
     clippy::module_inception,
     reason = "a version is what the room is about"
@@ -28,6 +28,7 @@ pub(crate) mod version;
 
 pub(crate) use files::{ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
+pub(crate) use manifest_reader::ManifestReader;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
 pub(crate) use set::{Counters, Family, VersionSet};
 pub(crate) use version::Version;

@@ -8,8 +8,8 @@ use super::builder::VersionBuilder;
 use super::edit::VersionEdit;
 use super::files::ObsoleteFiles;
 use super::manifest::read_current;
+use super::manifest_reader::ManifestReader;
 use super::set::{Counters, Family, VersionSet};
-use super::torn_append::ends_in_torn_append;
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
@@ -19,7 +19,6 @@ use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumb
 use crate::options::Options;
 use crate::stats::Statistics;
 use crate::vfs::{Access, Vfs};
-use crate::wal::{LogReader, TailMode};
 
 /// A family while the MANIFEST is read.
 struct Replayed {
@@ -82,20 +81,9 @@ impl RecoveredState {
                 builder: None,
             },
         );
-        let mut reader = LogReader::new(Arc::clone(&file), &path, manifest, TailMode::Strict);
+        let mut reader = ManifestReader::new(file, &path, manifest);
         let mut group: Vec<(u64, VersionEdit)> = Vec::new();
-        loop {
-            let record = match reader.next() {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(e)
-                    if e.is_corruption()
-                        && ends_in_torn_append(Arc::clone(&file), &path, manifest)? =>
-                {
-                    break;
-                }
-                Err(e) => return Err(e),
-            };
+        while let Some(record) = reader.next()? {
             let at = |e: Error| e.at(&path, record.offset);
             let edit = VersionEdit::decode(record.payload).map_err(at)?;
             match edit.atomic_group_remaining {

@@ -167,7 +167,7 @@ impl VersionSet {
             edit.last_sequence = Some(self.counters.last_sequence());
             edit.atomic_group_remaining = grouped.then_some(count - i);
         }
-        self.log(&edits)?;
+        self.log(&mut edits)?;
 
         for min in edits.iter().filter_map(|edit| edit.min_log_number_to_keep) {
             self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
@@ -232,7 +232,7 @@ impl VersionSet {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        self.log(&[edit])?;
+        self.log(&mut [edit])?;
         self.max_column_family = self.max_column_family.max(id);
         self.families.insert(id, family);
         Ok(())
@@ -245,7 +245,7 @@ impl VersionSet {
             dropped_column_family: true,
             ..VersionEdit::default()
         };
-        self.log(&[edit])?;
+        self.log(&mut [edit])?;
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
@@ -258,7 +258,7 @@ impl VersionSet {
         Ok(())
     }
 
-    fn log(&mut self, edits: &[VersionEdit]) -> Result<()> {
+    fn log(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
         if self
             .manifest
             .as_ref()
@@ -296,8 +296,8 @@ impl VersionSet {
     /// becomes obsolete.
     pub(crate) fn start_manifest(&mut self) -> Result<()> {
         let number = self.counters.new_file_number();
-        let state = self.state();
-        let manifest = Manifest::start(&*self.vfs, &self.dir, number, &state)
+        let mut state = self.state();
+        let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)
             .map_err(|e| e.context("starting a MANIFEST"))?;
         stats::add(&self.statistics.manifest_bytes, manifest.size());
         let previous = self.manifest.replace(manifest).map(|m| m.number());

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::version::edit::{NewFile, TableFacts, VersionEdit};
-use crate::version::read_current;
+use crate::version::{ManifestReader, read_current};
 use crate::vfs::{Access, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
 
@@ -127,18 +127,17 @@ impl Hint {
         loop {
             let Some(record) = log.next()? else {
                 let offset = match log.end() {
-                    Some(LogEnd::Corrupt { offset, .. }) => *offset,
+                    // Where an opening ends too, what is behind never happened.
+                    Some(LogEnd::Corrupt { offset, .. }) if !hint.trusted => *offset,
                     _ => break,
                 };
-                if !hint.trusted {
-                    let mut loss = Loss::of_file(
-                        &kind.name(),
-                        "edits are damaged: which tables were in use is inferred, and keys that \
-                         had been deleted may be back",
-                    );
-                    loss.offset = Some(offset);
-                    losses.push(loss);
-                }
+                let mut loss = Loss::of_file(
+                    &kind.name(),
+                    "edits are damaged: which tables were in use is inferred, and keys that \
+                     had been deleted may be back",
+                );
+                loss.offset = Some(offset);
+                losses.push(loss);
                 if !log.resume()? {
                     break;
                 }
@@ -248,9 +247,9 @@ impl Hint {
 /// Whether opening the database would read this MANIFEST to its end.
 fn ends_well(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<bool> {
     let file = vfs.open(path, Access::Sequential)?;
-    let mut log = LogReader::new(file, path, number, TailMode::Strict);
+    let mut manifest = ManifestReader::new(file, path, number);
     loop {
-        match log.next() {
+        match manifest.next() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(true),
             Err(e) if e.is_corruption() => return Ok(false),

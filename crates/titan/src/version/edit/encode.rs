@@ -63,18 +63,13 @@ impl VersionEdit {
             );
         }
         if let Some(offset) = self.synced_before {
-            Self::encode_synced_before(offset, out);
+            let mut encoded = Vec::new();
+            put_varint(&mut encoded, offset);
+            put_field(out, tags::SYNCED_BEFORE, &encoded);
         }
         for (tag, value) in &self.unknown {
             put_field(out, *tag, value);
         }
-    }
-
-    /// Appends [`VersionEdit::synced_before`] to the encoding of an edit that has none.
-    pub(crate) fn encode_synced_before(offset: u64, out: &mut Vec<u8>) {
-        let mut encoded = Vec::new();
-        put_varint(&mut encoded, offset);
-        put_field(out, tags::SYNCED_BEFORE, &encoded);
     }
 
     fn encode_files(&self, out: &mut Vec<u8>) {

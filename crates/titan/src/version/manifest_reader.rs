@@ -1,4 +1,4 @@
-//! Telling the last append to a MANIFEST, torn by a crash, from damage.
+//! Reading a MANIFEST, of which a crash may have torn the last append.
 //!
 //! An append may cover several pages, and what a machine that stops leaves of them before their
 //! sync is any part: the first may be gone and the second not. So a hole with something behind it
@@ -6,24 +6,59 @@
 //! durable, and each of its records says where it began: if such a record is found behind a hole,
 //! the hole had been written once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::edit::VersionEdit;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::vfs::ReadableFile;
-use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::wal::{LogEnd, LogReader, Record, TailMode};
+
+/// Reads the records of a MANIFEST up to where an opening takes it to end.
+pub(crate) struct ManifestReader {
+    log: LogReader,
+    file: Arc<dyn ReadableFile>,
+    path: PathBuf,
+    number: FileNumber,
+}
+
+impl ManifestReader {
+    pub(crate) fn new(file: Arc<dyn ReadableFile>, path: &Path, number: FileNumber) -> Self {
+        ManifestReader {
+            log: LogReader::new(Arc::clone(&file), path, number, TailMode::Strict),
+            file,
+            path: path.to_owned(),
+            number,
+        }
+    }
+
+    /// The next record; `None` at the end, also where a crash tore the last append.
+    ///
+    /// # Errors
+    /// `Corruption` for damage anywhere else, and as for [`LogReader::next`].
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+        match self.log.next() {
+            Err(e) if e.is_corruption() => {
+                match ends_in_torn_append(&self.file, &self.path, self.number)? {
+                    true => Ok(None),
+                    false => Err(e),
+                }
+            }
+            next => next,
+        }
+    }
+}
 
 /// Whether the first thing in the MANIFEST that is no record, with something behind it, can be
 /// what a crash left of the last append. False where the records do not say: in MANIFESTs of
 /// RocksDB, and before the state that one starts with is complete.
-pub(super) fn ends_in_torn_append(
-    file: Arc<dyn ReadableFile>,
+fn ends_in_torn_append(
+    file: &Arc<dyn ReadableFile>,
     path: &Path,
     number: FileNumber,
 ) -> Result<bool> {
-    let mut log = LogReader::new(file, path, number, TailMode::PointInTime);
+    let mut log = LogReader::new(Arc::clone(file), path, number, TailMode::PointInTime);
     let mut told = false;
     while let Some(record) = log.next()? {
         told |= synced_before(record.payload).is_some();
