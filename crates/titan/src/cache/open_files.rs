@@ -8,10 +8,10 @@ use quick_cache::sync::Cache;
 use super::BlockCache;
 use crate::blob::{BlobFileReader, BlobReaders};
 use crate::error::{Error, Result};
+use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
-use crate::table::{TableReader, TableReaderOptions};
+use crate::table::{TableIdentity, TableReader, TableReaderOptions};
 use crate::vfs::{Access, Vfs};
 
 #[derive(Clone)]
@@ -70,22 +70,19 @@ impl OpenFiles {
     /// `Corruption` if the file is missing, or is not the one the MANIFEST describes.
     pub(crate) fn table(
         &self,
-        number: FileNumber,
-        size: u64,
-        largest_seq: SequenceNumber,
+        identity: TableIdentity,
         comparator: &InternalKeyComparator,
     ) -> Result<Arc<TableReader>> {
+        let number = identity.number;
         let kind = FileKind::Table(number);
         let file = self.get_or_open(number.0, || {
             let path = kind.path(&self.dir);
             let file = self.vfs.open(&path, Access::Random);
             let file = file.map_err(|e| e.of_live_file(&path))?;
             let options = TableReaderOptions {
-                file_number: number,
-                file_size: size,
+                identity,
                 comparator: comparator.clone(),
                 block_cache: Arc::clone(&self.block_cache),
-                largest_seq: Some(largest_seq),
             };
             Ok(OpenFile::Table(TableReader::open(file, &path, options)?))
         })?;

@@ -51,6 +51,7 @@ impl JobOutput {
                     smallest_seq: summary.smallest_seq,
                     largest_seq: summary.largest_seq,
                     oldest_blob_file: summary.oldest_blob_file,
+                    unique_id: summary.unique_id,
                     oldest_ancester_time: now,
                     file_creation_time: now,
                     ..NewFile::default()

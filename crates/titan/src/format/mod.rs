@@ -12,6 +12,7 @@ pub(crate) mod file_name;
 pub(crate) mod internal_key;
 pub(crate) mod numbers;
 pub(crate) mod range_tombstone;
+pub(crate) mod unique_id;
 
 pub use comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
 pub use compression::CompressionType;

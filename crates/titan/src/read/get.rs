@@ -138,10 +138,7 @@ impl Lookup<'_> {
             let tombstones = table_tombstones(self.open_files, file, comparator)?;
             self.cover_by(&tombstones);
         }
-        let meta = &file.meta;
-        let table = self
-            .open_files
-            .table(meta.number, meta.size, meta.largest_seq, comparator)?;
+        let table = self.open_files.table(file.meta.identity(), comparator)?;
         match table.get(&self.seek_key, self.fill_cache)? {
             Some(entry) => {
                 let value = FoundValue::of_entry(entry.value_type, entry.value)?;

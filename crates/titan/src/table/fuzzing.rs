@@ -16,7 +16,7 @@ use super::index::{Index, IndexBuilder, IndexFormat};
 use super::liveness::LivenessBlock;
 use super::open::decode_range_tombstones;
 use super::properties::{TableProperties, value_text};
-use super::{TableIterOptions, TableReader, TableReaderOptions, TableVisitor};
+use super::{TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableVisitor};
 use crate::cache::BlockCache;
 use crate::error::Error;
 use crate::format::checksum::ChecksumType;
@@ -318,11 +318,14 @@ pub fn table(data: &[u8]) {
     let file = MemoryFile::open(bytes);
     assert!(dissect(file.clone(), path, &mut |_, _| ControlFlow::Continue(())).is_continue());
     let options = TableReaderOptions {
-        file_number: FileNumber(9),
-        file_size: data.len() as u64,
+        identity: TableIdentity {
+            number: FileNumber(9),
+            size: data.len() as u64,
+            largest_seq: None,
+            unique_id: None,
+        },
         comparator: order(),
         block_cache: no_cache(),
-        largest_seq: None,
     };
     let table = match TableReader::open(file, path, options) {
         Ok(table) => table,

@@ -48,9 +48,10 @@ pub(super) fn open(
     options: TableReaderOptions,
 ) -> Result<TableReader> {
     let size = file.size().map_err(|e| e.in_file(path))?;
-    if size != options.file_size {
-        let text = format!("table of {size} bytes, {} expected", options.file_size);
-        return Err(Error::corruption(text).at(path, size.min(options.file_size)));
+    let identity = options.identity;
+    if size != identity.size {
+        let text = format!("table of {size} bytes, {} expected", identity.size);
+        return Err(Error::corruption(text).at(path, size.min(identity.size)));
     }
     let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
         return Err(Error::corruption("file too short for a table").at(path, 0));
@@ -77,8 +78,12 @@ pub(super) fn open(
         return Err(Error::corruption("table without properties").at(path, footer.metaindex.offset));
     };
     let properties = read_properties(&source, properties_at)?;
+    if identity.unique_id.is_some() && identity.unique_id != properties.unique_id() {
+        let text = "another table is in this one's place: its unique id is not the MANIFEST's";
+        return Err(Error::corruption(text).at(path, properties_at.offset));
+    }
     check_comparator(&properties, &**options.comparator.user(), path)?;
-    let global_sequence = global_sequence(&properties, options.largest_seq)
+    let global_sequence = global_sequence(&properties, identity.largest_seq)
         .map_err(|e| e.at(path, properties_at.offset))?;
 
     let Some(index_at) = footer.index.or_else(|| named(META_INDEX)) else {

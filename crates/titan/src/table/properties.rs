@@ -15,7 +15,8 @@ use super::footer::BlockHandle;
 use super::index::IndexType;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
-use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::format::unique_id::{UniqueId, unique_id};
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 
 /// Names, as they stand in the file.
 pub(super) mod name {
@@ -222,6 +223,17 @@ impl TableProperties {
     pub(crate) fn db_id(&self) -> Option<String> {
         let id = self.get(name::DB_ID)?;
         Some(String::from_utf8_lossy(id).into_owned()).filter(|id| !id.is_empty())
+    }
+
+    /// What tells the table from every other; `None` in tables of old RocksDB.
+    pub(crate) fn unique_id(&self) -> Option<UniqueId> {
+        let number = self.get(name::ORIGINAL_FILE_NUMBER)?;
+        let number = FileNumber(Decoder::new(number).varint().ok()?);
+        unique_id(
+            self.get(name::DB_ID)?,
+            self.get(name::DB_SESSION_ID)?,
+            number,
+        )
     }
 
     /// The property as stored, if the table has it.

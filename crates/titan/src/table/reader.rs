@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
 use crate::format::range_tombstone::RangeTombstone;
+use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber};
 #[cfg(test)]
 use crate::iterator::InternalIterator;
@@ -32,17 +33,25 @@ use crate::vfs::ReadableFile;
 /// Bytes that a scan of the whole table reads at once.
 pub(super) const SCAN_READAHEAD: usize = 1 << 20;
 
+/// What the MANIFEST says of a table, which must hold of the file.
+#[derive(Clone, Copy)]
+pub(crate) struct TableIdentity {
+    /// The key of its blocks in the cache.
+    pub(crate) number: FileNumber,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// The sequence number of an ingested file that does not hold it. `None` where there is no
+    /// MANIFEST to ask.
+    pub(crate) largest_seq: Option<SequenceNumber>,
+    /// `None` where any table will do.
+    pub(crate) unique_id: Option<UniqueId>,
+}
+
 /// How a table is opened.
 pub(crate) struct TableReaderOptions {
-    /// The key of its blocks in the cache.
-    pub(crate) file_number: FileNumber,
-    /// What the MANIFEST says; any other size is corruption.
-    pub(crate) file_size: u64,
+    pub(crate) identity: TableIdentity,
     pub(crate) comparator: InternalKeyComparator,
     pub(crate) block_cache: Arc<BlockCache>,
-    /// What the MANIFEST says: the sequence number of an ingested file that does not hold it.
-    /// `None` where there is no MANIFEST to ask.
-    pub(crate) largest_seq: Option<SequenceNumber>,
 }
 
 /// What a point lookup found.
@@ -230,7 +239,7 @@ impl TableReader {
         fill_cache: bool,
         read: impl FnOnce(&BlockSource) -> Result<Bytes>,
     ) -> Result<Block> {
-        let (cache, number) = (&self.options.block_cache, self.options.file_number);
+        let (cache, number) = (&self.options.block_cache, self.options.identity.number);
         if let Some(data) = cache.get(number, handle.offset) {
             return Block::new(data).map_err(|e| self.at(e, handle));
         }

@@ -22,6 +22,7 @@ use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, user_key,
 };
 use crate::format::range_tombstone::RangeTombstone;
+use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
 use crate::vfs::WritableFile;
 
@@ -79,6 +80,7 @@ pub(crate) struct TableSummary {
     pub(crate) blob_refs: Vec<BlobRefs>,
     /// The smallest of those files.
     pub(crate) oldest_blob_file: Option<BlobFileNumber>,
+    pub(crate) unique_id: Option<UniqueId>,
 }
 
 /// The file, behind a buffer.
@@ -379,8 +381,15 @@ impl TableWriter {
             raw_key_size: self.raw_key_size,
             raw_value_size: self.raw_value_size,
             oldest_blob_file: blob_refs.first().map(|r| r.file),
+            unique_id: self.unique_id(),
             blob_refs,
         })
+    }
+
+    fn unique_id(&self) -> Option<UniqueId> {
+        let o = &self.options;
+        let (db, session) = (o.db_id.as_bytes(), o.db_session_id.as_bytes());
+        unique_id(db, session, o.file_number)
     }
 
     fn count(&mut self, sequence: SequenceNumber, key_len: usize, value_len: usize) {

@@ -18,10 +18,8 @@ pub(crate) fn open_table_iter(
     comparator: &InternalKeyComparator,
     options: TableIterOptions,
 ) -> Result<TableIterator> {
-    let meta = &file.meta;
-    Ok(open_files
-        .table(meta.number, meta.size, meta.largest_seq, comparator)?
-        .iter(options))
+    let table = open_files.table(file.meta.identity(), comparator)?;
+    Ok(table.iter(options))
 }
 
 /// Walks tables that follow each other without overlap, opening each when it is reached.

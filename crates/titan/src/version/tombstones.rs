@@ -37,7 +37,7 @@ fn read_tombstones(
     comparator: &InternalKeyComparator,
 ) -> Result<Arc<FragmentedTombstones>> {
     let meta = &file.meta;
-    let table = open_files.table(meta.number, meta.size, meta.largest_seq, comparator)?;
+    let table = open_files.table(meta.identity(), comparator)?;
     let tombstones = table.range_tombstones();
     if tombstones.is_empty() {
         return Ok(FragmentedTombstones::empty());

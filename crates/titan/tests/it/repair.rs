@@ -608,3 +608,47 @@ fn what_must_be_refused_is() {
     assert_eq!(refused(DIR, &RepairTo::InPlace), ErrorKind::Locked);
     db.close().unwrap();
 }
+
+/// Two tables of one size, one in each of two families whose names are of one length, with their
+/// places exchanged.
+#[test]
+fn tables_that_changed_places_are_noticed_and_put_right() {
+    let (case, _) = empty();
+    let families = ["default", "another"];
+    let options = case.options.default.clone();
+    let db = case.open(DIR);
+    db.create_column_family("another", options).unwrap();
+    for family in families {
+        let family = db.column_family(family).unwrap();
+        for n in 0..100 {
+            let value = format!("{} {n:03}", family.name());
+            family
+                .put(format!("key{n:03}").as_bytes(), value.as_bytes())
+                .unwrap();
+        }
+        db.flush_all().unwrap();
+    }
+    db.close().unwrap();
+    let names = case.vfs.list(DIR).unwrap();
+    let tables: Vec<_> = names.iter().filter(|name| name.ends_with(".sst")).collect();
+    let [a, b] = [0, 1].map(|n: usize| format!("{DIR}/{}", tables[n]));
+    let [in_a, in_b] = [&a, &b].map(|path| case.vfs.read_all(path).unwrap());
+    assert_eq!(in_a.len(), in_b.len(), "they have to be of one size");
+    case.vfs.write_all(&a, &in_b).unwrap();
+    case.vfs.write_all(&b, &in_a).unwrap();
+
+    let db = case.open(DIR);
+    for family in families {
+        let error = db.column_family(family).unwrap().get(b"key007");
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains("another table"), "{error}");
+    }
+    drop(db);
+    case.repair(&RepairTo::Directory(REPAIRED.into()));
+    let db = case.open(REPAIRED);
+    for family in families {
+        let value = db.column_family(family).unwrap().get(b"key007").unwrap();
+        assert_eq!(value.as_deref(), Some(format!("{family} 007").as_bytes()));
+    }
+}

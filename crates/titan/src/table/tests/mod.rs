@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    TableCheck, TableIterOptions, TableReader, TableReaderOptions, TableSummary, TableVisitor,
-    TableWriter, TableWriterOptions,
+    TableCheck, TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableSummary,
+    TableVisitor, TableWriter, TableWriterOptions,
 };
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -62,11 +62,14 @@ fn writer(path: &Path, options: TableWriterOptions) -> TableWriter {
 
 fn reader_options(file_size: u64) -> TableReaderOptions {
     TableReaderOptions {
-        file_number: FileNumber(7),
-        file_size,
+        identity: TableIdentity {
+            number: FileNumber(7),
+            size: file_size,
+            largest_seq: None,
+            unique_id: None,
+        },
         comparator: order(),
         block_cache: Arc::new(BlockCache::new(1 << 20)),
-        largest_seq: None,
     }
 }
 

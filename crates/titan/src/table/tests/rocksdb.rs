@@ -10,11 +10,14 @@ fn open_with(name: &str, largest_seq: Option<u64>) -> Result<Arc<TableReader>> {
         .join(name);
     let file = StdVfs.open(&PathBuf::from(&path), Access::Random)?;
     let options = TableReaderOptions {
-        file_number: FileNumber(1),
-        file_size: file.size()?,
+        identity: TableIdentity {
+            number: FileNumber(1),
+            size: file.size()?,
+            largest_seq: largest_seq.map(SequenceNumber),
+            unique_id: None,
+        },
         comparator: InternalKeyComparator::new(Arc::new(BytewiseComparator)),
         block_cache: Arc::new(BlockCache::new(1 << 20)),
-        largest_seq: largest_seq.map(SequenceNumber),
     };
     TableReader::open(file, &path, options)
 }

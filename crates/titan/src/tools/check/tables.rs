@@ -161,11 +161,9 @@ impl Walk<'_, '_> {
         let file = vfs.open(&self.path, Access::Sequential);
         let file = file.map_err(|e| e.of_live_file(&self.path))?;
         let options = TableReaderOptions {
-            file_number: table.number(),
-            file_size: table.size(),
+            identity: self.meta.identity(),
             comparator: family.comparator.clone(),
             block_cache: Arc::clone(cache),
-            largest_seq: Some(self.meta.largest_seq),
         };
         let reader = TableReader::open(file, &self.path, options)?;
         let owner = reader.properties().column_family_id;

@@ -184,11 +184,9 @@ impl Repair<'_> {
             file,
             &path,
             TableReaderOptions {
-                file_number: placed.meta.number,
-                file_size: placed.meta.size,
+                identity: placed.meta.identity(),
                 comparator: order.clone(),
                 block_cache: Arc::new(BlockCache::new(0)),
-                largest_seq: Some(placed.meta.largest_seq),
             },
         )
     }

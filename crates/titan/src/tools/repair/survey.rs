@@ -13,7 +13,10 @@ use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, Valu
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::table::writer::bounds;
-use crate::table::{LostPart, Salvage, TableReader, TableReaderOptions, TableVisitor};
+use crate::table::{
+    LostPart, Salvage, TableIdentity, TableProperties, TableReader, TableReaderOptions,
+    TableVisitor,
+};
 use crate::tools::pointers::FileReferences;
 use crate::version::choose_comparator;
 use crate::version::edit::{NewFile, TableFacts};
@@ -70,11 +73,13 @@ impl Repair<'_> {
         };
         let size = file.size()?;
         let salvage = self.salvage(number, hinted)?;
+        let displaced = hinted.is_some_and(|hinted| is_another(&salvage, &hinted.meta));
+        let hinted = hinted.filter(|_| !displaced);
         let comparator = self.comparator_of(hinted, &salvage)?;
         let mut walk = Walk {
             order: &comparator,
             recorded: hinted.map(|hinted| &hinted.meta),
-            as_recorded: true,
+            as_recorded: !displaced,
             smallest: Vec::new(),
             largest: Vec::new(),
             smallest_seq: SequenceNumber::MAX,
@@ -87,11 +92,15 @@ impl Repair<'_> {
             raw_value_size: 0,
         };
         let options = TableReaderOptions {
-            file_number: number,
-            file_size: hinted.map_or(size, |hinted| hinted.meta.size),
+            // Which table it is was told already.
+            identity: TableIdentity {
+                number,
+                size: hinted.map_or(size, |hinted| hinted.meta.size),
+                largest_seq: hinted.map(|hinted| hinted.meta.largest_seq),
+                unique_id: None,
+            },
             comparator: comparator.clone(),
             block_cache: Arc::new(BlockCache::new(0)),
-            largest_seq: hinted.map(|hinted| hinted.meta.largest_seq),
         };
         match TableReader::open(file, &path, options) {
             Ok(reader) => {
@@ -115,13 +124,16 @@ impl Repair<'_> {
         let properties = salvage.properties();
         let id = properties.and_then(|p| p.column_family_id);
         let mut table = walk.table(number, size, salvage.range_tombstones());
-        table.family = hinted.map(|hinted| hinted.family).or(id);
+        table.meta.unique_id = properties.and_then(TableProperties::unique_id);
         table.family_name = properties.and_then(|p| p.column_family_name());
         table.db_id = properties.and_then(|p| p.db_id());
-        // Bounds that do not hold are another table's: then those of the content count.
-        if let Some(hinted) = hinted.filter(|_| table.as_recorded) {
+        // Bounds that do not hold are another table's: then only what the file says counts.
+        let hinted = hinted.filter(|_| table.as_recorded);
+        table.family = hinted.map(|hinted| hinted.family).or(id);
+        if let Some(hinted) = hinted {
             let scanned = std::mem::replace(&mut table.meta, hinted.meta.clone());
             table.meta.oldest_blob_file = scanned.oldest_blob_file;
+            table.meta.unique_id = scanned.unique_id;
             if hinted.facts.is_none() {
                 let bounds = |meta: &NewFile| {
                     let sequences = (meta.smallest_seq, meta.largest_seq);
@@ -188,6 +200,12 @@ impl Repair<'_> {
         };
         Ok(InternalKeyComparator::new(user))
     }
+}
+
+/// Whether the file is another table than the MANIFEST says, and not just damaged.
+fn is_another(salvage: &Salvage, meta: &NewFile) -> bool {
+    let found = salvage.properties().and_then(TableProperties::unique_id);
+    meta.unique_id.is_some() && found.is_some() && found != meta.unique_id
 }
 
 /// Gathers what a table holds.

@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_length_prefixed, put_varint};
 use crate::format::internal_key::{TRAILER_LEN, ValueType, pack, trailer, user_key};
 use crate::format::numbers::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::format::unique_id::UniqueId;
+use crate::table::TableIdentity;
 
 /// An SST as it joins a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +34,8 @@ pub(crate) struct NewFile {
     pub(crate) file_creation_time: u64,
     /// Orders the files of level 0: larger is newer. Absent in files older than the notion.
     pub(crate) epoch_number: Option<u64>,
-    /// RocksDB's identity of the file.
-    pub(crate) unique_id: Option<[u8; 16]>,
+    /// Which table it is, whatever its name; absent where an old RocksDB wrote the edit.
+    pub(crate) unique_id: Option<UniqueId>,
     /// Checksum of the whole file; empty if there is none.
     pub(crate) checksum: Vec<u8>,
     /// Name of the algorithm behind `checksum`; empty if there is none.
@@ -80,6 +82,16 @@ impl Default for NewFile {
 }
 
 impl NewFile {
+    /// What its reader holds against the file.
+    pub(crate) fn identity(&self) -> TableIdentity {
+        TableIdentity {
+            number: self.number,
+            size: self.size,
+            largest_seq: Some(self.largest_seq),
+            unique_id: self.unique_id,
+        }
+    }
+
     /// Where the table's keys end: a largest key that a range tombstone made is no longer part.
     pub(crate) fn end(&self) -> Bound<&[u8]> {
         let last = user_key(&self.largest);
