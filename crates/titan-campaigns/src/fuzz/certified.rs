@@ -7,6 +7,8 @@ use std::ops::Range;
 pub(super) const KEYS: Range<u32> = 0..24;
 /// How often a key may have been written.
 pub(super) const VERSIONS: Range<u32> = 0..4;
+/// The families of the bases.
+const FAMILIES: [&str; 2] = ["default", "other"];
 /// The length of each version's value.
 const LENGTHS: [usize; 4] = [24, 60, 200, 40];
 
@@ -22,8 +24,12 @@ pub(super) fn value(family: &str, key: &[u8], version: u32) -> Vec<u8> {
     phrase.into_iter().cycle().take(len).collect()
 }
 
-/// Whether the pair was ever written to the family of a base.
+/// Whether the pair was ever written to the family. One that a repair could not name may be any.
 pub(super) fn was_written(family: &str, key: &[u8], found: &[u8]) -> bool {
-    KEYS.map(self::key).any(|k| k == key)
-        && VERSIONS.map(|v| value(family, key, v)).any(|v| v == found)
+    let unnamed = family.starts_with("recovered-");
+    let families = [family]
+        .into_iter()
+        .chain(FAMILIES.into_iter().filter(|_| unnamed));
+    let mut versions = families.flat_map(|family| VERSIONS.map(|v| value(family, key, v)));
+    KEYS.map(self::key).any(|k| k == key) && versions.any(|v| v == found)
 }

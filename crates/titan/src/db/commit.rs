@@ -380,13 +380,18 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
         let Some(id) = op.column_family() else {
             continue;
         };
-        let family = match all.get(&id) {
-            Some(family) if family.is_dropped() => return Err(dropped(&family.name)),
-            Some(family) => family,
+        // Most batches write to one family, again and again.
+        let family = match used.iter().position(|family| family.id == id) {
+            Some(index) => &used[index],
             None => {
-                return Err(Error::invalid_argument(format!(
-                    "column family {id} does not exist"
-                )));
+                let family = all.get(&id).ok_or_else(|| {
+                    Error::invalid_argument(format!("column family {id} does not exist"))
+                })?;
+                if family.is_dropped() {
+                    return Err(dropped(&family.name));
+                }
+                used.push(Arc::clone(family));
+                family
             }
         };
         if let BatchOp::DeleteRange { begin, end, .. } = op
@@ -396,9 +401,6 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
             return Err(Error::invalid_argument(
                 "a range to be deleted ends before it begins",
             ));
-        }
-        if !used.iter().any(|f| f.id == id) {
-            used.push(Arc::clone(family));
         }
     }
     Ok(())

@@ -91,6 +91,11 @@ impl OptionsFile {
             .find(|s| s.kind == kind && s.name == name)
     }
 
+    /// The name of the order of a family's keys, if the file has it.
+    pub(crate) fn comparator(&self, family: &str) -> Option<&str> {
+        self.section(CF_OPTIONS, family)?.object("comparator")
+    }
+
     /// All sections in the order of the file.
     pub(crate) fn sections(&self) -> &[Section] {
         &self.sections

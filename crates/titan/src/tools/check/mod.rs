@@ -37,7 +37,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::options::Options;
-use crate::options::file::{CF_OPTIONS, OptionsFile};
+use crate::options::file::OptionsFile;
 use crate::stats::Statistics;
 use crate::version::{RecoveredState, VersionSet, read_current};
 use crate::vfs::{Access, Vfs, read_file};
@@ -254,9 +254,7 @@ impl Check<'_> {
             Err(e) => wrong.push(e.context("OPTIONS")),
             Ok(options) => {
                 for family in versions.families().values() {
-                    let recorded = options
-                        .section(CF_OPTIONS, &family.name)
-                        .and_then(|section| section.object("comparator"));
+                    let recorded = options.comparator(&family.name);
                     let comparator = family.comparator.user().name();
                     if let Some(recorded) = recorded.filter(|recorded| *recorded != comparator) {
                         wrong.push(Error::corruption(format!(

@@ -2,10 +2,10 @@
 //!
 //! A read takes the first entry it finds, level by level, so what is newer must lie above. A table
 //! all of whose entries are newer than those of each table it shares keys with can lie at level 0,
-//! which is ordered by sequence numbers, if these do not overlap those of the tables there. Tables that share keys with no other of the rest can lie
-//! at the last level. What then is left cannot be told apart as a whole; it is merged into new
-//! tables of the last level, entry by entry. The merge also makes one of entries that are there
-//! twice: in the inputs of a compaction and in its output.
+//! which is ordered by sequence numbers, if these do not overlap those of the tables there. Tables
+//! that share keys with no other of the rest can lie at the last level. What then is left cannot be
+//! told apart as a whole; it is merged into new tables of the last level, entry by entry. The merge
+//! also makes one of entries that are there twice: in the inputs of a compaction and in its output.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -243,8 +243,11 @@ impl Repair<'_> {
                 break;
             };
             let fits = OptionsFile::parse(&content).is_ok_and(|options| {
-                let has = |name: &str| options.section(CF_OPTIONS, name).is_some();
-                self.families.values().all(|family| has(&family.name))
+                self.families.values().all(|family| {
+                    let order = family.comparator.user().name();
+                    let recorded = options.comparator(&family.name).unwrap_or(order);
+                    options.section(CF_OPTIONS, &family.name).is_some() && recorded == order
+                })
             });
             if fits && target == self.dir {
                 return Ok(());

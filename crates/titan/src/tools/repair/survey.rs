@@ -37,7 +37,7 @@ pub(super) struct Table {
     pub(super) entries: u64,
     /// What is wrong with it, if anything is: the first of it.
     pub(super) damage: Option<Error>,
-    /// Whether the keys are within the bounds that the MANIFEST gives.
+    /// Whether it can be the table that the MANIFEST describes.
     pub(super) as_recorded: bool,
     /// What it refers to.
     pub(super) files: BTreeMap<BlobFileNumber, FileReferences>,
@@ -134,12 +134,15 @@ impl Repair<'_> {
             let scanned = std::mem::replace(&mut table.meta, hinted.meta.clone());
             table.meta.oldest_blob_file = scanned.oldest_blob_file;
             table.meta.unique_id = scanned.unique_id;
+            let bounds = |meta: &NewFile| {
+                let sequences = (meta.smallest_seq, meta.largest_seq);
+                (meta.smallest.clone(), meta.largest.clone(), sequences)
+            };
+            let exact = bounds(&scanned) == bounds(&table.meta);
             if hinted.facts.is_none() {
-                let bounds = |meta: &NewFile| {
-                    let sequences = (meta.smallest_seq, meta.largest_seq);
-                    (meta.smallest.clone(), meta.largest.clone(), sequences)
-                };
-                table.record_facts = bounds(&scanned) == bounds(&table.meta);
+                table.record_facts = exact;
+            } else if !exact && table.damage.is_none() {
+                (table.meta, table.as_recorded) = (scanned, false);
             }
         }
         Ok(Some(table))
