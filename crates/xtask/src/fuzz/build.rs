@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What makes LLVM count edges and report comparisons to libFuzzer; as cargo-fuzz has it.
-const INSTRUMENTED: [&str; 5] = [
+/// What makes LLVM count edges for libFuzzer; as cargo-fuzz has it.
+const COUNTERS: [&str; 4] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
+/// And what makes it report what is compared with what.
+const COMPARES: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The names of all targets.
 pub(super) fn targets() -> Result<Vec<String>, String> {
@@ -23,17 +24,40 @@ pub(super) fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+/// How targets are compiled.
+#[derive(Clone, Copy)]
+pub(super) struct Instrumentation {
+    /// Comparisons are reported, from which the fuzzer learns what bytes are expected. Takes half of
+    /// the time, and is of no use where inputs are not what is decoded, but say what to do.
+    pub(super) compares: bool,
+    /// Under the address sanitizer: needs a nightly toolchain, takes several times as long.
+    pub(super) asan: bool,
+}
+
+impl Instrumentation {
+    fn dir(self) -> PathBuf {
+        let mut dir = crate::root().join("target/fuzz");
+        if !self.compares {
+            dir.push("edges");
+        }
+        if self.asan {
+            dir.push("asan");
+        }
+        dir
+    }
+}
+
 /// Compiles targets, and says in which directory they are.
-pub(super) fn fuzzers(names: &[String], asan: bool) -> Result<PathBuf, String> {
+pub(super) fn fuzzers(names: &[&str], kind: Instrumentation) -> Result<PathBuf, String> {
     let host = host()?;
+    let dir = kind.dir();
     let mut flags = vec!["--cfg", "fuzzing"];
-    flags.extend(INSTRUMENTED);
+    flags.extend(COUNTERS);
+    flags.extend(kind.compares.then_some(COMPARES));
     let mut cargo = Command::new("cargo");
-    let mut dir = crate::root().join("target/fuzz");
-    if asan {
+    if kind.asan {
         flags.push("-Zsanitizer=address");
         cargo.arg("+nightly");
-        dir.push("asan");
     }
     cargo.args(["build", "--release", "--locked", "--target", &host]);
     names.iter().for_each(|name| {

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use titan_campaigns::Run;
 
-/// Bytes of an input at most.
-const MAX_LEN: usize = 4096;
+/// Bytes of an input at most: what is decoded is small, and long inputs are slow.
+const MAX_LEN: u64 = 1024;
+/// A table has more than that without a single entry.
+const MAX_TABLE: u64 = 4096;
 /// Seconds after which an input counts as one that never ends.
 const TIMEOUT: u64 = 20;
 /// Memory at most, libFuzzer's own included: an allocation beyond it, even one that is never
@@ -108,10 +110,14 @@ impl Fuzzer {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.binary);
         let number = |name: &str, value: u64| format!("-{name}={value}");
+        let max_len = match self.name.as_str() {
+            "table" => MAX_TABLE,
+            _ => MAX_LEN,
+        };
         command
             // libFuzzer's seeds have 32 bits, and 0 stands for a random one.
             .arg(number("seed", self.seed % 0xffff_fffe + 1))
-            .arg(number("max_len", MAX_LEN as u64))
+            .arg(number("max_len", max_len))
             .arg(number("timeout", TIMEOUT))
             .arg(number("print_final_stats", 1))
             .arg(format!(

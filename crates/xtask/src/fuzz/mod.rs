@@ -14,7 +14,7 @@
 mod build;
 mod libfuzzer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -23,6 +23,7 @@ use clap::Args;
 use titan_campaigns::Run;
 
 use crate::campaign::{self, Budget};
+use build::Instrumentation;
 use libfuzzer::Fuzzer;
 
 /// The targets that run whole databases: so much slower that they get more of the time.
@@ -96,8 +97,8 @@ fn prepare(args: &FuzzArgs) -> Result<Task, String> {
         true => known,
         false => args.target.clone(),
     };
-    let binaries = build::fuzzers(&names, args.asan)?;
-    let fuzzer = |name| Fuzzer::new(&binaries, name, args.asan);
+    let binaries = Binaries::build(&names, args.asan)?;
+    let fuzzer = |name: String| Fuzzer::new(binaries.of(&name), name, args.asan);
     if let Some(input) = &args.input {
         let [name] = &names[..] else {
             return Err("--input needs one --target".to_owned());
@@ -110,6 +111,37 @@ fn prepare(args: &FuzzArgs) -> Result<Task, String> {
         .iter()
         .flat_map(|name| std::iter::repeat_n(name, each));
     Ok(Task::Fuzz(names.cloned().map(fuzzer).collect()))
+}
+
+/// Where the compiled targets are.
+struct Binaries {
+    decoders: PathBuf,
+    slow: PathBuf,
+}
+
+impl Binaries {
+    fn build(names: &[String], asan: bool) -> Result<Self, String> {
+        let build = |slow: bool| {
+            let names = names.iter().map(String::as_str);
+            let names: Vec<_> = names.filter(|name| SLOW.contains(name) == slow).collect();
+            let compares = !slow;
+            match names.is_empty() {
+                true => Ok(PathBuf::new()),
+                false => build::fuzzers(&names, Instrumentation { compares, asan }),
+            }
+        };
+        Ok(Binaries {
+            decoders: build(false)?,
+            slow: build(true)?,
+        })
+    }
+
+    fn of(&self, name: &str) -> &Path {
+        match SLOW.contains(&name) {
+            true => &self.slow,
+            false => &self.decoders,
+        }
+    }
 }
 
 fn shares(fuzzer: &Fuzzer) -> u32 {
