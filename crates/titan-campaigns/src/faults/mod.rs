@@ -69,7 +69,7 @@ pub fn faults(run: &Run, scope: Scope) {
             .map(without_lawful_losses);
         workloads.flat_map(move |workload| {
             let workload = Arc::new(workload);
-            let targets = plan::KINDS.iter().map(|(_, kind)| Target::Kind(*kind));
+            let targets = plan::KINDS.into_iter().map(Target::Kind);
             let targets = targets.chain([Target::All, Target::Limits]);
             let mut rng = fastrand::Rng::with_seed(seed);
             targets
@@ -183,10 +183,7 @@ fn plans(workload: &Workload, target: Target) -> Checked<Vec<Plan>> {
     match target {
         Target::Kind(kind) => operations(Some(kind), vfs.count(kind, ""), 1, Way::of(kind)),
         Target::All => {
-            let total = plan::KINDS
-                .iter()
-                .map(|(_, kind)| vfs.count(*kind, ""))
-                .sum();
+            let total = plan::KINDS.iter().map(|kind| vfs.count(*kind, "")).sum();
             operations(None, total, 2, &[Way::Before]);
         }
         Target::Limits => {

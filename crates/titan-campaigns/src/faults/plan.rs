@@ -8,20 +8,20 @@ use titan_testkit::sim::{Errno, Fault, FaultHandle, OpKind, SimVfs};
 use crate::regression::Trial;
 use crate::trouble::{Checked, Trouble};
 
-/// The kinds of operation that fail, by name.
-pub(super) const KINDS: [(&str, OpKind); 12] = [
-    ("append", OpKind::Append),
-    ("create", OpKind::Create),
-    ("create-dir", OpKind::CreateDir),
-    ("lock", OpKind::Lock),
-    ("open", OpKind::Open),
-    ("read", OpKind::Read),
-    ("read-dir", OpKind::ReadDir),
-    ("remove", OpKind::Remove),
-    ("rename", OpKind::Rename),
-    ("stat", OpKind::Stat),
-    ("sync", OpKind::Sync),
-    ("sync-dir", OpKind::SyncDir),
+/// The kinds of operation that fail.
+pub(super) const KINDS: [OpKind; 12] = [
+    OpKind::Append,
+    OpKind::Create,
+    OpKind::CreateDir,
+    OpKind::Lock,
+    OpKind::Open,
+    OpKind::Read,
+    OpKind::ReadDir,
+    OpKind::Remove,
+    OpKind::Rename,
+    OpKind::Stat,
+    OpKind::Sync,
+    OpKind::SyncDir,
 ];
 
 /// How an operation fails.
@@ -124,8 +124,7 @@ impl Plan {
                 way,
                 lasting,
             } => {
-                let all = KINDS.iter().map(|(_, kind)| *kind);
-                let kinds: Vec<OpKind> = kind.map_or_else(|| all.collect(), |kind| vec![kind]);
+                let kinds = kind.map_or_else(|| KINDS.to_vec(), |kind| vec![kind]);
                 let fault = way.strike(Fault::on(kinds).skip(index));
                 Some(vfs.inject(if lasting { fault.forever() } else { fault }))
             }
@@ -177,8 +176,7 @@ impl fmt::Display for Plan {
                 way,
                 lasting,
             } => {
-                let name = KINDS.iter().find(|(_, k)| Some(*k) == kind);
-                let name = name.map_or("any", |(name, _)| name);
+                let name = kind.map_or("any", OpKind::name);
                 let way = WAYS.iter().find(|(_, w)| *w == way);
                 let way = way.map_or("before", |(name, _)| name);
                 let how_long = if lasting { "lasting" } else { "once" };
@@ -211,13 +209,13 @@ impl FromStr for Plan {
                 (Failing::OpenFiles(number(files)? as usize), heal)
             }
             ["fault", kind, index, way, how_long, heal] => {
-                let named = KINDS.iter().find(|(name, _)| *name == kind);
+                let named = KINDS.into_iter().find(|named| named.name() == kind);
                 if named.is_none() && kind != "any" {
                     return Err(unknown());
                 }
                 let way = WAYS.iter().find(|(name, _)| *name == way);
                 let failing = Failing::Operation {
-                    kind: named.map(|(_, kind)| *kind),
+                    kind: named,
                     index: number(index)?,
                     way: way.ok_or_else(unknown)?.1,
                     lasting: how_long == "lasting",
