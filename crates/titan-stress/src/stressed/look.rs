@@ -105,8 +105,8 @@ impl World {
     ) -> Step<Cells> {
         let options = window.options(snapshot, rng);
         match rng.u8(..6) {
-            0 => self.forward(handle, window, &options),
-            1 => self.backward(handle, window, &options),
+            0 => self.scan(handle, window, &options, false),
+            1 => self.scan(handle, window, &options, true),
             2 => self.gets(handle, window, &options),
             3 => self.lazily(handle, window, &options, rng),
             4 => self.at_once(handle, window, &options),
@@ -114,36 +114,30 @@ impl World {
         }
     }
 
-    fn forward(
+    /// One iterator from end to end.
+    fn scan(
         &self,
         handle: &ColumnFamily,
         window: &Window,
         options: &ReadOptions,
+        reverse: bool,
     ) -> Step<Cells> {
         let mut iter = handle.iter(options)?;
         let mut found = Vec::new();
-        iter.seek_to_first()?;
+        match reverse {
+            false => iter.seek_to_first()?,
+            true => iter.seek_to_last()?,
+        }
         while iter.valid() {
             found.push(self.entry(window, &mut iter)?);
-            iter.next()?;
+            match reverse {
+                false => iter.next()?,
+                true => iter.prev()?,
+            }
         }
-        Ok(found)
-    }
-
-    fn backward(
-        &self,
-        handle: &ColumnFamily,
-        window: &Window,
-        options: &ReadOptions,
-    ) -> Step<Cells> {
-        let mut iter = handle.iter(options)?;
-        let mut found = Vec::new();
-        iter.seek_to_last()?;
-        while iter.valid() {
-            found.push(self.entry(window, &mut iter)?);
-            iter.prev()?;
+        if reverse {
+            found.reverse();
         }
-        found.reverse();
         Ok(found)
     }
 
