@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
+use crate::fuzzing::MemoryFile;
 use crate::vfs::{Access, ReadableFile, StdVfs, Vfs};
 
 const KINDS: [CompressionType; 4] = [
@@ -30,28 +31,9 @@ const CF: ColumnFamilyId = ColumnFamilyId(7);
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// A file in memory.
-struct MemoryFile(Vec<u8>);
-
-impl ReadableFile for MemoryFile {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|o| self.0.get(o..))
-            .unwrap_or_default();
-        let n = rest.len().min(buf.len());
-        buf[..n].copy_from_slice(&rest[..n]);
-        Ok(n)
-    }
-
-    fn size(&self) -> Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-}
-
 fn open_bytes(bytes: Vec<u8>) -> Result<Arc<BlobFileReader>> {
     BlobFileReader::open(
-        Arc::new(MemoryFile(bytes)),
+        MemoryFile::open(bytes),
         Path::new("test.blob"),
         BlobFileNumber(9),
     )

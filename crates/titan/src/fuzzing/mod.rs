@@ -72,7 +72,7 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
 }
 
 /// A file that is in memory.
-pub(crate) struct MemoryFile(pub(crate) Bytes);
+pub(crate) struct MemoryFile(Bytes);
 
 impl MemoryFile {
     pub(crate) fn open(bytes: impl Into<Bytes>) -> Arc<dyn ReadableFile> {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::error::{Error, Result};
 use crate::format::numbers::FileNumber;
+use crate::fuzzing::MemoryFile;
 use crate::vfs::{ReadableFile, WritableFile};
 
 /// A file in memory whose appends and syncs fail while `failing` is set.
@@ -36,20 +37,6 @@ impl WritableFile for MemFile {
     }
 }
 
-struct Stored(Vec<u8>);
-
-impl ReadableFile for Stored {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let rest = self.0.get(offset as usize..).unwrap_or_default();
-        let n = rest.len().min(buf.len());
-        buf[..n].copy_from_slice(&rest[..n]);
-        Ok(n)
-    }
-    fn size(&self) -> Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-}
-
 const LOG: FileNumber = FileNumber(7);
 
 fn path() -> PathBuf {
@@ -69,7 +56,7 @@ fn written(payloads: &[Vec<u8>]) -> Vec<u8> {
 type Read = (Vec<(u64, Vec<u8>)>, Result<LogEnd>);
 
 fn read(bytes: &[u8], mode: TailMode) -> Read {
-    let mut reader = LogReader::new(Arc::new(Stored(bytes.to_vec())), &path(), LOG, mode);
+    let mut reader = LogReader::new(MemoryFile::open(bytes.to_vec()), &path(), LOG, mode);
     let mut records = Vec::new();
     loop {
         assert!(reader.end().is_none());
@@ -365,7 +352,7 @@ fn damage_in_a_recycled_log_can_be_passed() {
     let resumed = |at: usize| {
         let mut damaged = log.clone();
         damaged[at] ^= 1;
-        let file = Arc::new(Stored(damaged));
+        let file = MemoryFile::open(damaged);
         let mut reader = LogReader::new(file, &path(), LOG, TailMode::PointInTime);
         let mut seen = Vec::new();
         loop {
@@ -387,7 +374,7 @@ fn damage_in_a_recycled_log_can_be_passed() {
 fn resuming_comes_to_an_end_at_a_record_of_another_log() {
     let log = physical(5, Some(3), b"other");
     for mode in MODES {
-        let mut reader = LogReader::new(Arc::new(Stored(log.clone())), &path(), LOG, mode);
+        let mut reader = LogReader::new(MemoryFile::open(log.clone()), &path(), LOG, mode);
         assert!(reader.next().unwrap().is_none());
         assert!(!reader.resume().unwrap(), "{mode:?}");
     }

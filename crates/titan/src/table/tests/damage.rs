@@ -1,31 +1,12 @@
 //! Damaged files: an error or the same content, never a panic.
 
 use super::*;
+use crate::fuzzing::MemoryFile;
 use crate::table::liveness::LivenessBlock;
-
-/// A file in memory, to damage.
-struct Memory(Bytes);
-
-impl ReadableFile for Memory {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let rest = self.0.get(offset as usize..).unwrap_or_default();
-        let n = rest.len().min(buf.len());
-        buf[..n].copy_from_slice(&rest[..n]);
-        Ok(n)
-    }
-
-    fn size(&self) -> Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-}
 
 fn open_bytes(bytes: Vec<u8>, size: u64) -> Result<Arc<TableReader>> {
     let path = PathBuf::from("/damaged.sst");
-    TableReader::open(
-        Arc::new(Memory(Bytes::from(bytes))),
-        &path,
-        reader_options(size),
-    )
+    TableReader::open(MemoryFile::open(bytes), &path, reader_options(size))
 }
 
 /// Opens, verifies and reads all; what a reader sees of a table.
@@ -143,7 +124,7 @@ fn another_comparator_is_refused() {
     let mut options = reader_options(whole.len() as u64);
     let reverse = by_name("rocksdb.ReverseBytewiseComparator").unwrap();
     options.comparator = InternalKeyComparator::new(reverse);
-    let file = Arc::new(Memory(Bytes::from(whole)));
+    let file = MemoryFile::open(whole);
     let e = TableReader::open(file, Path::new("x.sst"), options).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::InvalidOption);
 }

@@ -27,7 +27,7 @@ use crate::format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
 };
 use crate::iterator::InternalIterator;
-use crate::vfs::{Access, ReadableFile, StdVfs, Vfs};
+use crate::vfs::{Access, StdVfs, Vfs};
 
 const ALL: [CompressionType; 4] = [
     CompressionType::None,
