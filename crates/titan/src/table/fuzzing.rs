@@ -14,7 +14,7 @@ use super::filter::{Filter, FilterBuilder};
 use super::footer::{FOOTER_LEN, Footer};
 use super::index::{Index, IndexBuilder, IndexFormat};
 use super::liveness::LivenessBlock;
-use super::open::decode_range_tombstones;
+use super::open::range_tombstones_in;
 use super::properties::{TableProperties, value_text};
 use super::{TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableVisitor};
 use crate::cache::BlockCache;
@@ -176,8 +176,8 @@ pub fn index(data: &[u8]) {
 
 /// A block of range deletions: decoded, cut into fragments, and these cut again.
 pub fn range_tombstones(data: &[u8]) {
-    let bytes = Bytes::copy_from_slice(data);
-    let Some(tombstones) = decoded(decode_range_tombstones(bytes, None)) else {
+    let block = Block::new(Bytes::copy_from_slice(data));
+    let Some(tombstones) = decoded(block.and_then(|block| range_tombstones_in(block, None))) else {
         return;
     };
     assert!(3 * tombstones.len() <= data.len(), "more than bytes");
@@ -201,8 +201,8 @@ pub fn range_tombstones(data: &[u8]) {
     for (key, end) in &entries {
         builder.add(key, end);
     }
-    let bytes = Bytes::copy_from_slice(builder.finish());
-    let again = sound(decode_range_tombstones(bytes, None));
+    let block = sound(Block::new(Bytes::copy_from_slice(builder.finish())));
+    let again = sound(range_tombstones_in(block, None));
     assert_eq!(FragmentedTombstones::build(again, &order), list);
 }
 

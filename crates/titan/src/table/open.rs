@@ -271,18 +271,20 @@ pub(super) fn read_range_tombstones(
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {
     let data = source.read(handle)?;
-    decode_range_tombstones(data, global_sequence).map_err(|e| {
+    let tombstones = Block::new(data).and_then(|block| range_tombstones_in(block, global_sequence));
+    tombstones.map_err(|e| {
         e.context("range tombstones")
             .at(source.path(), handle.offset)
     })
 }
 
-pub(super) fn decode_range_tombstones(
-    data: Bytes,
+/// The entries of a block of range deletions.
+pub(super) fn range_tombstones_in(
+    block: Block,
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {
     let mut tombstones = Vec::new();
-    let mut iter = BlockIter::over_data(Block::new(data)?, global_sequence);
+    let mut iter = BlockIter::over_data(block, global_sequence);
     iter.seek_to_first()?;
     while iter.valid() {
         let key = ParsedInternalKey::parse(iter.key())?;

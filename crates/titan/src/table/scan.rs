@@ -10,6 +10,7 @@ use super::block::Block;
 use super::block_io::BlockSource;
 use super::block_iter::BlockIter;
 use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
+use super::open::range_tombstones_in;
 use super::properties::TableProperties;
 use super::salvage::sound_entry;
 use crate::error::Result;
@@ -64,17 +65,7 @@ impl Found {
     ) -> Result<Vec<RangeTombstone>> {
         let mut tombstones = Vec::new();
         for block in &self.range_deletions {
-            let mut iter = BlockIter::over_data(block.clone(), sequence);
-            iter.seek_to_first()?;
-            while iter.valid() {
-                let key = ParsedInternalKey::parse(iter.key())?;
-                tombstones.push(RangeTombstone {
-                    start: Bytes::copy_from_slice(key.user_key),
-                    end: Bytes::copy_from_slice(iter.value()),
-                    sequence: key.sequence,
-                });
-                iter.next()?;
-            }
+            tombstones.extend(range_tombstones_in(block.clone(), sequence)?);
         }
         Ok(tombstones)
     }
