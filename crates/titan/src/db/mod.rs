@@ -5,7 +5,7 @@
 //! | [`core`] | what all parts share, and what ends when the last handle goes |
 //! | [`handle`], [`family`] | the faces users hold |
 //! | [`directory`] | whether a directory may be opened, and what is in it |
-//! | [`open`], [`replay`] | from there to a running database |
+//! | [`open`], [`replay`], [`replay_target`] | from there to a running database |
 //! | [`families`] | creating and dropping families |
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
@@ -35,14 +35,15 @@ mod models;
 mod open;
 mod purge;
 mod replay;
+mod replay_target;
 mod running;
 mod stall_news;
 mod state;
 mod warm_up;
 
 pub(crate) use directory::create_dir_durably;
-pub(crate) use flush::write_memtables;
 pub(crate) use open::{random_uuid, session_id};
+pub(crate) use replay_target::ReplayTarget;
 
 pub use family::ColumnFamily;
 pub use handle::Db;

@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::directory::files_of;
-use super::flush::write_memtables;
+use super::replay_target::ReplayTarget;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
@@ -22,14 +21,6 @@ use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
 use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
-
-/// A family that replay fills.
-struct Target {
-    output: OutputFamily,
-    /// Older WAL files hold nothing that is not in the family's tables.
-    log_number: FileNumber,
-    memtable: Arc<Memtable>,
-}
 
 /// How far a WAL file went, for the check against what its successor says.
 #[derive(Clone, Copy)]
@@ -46,7 +37,7 @@ struct Replayed {
 struct Replay<'a> {
     versions: &'a mut VersionSet,
     factory: &'a FileFactory,
-    targets: BTreeMap<ColumnFamilyId, Target>,
+    targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     previous: Option<Replayed>,
     /// The last operation of all files replayed so far.
     last_replayed: Option<SequenceNumber>,
@@ -74,23 +65,13 @@ pub(super) fn replay_wals(
         .collect();
     wals.sort();
     let targets = versions.families().iter().map(|(id, family)| {
-        let family_options = Arc::new(options.family(&family.name).clone());
-        let buffer = family_options.write_buffer_size;
         let output = OutputFamily {
             id: *id,
             name: family.name.clone(),
             comparator: family.comparator.clone(),
-            options: family_options,
+            options: Arc::new(options.family(&family.name).clone()),
         };
-        let memtable = Memtable::new(family.comparator.clone(), buffer);
-        (
-            *id,
-            Target {
-                output,
-                log_number: family.log_number,
-                memtable,
-            },
-        )
+        (*id, ReplayTarget::new(output, family.log_number))
     });
     let targets = targets.collect();
     let mut replay = Replay {
@@ -251,7 +232,7 @@ impl Replay<'_> {
             {
                 target.memtable.add(sequence, value_type, key, value)?;
                 if target.memtable.should_flush() {
-                    full.push(target.output.id);
+                    full.push(target.family.id);
                 }
             }
             sequence = sequence.plus(1);
@@ -262,24 +243,17 @@ impl Replay<'_> {
 
     /// Moves a memtable's content to a table.
     fn flush(&mut self, id: ColumnFamilyId) -> Result<()> {
-        let Some(target) = self.targets.get_mut(&id) else {
-            return Ok(());
-        };
-        if target.memtable.is_empty() {
-            return Ok(());
+        if let Some(target) = self.targets.get_mut(&id)
+            && let Some(output) = target.write_out(self.factory)?
+        {
+            let mut edit = VersionEdit {
+                column_family: id,
+                ..VersionEdit::default()
+            };
+            output.add_to(&mut edit, 0, self.factory.unix_seconds());
+            self.written.extend(output.files());
+            self.versions.apply_in_memory(&edit)?;
         }
-        let fresh = Memtable::new(
-            target.output.comparator.clone(),
-            target.output.options.write_buffer_size,
-        );
-        let full = std::mem::replace(&mut target.memtable, fresh);
-        let output = write_memtables(&[full], self.factory, target.output.clone(), Vec::new())?;
-        let mut edit = VersionEdit {
-            column_family: id,
-            ..VersionEdit::default()
-        };
-        output.add_to(&mut edit, 0, self.factory.unix_seconds());
-        self.written.extend(output.files());
-        self.versions.apply_in_memory(&edit)
+        Ok(())
     }
 }

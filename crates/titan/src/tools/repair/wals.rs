@@ -9,32 +9,22 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 
 use super::Repair;
 use super::report::Loss;
-use crate::compaction::factory::OutputFamily;
-use crate::db::write_memtables;
+use crate::db::ReplayTarget;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::memtable::Memtable;
 use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
 use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
 
-/// What is replayed for one family.
-struct Target {
-    output: OutputFamily,
-    log_number: FileNumber,
-    memtable: Arc<Memtable>,
-}
-
 /// A replay in progress.
 #[derive(Default)]
 struct Replay {
-    targets: BTreeMap<ColumnFamilyId, Target>,
+    targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     /// The file before the current one.
     previous: Option<FileNumber>,
     /// The last operation seen.
@@ -206,7 +196,7 @@ impl Repair<'_> {
         &mut self,
         replay: &'r mut Replay,
         id: ColumnFamilyId,
-    ) -> Result<Option<&'r Target>> {
+    ) -> Result<Option<&'r ReplayTarget>> {
         Ok(match replay.targets.entry(id) {
             Entry::Occupied(target) => Some(target.into_mut()),
             Entry::Vacant(free) => match self.new_target(id)? {
@@ -216,37 +206,23 @@ impl Repair<'_> {
         })
     }
 
-    fn new_target(&mut self, id: ColumnFamilyId) -> Result<Option<Target>> {
+    fn new_target(&mut self, id: ColumnFamilyId) -> Result<Option<ReplayTarget>> {
         let known = self.families.contains_key(&id);
         let had = self.hint.trusted && id <= self.hint.max_column_family;
         if self.hint.dropped.contains(&id) || (!known && had) {
             return Ok(None);
         }
         let log_number = self.family(id, None)?.log_number;
-        let output = self.output_family(id);
-        let buffer = output.options.write_buffer_size;
-        Ok(Some(Target {
-            memtable: Memtable::new(output.comparator.clone(), buffer),
-            output,
-            log_number,
-        }))
+        Ok(Some(ReplayTarget::new(self.output_family(id), log_number)))
     }
 
     /// Moves a memtable's content to a table.
     fn flush(&mut self, replay: &mut Replay, id: ColumnFamilyId) -> Result<()> {
-        let Some(target) = replay.targets.get_mut(&id) else {
-            return Ok(());
-        };
-        if target.memtable.is_empty() {
-            return Ok(());
+        if let Some(target) = replay.targets.get_mut(&id)
+            && let Some(output) = target.write_out(&self.factory)?
+        {
+            self.written(id, Some(0), output);
         }
-        let fresh = Memtable::new(
-            target.output.comparator.clone(),
-            target.output.options.write_buffer_size,
-        );
-        let full = std::mem::replace(&mut target.memtable, fresh);
-        let output = write_memtables(&[full], &self.factory, target.output.clone(), Vec::new())?;
-        self.written(id, Some(0), output);
         Ok(())
     }
 }

@@ -1,0 +1,43 @@
+//! Where a replay of WAL files puts the operations of one family: a memtable, and a table whenever
+//! it is full. For opening a database and for repairing one.
+
+use std::sync::Arc;
+
+use super::flush::write_memtables;
+use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_output::JobOutput;
+use crate::error::Result;
+use crate::format::FileNumber;
+use crate::memtable::Memtable;
+
+/// A family that a replay fills.
+pub(crate) struct ReplayTarget {
+    pub(crate) family: OutputFamily,
+    /// Older WAL files hold nothing that is not in the family's tables.
+    pub(crate) log_number: FileNumber,
+    pub(crate) memtable: Arc<Memtable>,
+}
+
+impl ReplayTarget {
+    pub(crate) fn new(family: OutputFamily, log_number: FileNumber) -> Self {
+        ReplayTarget {
+            memtable: empty_memtable(&family),
+            family,
+            log_number,
+        }
+    }
+
+    /// Moves the memtable's content to a table and its blob files, all of it durable; `None` if
+    /// there is nothing in it.
+    pub(crate) fn write_out(&mut self, factory: &FileFactory) -> Result<Option<JobOutput>> {
+        if self.memtable.is_empty() {
+            return Ok(None);
+        }
+        let full = std::mem::replace(&mut self.memtable, empty_memtable(&self.family));
+        write_memtables(&[full], factory, self.family.clone(), Vec::new()).map(Some)
+    }
+}
+
+fn empty_memtable(family: &OutputFamily) -> Arc<Memtable> {
+    Memtable::new(family.comparator.clone(), family.options.write_buffer_size)
+}
