@@ -44,7 +44,8 @@ impl MemoryGroup {
         };
         let path = group.dir.join(limit_file);
         fs::write(&path, limit.to_string()).map_err(|e| format!("{}: {e}", path.display()))?;
-        // Where there is swap, memory is not to go there; where it is not counted, it cannot be said.
+        // Where there is swap, memory is not to go there; where it is not counted, it cannot be
+        // said.
         let swap_file = if version_1 {
             "memory.memsw.limit_in_bytes"
         } else {

@@ -1,5 +1,5 @@
-//! Other builds of the workspace: with a `--cfg`, with a sanitizer. Each has a target directory of its
-//! own, so that none undoes the work of another.
+//! Other builds of the workspace: with a `--cfg`, with a sanitizer. Each has a target directory of
+//! its own, so that none undoes the work of another.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};

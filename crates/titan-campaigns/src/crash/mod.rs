@@ -1,7 +1,8 @@
 //! The machine stops at any operation of a workload: what is found is what the database held after
 //! some prefix of its batches, whole across families, with everything acknowledged as durable in
-//! it (WAL-1); where only the process dies, with every logged batch that returned. No file is leaked, the engine's own check finds nothing, and the database goes on:
-//! to be crashed again, within recovery and after.
+//! it (WAL-1); where only the process dies, with every logged batch that returned. No file is
+//! leaked, the engine's own check finds nothing, and the database goes on: to be crashed again,
+//! within recovery and after.
 //!
 //! | module | owns |
 //! |---|---|

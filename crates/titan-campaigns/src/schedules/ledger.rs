@@ -1,5 +1,5 @@
-//! What writers asked for and were told, in the order in which it happened, and what a reader may find
-//! because of it.
+//! What writers asked for and were told, in the order in which it happened, and what a reader may
+//! find because of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

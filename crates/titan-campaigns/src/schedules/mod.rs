@@ -2,12 +2,13 @@
 //! each atomic operation and each operation of the simulated file system.
 //!
 //! Only in builds with `--cfg shuttle`, where the engine's locks, atomics and threads are those of
-//! [shuttle](::shuttle): threads are coroutines of one thread of the operating system, background work
-//! among them, so that the same seed gives the same run, step by step. A thread that waits in vain is
-//! a deadlock that is seen at once, and fails the run.
+//! [shuttle](::shuttle): threads are coroutines of one thread of the operating system, background
+//! work among them, so that the same seed gives the same run, step by step. A thread that waits in
+//! vain is a deadlock that is seen at once, and fails the run.
 //!
-//! A *round* is one scenario under one scheduler, [`EXECUTIONS`] times. Everything follows from its seed:
-//! the scenario, the scheduler, the schedules, the data. A round that failed is had again by its seed.
+//! A *round* is one scenario under one scheduler, [`EXECUTIONS`] times. Everything follows from its
+//! seed: the scenario, the scheduler, the schedules, the data. A round that failed is had again by
+//! its seed.
 
 mod ledger;
 mod scenarios;
@@ -82,7 +83,8 @@ const SCHEDULINGS: [Scheduling; 4] = [
     Scheduling::Priorities(12),
 ];
 
-/// Shows that a seed brings a run back, then runs rounds from the run's seed on; without a time each scenario under each scheduler a few times.
+/// Shows that a seed brings a run back, then runs rounds from the run's seed on; without a time
+/// each scenario under each scheduler a few times.
 pub fn schedules(run: &Run) {
     comes_again(run, run.seed());
     let all = (SCENARIOS.len() * SCHEDULINGS.len()) as u64;
@@ -109,7 +111,8 @@ pub fn round(run: &Run, seed: u64) {
     }
 }
 
-/// Runs `scenario` [`EXECUTIONS`] times. Fails with the number of the execution that failed, and why.
+/// Runs `scenario` [`EXECUTIONS`] times. Fails with the number of the execution that failed, and
+/// why.
 fn execute(
     scheduling: Scheduling,
     seed: u64,

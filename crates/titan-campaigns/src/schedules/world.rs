@@ -1,8 +1,8 @@
 //! A database on a simulated file system under the scheduler, and what threads do to it.
 //!
-//! Every batch of a writer puts the same into two families: its number under the writer's name, and a
-//! value made of its number under one of the writer's slots. So a reader can tell whether what it finds
-//! is one moment of the database, and the [`Ledger`] whether it is one that may be found.
+//! Every batch of a writer puts the same into two families: its number under the writer's name, and
+//! a value made of its number under one of the writer's slots. So a reader can tell whether what it
+//! finds is one moment of the database, and the [`Ledger`] whether it is one that may be found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -20,8 +20,8 @@ const SHOWN: usize = 100;
 /// Keeps what is whole, writes anew what can still be read of damaged files, and lists what is
 /// gone: in which file and where, which keys, which sequence numbers, how many. The damaged
 /// database stays as it is: the repaired one is put beside it, out of hard links where nothing
-/// was damaged. The exit status is 0 if nothing was lost, 1 if there is no repaired database because
-/// the repair failed, and 3 if it was repaired and something was lost.
+/// was damaged. The exit status is 0 if nothing was lost, 1 if there is no repaired database
+/// because the repair failed, and 3 if it was repaired and something was lost.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

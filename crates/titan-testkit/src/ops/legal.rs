@@ -181,8 +181,8 @@ impl Legality {
 
 /// The operations without those that have no defined outcome where they stand: a single deletion
 /// of a key that was ever overwritten or deleted otherwise, or the other way round; a range that
-/// ends before it begins; a family, snapshot or iterator that does not exist. Removing operations from a legal list can make others
-/// illegal.
+/// ends before it begins; a family, snapshot or iterator that does not exist. Removing operations
+/// from a legal list can make others illegal.
 pub fn legal(ops: &[Op]) -> Vec<Op> {
     let mut legality = Legality::new();
     ops.iter().filter_map(|op| legality.admit(op)).collect()

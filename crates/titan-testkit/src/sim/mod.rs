@@ -33,9 +33,9 @@
 //! 7. **A crash of the process** alone ([`Loss::None`]) loses nothing, and makes nothing durable:
 //!    the image remembers what is not synced, and can itself be crashed.
 //! 8. What is durable stays as it is. Damage is a test's own doing ([`SimVfs::flip_bit`]).
-//! 9. **Bulk files** (`create_bulk`) keep unsynced bytes in the memory of the process: reading them,
-//!    or asking for the size while there are any, is an error, and a crash of the process loses
-//!    them.
+//! 9. **Bulk files** (`create_bulk`) keep unsynced bytes in the memory of the process: reading
+//!    them, or asking for the size while there are any, is an error, and a crash of the process
+//!    loses them.
 //! 10. **Logs** (`create_log`) are extended by zeros, 256 KiB at a time, and cut when they are
 //!     closed. After a crash of the process the zeros are there if the log was open. After a crash
 //!     of the machine any number of them may be, also behind a log that was closed, because nothing

@@ -1,8 +1,8 @@
 //! Caches: what was read once and may be read again.
 //!
-//! The block cache holds data blocks of SSTs, decompressed and verified. Index and filter blocks are
-//! not in it; they live as long as the table's reader. Open files are kept up to a limit, tables and
-//! blob files together.
+//! The block cache holds data blocks of SSTs, decompressed and verified. Index and filter blocks
+//! are not in it; they live as long as the table's reader. Open files are kept up to a limit,
+//! tables and blob files together.
 
 mod block_cache;
 mod open_files;

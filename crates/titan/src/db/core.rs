@@ -24,8 +24,8 @@ use crate::vfs::{FileLock, Vfs};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
-/// The families by id; replaced whole when one is created or dropped. In order, so that whoever goes
-/// through them does so in the same order in every run.
+/// The families by id; replaced whole when one is created or dropped. In order, so that whoever
+/// goes through them does so in the same order in every run.
 pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.

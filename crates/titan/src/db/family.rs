@@ -186,7 +186,8 @@ impl ColumnFamily {
     }
 
     /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come
-    /// at the same time, and an insertion into the memtable; it may wait where writes are held back.
+    /// at the same time, and an insertion into the memtable; it may wait where writes are held
+    /// back.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.put(self, key, value))
     }
@@ -203,8 +204,9 @@ impl ColumnFamily {
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
-    /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before `begin`. Cost: that of [`ColumnFamily::put`]: it is one
-    /// entry, whatever the range holds. Reads of the family have to heed it until compaction drops it.
+    /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
+    /// `begin`. Cost: that of [`ColumnFamily::put`]: it is one entry, whatever the range holds.
+    /// Reads of the family have to heed it until compaction drops it.
     pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.delete_range(self, begin, end))
     }

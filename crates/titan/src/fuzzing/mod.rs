@@ -11,7 +11,8 @@
 //! * what the crate itself encodes, from pieces of the input, comes back.
 //!
 //! Where a checksum guards the decoder, the input is also tried with its checksums put right, so
-//! that the fuzzer gets behind them. [`seeds()`] cuts files of a database into inputs to start from.
+//! that the fuzzer gets behind them. [`seeds()`] cuts files of a database into inputs to start
+//! from.
 
 mod blobs;
 mod edits;

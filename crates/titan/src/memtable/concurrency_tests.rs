@@ -11,8 +11,8 @@ use crate::memtable::Memtable;
 
 const WRITERS: u64 = 4;
 
-/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools that
-/// make everything a hundred times slower.
+/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools
+/// that make everything a hundred times slower.
 fn scaled(full: u64) -> u64 {
     match std::env::var_os("TITAN_SMALL_TESTS") {
         Some(_) => full.div_ceil(20),

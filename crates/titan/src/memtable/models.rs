@@ -1,6 +1,6 @@
-//! Skiplist, arena and tombstones under every schedule and every order of memory operations that the
-//! language allows. The checker watches the links of each node: who reaches a node whose making it
-//! does not follow is found out.
+//! Skiplist, arena and tombstones under every schedule and every order of memory operations that
+//! the language allows. The checker watches the links of each node: who reaches a node whose making
+//! it does not follow is found out.
 
 use std::sync::Arc;
 

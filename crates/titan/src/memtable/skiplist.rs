@@ -37,9 +37,10 @@
 //!    itself acquired it, happens-before is transitive. So everyone sees complete nodes.
 //! 3. *Immutability.* After `new_node` only the links change, and they are atomics. Keys and values
 //!    can be lent as plain slices.
-//! 4. *Levels.* A link at level `l` exists only in nodes higher than `l`. A node is reached at level
-//!    `l` through a level-`l` link or through `tail[l]`, and only nodes higher than `l` are ever
-//!    stored there; walking down goes to lower levels of the same node. The head has all levels.
+//! 4. *Levels.* A link at level `l` exists only in nodes higher than `l`. A node is reached at
+//!    level `l` through a level-`l` link or through `tail[l]`, and only nodes higher than `l` are
+//!    ever stored there; walking down goes to lower levels of the same node. The head has all
+//!    levels.
 //! 5. *Bottom up.* A node is linked at level 0 first, at level `l` after all lower ones. Whoever
 //!    reaches it at level `l` therefore finds its lower links set, and an entry visible at some
 //!    level is visible at level 0. This is about completeness; a link not yet set is null, not

@@ -33,9 +33,9 @@ pub(crate) struct IteratorSource {
 /// A cursor over the keys of a column family, in their order, as of one moment.
 ///
 /// It starts nowhere: seek first. It keeps what it can see alive, memory and files, until it is
-/// dropped, so a file that became obsolete meanwhile is deleted only after that. Movements cost what
-/// their sources cost; values in blob files are read by [`DbIterator::value`] only, and asked for
-/// ahead while the iterator goes forward and its values are taken.
+/// dropped, so a file that became obsolete meanwhile is deleted only after that. Movements cost
+/// what their sources cost; values in blob files are read by [`DbIterator::value`] only, and asked
+/// for ahead while the iterator goes forward and its values are taken.
 ///
 /// After an error the iterator is not valid; seek to go on.
 pub struct DbIterator {

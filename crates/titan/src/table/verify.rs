@@ -42,8 +42,9 @@ pub(crate) trait TableVisitor {
 
 impl TableReader {
     /// Reads every block from the file (not the cache) and checks checksums, the order of keys,
-    /// the index's separators, range deletions, entry counts, that the filter has every key, and that
-    /// the liveness block is what a scan finds (BLOB-3). Behind a damaged block the check goes on with the next.
+    /// the index's separators, range deletions, entry counts, that the filter has every key, and
+    /// that the liveness block is what a scan finds (BLOB-3). Behind a damaged block the check goes
+    /// on with the next.
     ///
     /// Cost: reads the file once, front to back; 24 bytes of memory a reference to a blob.
     pub(crate) fn verify(&self, visitor: &mut impl TableVisitor) -> TableCheck {

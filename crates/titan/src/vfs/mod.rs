@@ -15,8 +15,8 @@
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
 //! 6. Behind the bytes appended to a [`Vfs::create_log`] file zeros may stand, after a crash too.
-//! 7. A punched hole reads as zeros at once; until a sync a crash of the machine may bring back what
-//!    was there, for each block by itself.
+//! 7. A punched hole reads as zeros at once; until a sync a crash of the machine may bring back
+//!    what was there, for each block by itself.
 
 mod direct;
 mod log_file;
@@ -44,8 +44,8 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Creates a file that will be written in large pieces and read only after it was synced:
     /// SSTs and blob files. Until then the implementation may keep appended bytes to itself
-    /// and the file's size is open; `direct` asks it to go around the kernel's cache if it can. The default is
-    /// [`Vfs::create`].
+    /// and the file's size is open; `direct` asks it to go around the kernel's cache if it can. The
+    /// default is [`Vfs::create`].
     fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
         let _ = direct;
         self.create(path)

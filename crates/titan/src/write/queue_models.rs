@@ -1,5 +1,5 @@
-//! The commit queue under every schedule of a few writers. A wake-up that is lost, or a lead that is
-//! not passed on, leaves a writer waiting, which the model checker reports.
+//! The commit queue under every schedule of a few writers. A wake-up that is lost, or a lead that
+//! is not passed on, leaves a writer waiting, which the model checker reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -27,8 +27,8 @@ pub(super) fn targets() -> Result<Vec<String>, String> {
 /// How targets are compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Instrumentation {
-    /// Comparisons are reported, from which the fuzzer learns what bytes are expected. Takes half of
-    /// the time, and is of no use where inputs are not what is decoded, but say what to do.
+    /// Comparisons are reported, from which the fuzzer learns what bytes are expected. Takes half
+    /// of the time, and is of no use where inputs are not what is decoded, but say what to do.
     pub(super) compares: bool,
     /// Under the address sanitizer: needs a nightly toolchain, takes several times as long.
     pub(super) asan: bool,

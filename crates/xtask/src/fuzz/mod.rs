@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: builds the fuzz targets in `fuzz/` and runs them, several at once.
 //!
-//! libFuzzer is linked into each target, so cargo-fuzz is not needed; the targets are laid out as it
-//! wants them, and it runs them too. What the fuzzer finds goes to `target/fuzz`:
+//! libFuzzer is linked into each target, so cargo-fuzz is not needed; the targets are laid out as
+//! it wants them, and it runs them too. What the fuzzer finds goes to `target/fuzz`:
 //!
 //! | there | is |
 //! |---|---|

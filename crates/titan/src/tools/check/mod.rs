@@ -1,8 +1,8 @@
 //! Checks a database: every file against itself and all of them against each other.
 //!
-//! * each table: size, checksums of all blocks, order of keys, index, filter, range deletions, counts;
-//!   smallest and largest keys and sequence numbers as the MANIFEST says; liveness block, entries and the MANIFEST's
-//!   facts in agreement; the order of levels;
+//! * each table: size, checksums of all blocks, order of keys, index, filter, range deletions,
+//!   counts; smallest and largest keys and sequence numbers as the MANIFEST says; liveness block,
+//!   entries and the MANIFEST's facts in agreement; the order of levels;
 //! * each blob file: header, every record, footer; its counts those of the MANIFEST; its family;
 //! * every pointer in a live table leads to a record of its key (BLOB-1), and what no pointer leads
 //!   to is what the MANIFEST calls garbage (BLOB-3). RocksDB deletes files in ranges without
@@ -12,7 +12,8 @@
 //! * each WAL that recovery would read: its records and the batches in them, their families, the
 //!   order of their sequence numbers, that none is missing in between;
 //! * the next file number, above those of all live files;
-//! * IDENTITY; the newest OPTIONS, and that it agrees with the families; files that nothing refers to.
+//! * IDENTITY; the newest OPTIONS, and that it agrees with the families; files that nothing refers
+//!   to.
 //!
 //! Not verified: that entries of a key are newer the higher their level (within level 0 they are).
 //!

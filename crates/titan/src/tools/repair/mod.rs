@@ -81,8 +81,9 @@ const LOST_DIR: &str = "lost";
 /// Where the repaired database is put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairTo {
-    /// Into this directory, which must be empty or not exist, or have been left by a repair that did
-    /// not come to its end. The damaged database is not changed, and may be on a read-only medium.
+    /// Into this directory, which must be empty or not exist, or have been left by a repair that
+    /// did not come to its end. The damaged database is not changed, and may be on a read-only
+    /// medium.
     Directory(PathBuf),
     /// In the place of the damaged one. Files that are not used any more move to `lost/` in it.
     InPlace,
