@@ -1,0 +1,218 @@
+//! `bench`: its steps, its report, and what it must not destroy.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::process::Stdio;
+
+use crate::Place;
+
+const STEPS: &str = "fillseq,fillrandom,overwrite,readrandom,multireadrandom,seekrandom,readseq,\
+                     deleterandom";
+
+#[test]
+fn bench_measures_every_step() {
+    let place = Place::new();
+    // Small enough that flushes and compactions happen.
+    place.write(
+        "c.toml",
+        "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n",
+    );
+    let sizes = [
+        "--num",
+        "2000",
+        "--value-size",
+        "5000",
+        "--threads",
+        "2",
+        "--config",
+        "c.toml",
+    ];
+    let steps = [
+        "--benchmarks",
+        STEPS,
+        "--seek-nexts",
+        "3",
+        "--json",
+        "--histogram",
+    ];
+    let report = place.json(&[&["bench", "db"], &sizes[..], &steps[..]].concat());
+    let names: Vec<&str> = report["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.join(","), STEPS);
+    for step in report["steps"].as_array().unwrap() {
+        let number = |field: &str| {
+            step[field]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{field}: {step}"))
+        };
+        let name = step["name"].as_str().unwrap();
+        // A thread of readseq ends where the keys do.
+        assert!(number("ops") == 4000.0 || name == "readseq", "{step}");
+        assert!(number("ops_per_sec") > 0.0, "{step}");
+        assert!(number("p50_us") <= number("p99_us"), "{step}");
+        assert!(number("p99_us") <= number("p999_us"), "{step}");
+        assert!(number("space_amp") <= number("space_amp_max"), "{step}");
+        let writes = [
+            "fillseq",
+            "fillrandom",
+            "overwrite",
+            "deleterandom",
+            "readwhilewriting",
+        ];
+        if writes.contains(&name) {
+            assert!(number("write_amp") >= 1.0, "{step}");
+        } else {
+            assert!(step["write_amp"].is_null(), "{step}");
+        }
+        assert!(number("peak_memory_bytes") > 1e6, "{step}");
+        assert!(number("space_amp") > 0.5, "{step}");
+        assert!(step["disk"]["blob_bytes"].as_u64().unwrap() > 0, "{step}");
+    }
+    let step = |name: &str| &report["steps"][names.iter().position(|n| *n == name).unwrap()];
+    assert_eq!(step("fillseq")["live_keys"], 2000);
+    // Of n keys, drawing 2 n leaves out e^-2 of them, drawing 4 n e^-4.
+    let random = step("fillrandom")["live_keys"].as_u64().unwrap();
+    assert!((1630..1830).contains(&random), "{random}");
+    let overwritten = step("overwrite")["live_keys"].as_u64().unwrap();
+    assert!((1910..2000).contains(&overwritten), "{overwritten}");
+    let found = step("readrandom")["found"].as_u64().unwrap();
+    assert!((3800..4000).contains(&found), "{found}");
+    assert_eq!(step("readseq")["ops"].as_u64().unwrap(), 2 * overwritten);
+    // 3 entries of 16 + 5000 bytes a seek, but at the end.
+    let seeks = step("seekrandom");
+    let bytes = seeks["mb_per_sec"].as_f64().unwrap() * seeks["seconds"].as_f64().unwrap();
+    assert!(
+        (bytes * 1048576.0 / (4000.0 * 3.0 * 5016.0) - 1.0).abs() < 0.02,
+        "{seeks}"
+    );
+
+    // What it wrote is recognised, and anything else is not.
+    let verify = [&["bench", "db", "--verify"], &sizes[..4]].concat();
+    let text = place.text(&verify);
+    assert!(text.ends_with("entries, all as written\n"), "{text}");
+    let scanned = [
+        &[
+            "bench",
+            "db",
+            "--benchmarks",
+            "overwrite",
+            "--existing",
+            "--json",
+        ],
+        &sizes[..4],
+    ];
+    let again = place.json(&scanned.concat());
+    assert_eq!(again["steps"][0]["live_known_by"], "scan", "{again}");
+    place.ok(&["put", "db", "0x00000000000000073030303030303030", "wrong"]);
+    let said = place.fails(1, &verify);
+    assert!(
+        said.starts_with("titan: corruption: entry 0x0000000000000007"),
+        "{said}"
+    );
+}
+
+#[test]
+fn bench_destroys_only_its_own() {
+    let place = Place::new();
+    let fill = ["bench", "db", "--benchmarks", "fillseq", "--num", "10"];
+    place.ok(&["put", "db", "precious", "value"]);
+    let said = place.fails(1, &fill);
+    assert!(said.contains("would be destroyed"), "{said}");
+    assert_eq!(place.ok(&["get", "db", "precious"]), b"value");
+    place.ok(&["delete", "db", "precious"]);
+    place.ok(&fill);
+    place.ok(&fill);
+}
+
+#[test]
+fn bench_tells_people_too_and_obeys_the_clock() {
+    let place = Place::new();
+    let started = std::time::Instant::now();
+    let text = place.text(&[
+        "bench",
+        "db",
+        "--benchmarks",
+        "fillseq,readwhilewriting",
+        "--num",
+        "1000",
+        "--duration",
+        "1",
+        "--batch-size",
+        "10",
+        "--wait-compactions",
+        "--histogram",
+        "--seed",
+        "5",
+    ]);
+    assert!(started.elapsed().as_secs_f64() >= 1.0);
+    assert!(text.contains("fillseq          : 1,000 ops"), "{text}");
+    assert!(
+        text.contains("write_amp") && text.contains("live: 1,000 keys"),
+        "{text}"
+    );
+    let took = text
+        .lines()
+        .find(|line| line.contains(" writes beside"))
+        .expect(&text);
+    assert!(
+        took.contains(" found") && !took.contains(" 0 writes"),
+        "{text}"
+    );
+    assert!(text.contains("100.0000 %"), "{text}");
+}
+
+#[test]
+fn a_killed_bench_leaves_only_what_it_wrote() {
+    let place = Place::new();
+    place.write(
+        "c.toml",
+        "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n",
+    );
+    let sizes = [
+        "--num",
+        "3000",
+        "--value-size",
+        "3000",
+        "--config",
+        "c.toml",
+    ];
+    let steps = [
+        "bench",
+        "db",
+        "--benchmarks",
+        "fillrandom",
+        "--duration",
+        "300",
+    ];
+    let mut bench = place
+        .command(&[&steps[..], &sizes[..]].concat())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // In full swing: something has been flushed.
+    let flushed = || {
+        let files = fs::read_dir(place.path("db"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        files
+            .filter(|file| file.path().extension() == Some(OsStr::new("sst")))
+            .count()
+            > 1
+    };
+    while !flushed() {
+        assert!(
+            bench.try_wait().unwrap().is_none(),
+            "the bench ended by itself"
+        );
+        std::thread::yield_now();
+    }
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    let report = place.json(&[&["bench", "db", "--verify", "--json"], &sizes[..]].concat());
+    assert!(report["verified"].as_u64().unwrap() > 300, "{report}");
+}

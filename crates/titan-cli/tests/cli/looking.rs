@@ -1,0 +1,82 @@
+//! `stats`, `check`, `inspect`: looking without changing.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Place, file_of};
+
+#[test]
+fn stats_are_told() {
+    let place = Place::new();
+    place.write("tree/x", vec![7; 100_000]);
+    place.ok(&["load", "db", "tree"]);
+    let text = place.text(&["stats", "db"]);
+    assert!(text.contains("Column family default"), "{text}");
+    assert!(text.contains("blob files 1, 97.69 KiB"), "{text}");
+    assert!(text.contains("(100.0 %)"), "{text}");
+    let json = place.json(&["stats", "db", "--json"]);
+    assert_eq!(json["families"][0]["estimated_keys"], 1, "{json}");
+    assert!(json["disk"]["sst_bytes"].as_u64().unwrap() > 0, "{json}");
+    assert!(json["counters"]["gets"].is_u64(), "{json}");
+}
+
+#[test]
+fn check_names_what_is_damaged() {
+    let place = Place::new();
+    place.write("tree/small", "s");
+    place.write("tree/large", vec![7; 100_000]);
+    place.ok(&["load", "db", "tree"]);
+    assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
+    let report = place.json(&["check", "db", "--json"]);
+    assert_eq!(
+        (&report["ok"], &report["pointers"]),
+        (&true.into(), &1.into()),
+        "{report}"
+    );
+
+    let blob = file_of(&place.path("db"), ".blob");
+    let mut bytes = fs::read(&blob).unwrap();
+    bytes[50_000] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    let output = place.run(&["check", "db"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said.contains("corruption: ") && said.contains(blob.file_name().unwrap().to_str().unwrap()),
+        "{said}"
+    );
+    let output = place.run(&["check", "db", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(report["ok"], false);
+    let path = report["problems"][0]["file"].as_str().unwrap();
+    assert!(path.ends_with(".blob"), "{report}");
+}
+
+#[test]
+fn inspect_shows_every_kind_of_file() {
+    let place = Place::new();
+    place.write("tree/small", "s");
+    place.write("tree/large", vec![7; 100_000]);
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["put", "db", "logged", "v"]);
+    for ending in [".sst", ".blob", ".log", "MANIFEST"] {
+        let file = file_of(&place.path("db"), ending);
+        let file = file.to_str().unwrap();
+        assert!(!place.text(&["inspect", file]).is_empty(), "{ending}");
+        for line in place.text(&["inspect", file, "--json"]).lines() {
+            let item: Value = serde_json::from_str(line).unwrap();
+            assert!(
+                item["kind"].is_string() && item["fields"].is_object(),
+                "{ending}: {item}"
+            );
+        }
+    }
+    place.write("foreign", "no file of a database");
+    assert!(
+        place
+            .fails(1, &["inspect", "foreign"])
+            .starts_with("titan: ")
+    );
+}

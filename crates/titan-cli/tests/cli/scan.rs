@@ -1,0 +1,96 @@
+//! `scan`: what it selects and how it shows it.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use crate::Place;
+
+#[test]
+fn scan_selects_and_shows() {
+    let place = Place::new();
+    for (key, value) in [
+        ("a", "1"),
+        ("b1", "2"),
+        ("b2", "3"),
+        ("c", "4"),
+        ("0x64ff", "0x0a7f"),
+    ] {
+        place.ok(&["put", "db", key, value]);
+    }
+    let scan = |args: &[&str]| place.text(&[&["scan", "db"], args].concat());
+    assert_eq!(
+        scan(&[]),
+        "a : 1\nb1 : 2\nb2 : 3\nc : 4\nd\\xFF : \\n\\x7F\n"
+    );
+    assert_eq!(scan(&["--from", "b", "--to", "b2"]), "b1 : 2\n");
+    assert_eq!(scan(&["--from", "b2", "--limit", "2"]), "b2 : 3\nc : 4\n");
+    assert_eq!(scan(&["--prefix", "b"]), "b1 : 2\nb2 : 3\n");
+    assert_eq!(scan(&["--prefix", "b", "--reverse"]), "b2 : 3\nb1 : 2\n");
+    assert_eq!(scan(&["--prefix", "b", "--from", "b2"]), "b2 : 3\n");
+    assert_eq!(
+        scan(&["--reverse", "--keys-only", "--to", "c", "--limit", "2"]),
+        "b2\nb1\n"
+    );
+    assert_eq!(scan(&["--limit", "0"]), "");
+    assert_eq!(scan(&["--prefix", "x"]), "");
+    assert_eq!(
+        scan(&["--from", "c", "--hex"]),
+        "0x63 : 0x34\n0x64FF : 0x0A7F\n"
+    );
+    assert_eq!(
+        scan(&["--from", "c", "--json"]),
+        "{\"key\":\"c\",\"value\":\"4\"}\n{\"key_hex\":\"0x64FF\",\"value\":\"\\n\u{7f}\"}\n"
+    );
+    assert_eq!(
+        scan(&["--prefix", "a", "--json", "--hex"]),
+        "{\"key\":\"0x61\",\"value\":\"0x31\"}\n"
+    );
+    assert_eq!(
+        scan(&["--prefix", "a", "--json", "--keys-only"]),
+        "{\"key\":\"a\"}\n"
+    );
+}
+
+#[test]
+fn scan_in_hexadecimal_is_what_ldb_prints() {
+    let place = Place::new();
+    for (key, value) in [("a", ""), ("0x00ff", "0xdeadbeef"), ("日", "n")] {
+        place.ok(&["put", "db", key, value]);
+    }
+    let Ok(ldb) = Command::new("ldb")
+        .args(["scan", "--hex"])
+        .arg(format!("--db={}", place.path("db").display()))
+        .output()
+    else {
+        eprintln!("ldb is not installed; not compared");
+        return;
+    };
+    assert!(ldb.status.success(), "{ldb:?}");
+    let ours = place.text(&["scan", "db", "--hex"]);
+    assert_eq!(ours, String::from_utf8_lossy(&ldb.stdout));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new();
+    place.write(
+        "records",
+        "{\"k\":\"".to_owned() + &"x".repeat(20_000) + "\"}\n",
+    );
+    for i in 0..20 {
+        place.ok(&["put", "db", &format!("{i:02}"), "--file", "records"]);
+    }
+    let mut scan = place
+        .command(&["scan", "db"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    scan.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = scan.wait_with_output().unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,108 @@
+//! `load` and `dump`: trees of files in and out.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::{Place, tree};
+
+fn odd_tree(place: &Place) {
+    let big: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+    place.write("tree/a b.txt", "with a space");
+    place.write("tree/empty", "");
+    place.write("tree/ünï/日本.txt", "名");
+    place.write("tree/deep/er/est", vec![0, 255, 10, 13]);
+    place.write("tree/-dash", "-");
+    place.write("tree/new\nline", "n");
+    place.write("tree/.hidden", "h");
+    place.write("tree/big", big);
+    place.write(
+        Path::new("tree").join(OsStr::from_bytes(b"no\xffutf8")),
+        "x",
+    );
+}
+
+#[test]
+fn a_tree_comes_back_as_it_was() {
+    let place = Place::new();
+    odd_tree(&place);
+    symlink("/etc/passwd", place.path("tree/link")).unwrap();
+    let summary = place.json(&["load", "db", "./tree", "--json"]);
+    fs::remove_file(place.path("tree/link")).unwrap();
+    assert_eq!(
+        (&summary["files"], &summary["failed"]),
+        (&9.into(), &0.into())
+    );
+    assert_eq!(
+        (&summary["skipped"], &summary["live"]["keys"]),
+        (&1.into(), &9.into())
+    );
+    assert!(
+        summary["disk"]["blob_bytes"].as_u64().unwrap() > 3_000_000,
+        "{summary}"
+    );
+
+    assert_eq!(place.ok(&["get", "db", "tree/a b.txt"]), b"with a space");
+    let text = place.text(&["dump", "db", "out"]);
+    assert!(text.starts_with("9 files, 2.86 MiB"), "{text}");
+    assert_eq!(tree(&place.path("out/tree")), tree(&place.path("tree")));
+
+    // What is there is left alone, unless one insists.
+    let said = place.fails(1, &["dump", "db", "out"]);
+    assert!(said.contains("titan: already exists: write:"), "{said}");
+    place.ok(&["dump", "db", "out", "--force"]);
+    assert_eq!(tree(&place.path("out/tree")), tree(&place.path("tree")));
+}
+
+#[test]
+fn absolute_paths_are_keys_and_restored_inside() {
+    let place = Place::new();
+    place.write("tree/x", "1");
+    let absolute = place.path("tree");
+    let summary = place.json(&["load", "db", absolute.to_str().unwrap(), "--json"]);
+    assert_eq!(summary["files"], 1);
+    let key = absolute.join("x");
+    assert_eq!(place.ok(&["get", "db", key.to_str().unwrap()]), b"1");
+    place.ok(&["dump", "db", "out"]);
+    let restored = place.path("out").join(key.strip_prefix("/").unwrap());
+    assert_eq!(fs::read(restored).unwrap(), b"1");
+}
+
+#[test]
+fn what_cannot_be_loaded_is_reported_and_the_rest_is_loaded() {
+    let place = Place::new();
+    place.write("tree/x", "1");
+    symlink("tree", place.path("link")).unwrap();
+    let said = place.fails(1, &["load", "db", "missing", "link", "tree"]);
+    assert!(said.contains("titan: not found: read: missing"), "{said}");
+    assert!(said.contains("links are not followed: link"), "{said}");
+    assert!(said.contains("2 not loaded"), "{said}");
+    assert_eq!(place.ok(&["get", "db", "tree/x"]), b"1");
+}
+
+#[test]
+fn the_database_does_not_load_itself() {
+    let place = Place::new();
+    place.write("x", "1");
+    assert_eq!(place.json(&["load", "db", ".", "--json"])["files"], 1);
+    assert_eq!(place.text(&["scan", "db"]), "x : 1\n");
+}
+
+#[test]
+fn nothing_is_written_outside_the_directory_of_a_dump() {
+    let place = Place::new();
+    place.ok(&["put", "db", "../escaped", "1"]);
+    place.ok(&["put", "db", "link/escaped", "1"]);
+    place.ok(&["put", "db", "inside", "1"]);
+    fs::create_dir_all(place.path("out")).unwrap();
+    fs::create_dir_all(place.path("elsewhere")).unwrap();
+    symlink(place.path("elsewhere"), place.path("out/link")).unwrap();
+    let said = place.fails(1, &["dump", "db", "out"]);
+    assert!(said.contains("`../escaped` has `..` in it"), "{said}");
+    assert!(said.contains("2 not restored"), "{said}");
+    assert!(!place.path("escaped").exists());
+    assert!(tree(&place.path("elsewhere")).is_empty());
+    assert_eq!(fs::read(place.path("out/inside")).unwrap(), b"1");
+}

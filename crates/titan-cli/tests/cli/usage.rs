@@ -1,0 +1,80 @@
+//! What all commands have in common: help, `--config`, refusals.
+
+use crate::Place;
+
+#[test]
+fn a_configuration_is_obeyed_or_refused() {
+    let place = Place::new();
+    place.write("good.toml", place.text(&["options"]));
+    place.ok(&["put", "db", "k", "v", "--config", "good.toml"]);
+    place.write(
+        "small.toml",
+        "[default]\nmin_blob_size = 10\n[families.new]\n",
+    );
+    let value = "longer than ten bytes";
+    place.ok(&["put", "db", "long", value, "--config", "small.toml"]);
+    place.ok(&["compact", "db", "--config", "small.toml"]);
+    let stats = place.json(&["stats", "db", "--json"]);
+    assert_eq!(stats["families"][0]["blob_files"], 1, "{stats}");
+    assert_eq!(stats["families"][1]["name"], "new");
+    assert_eq!(place.ok(&["get", "db", "long"]), value.as_bytes());
+
+    place.write("bad.toml", "[default]\n\nmin_blob_sise = 10\n");
+    let said = place.fails(1, &["get", "db", "k", "--config", "bad.toml"]);
+    assert!(said.starts_with("titan: invalid option: line 3"), "{said}");
+    assert!(
+        said.contains("min_blob_sise") && said.contains("bad.toml"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        place
+            .fails(1, &["options", "--json", "--config", "none"])
+            .contains("not found")
+    );
+}
+
+#[test]
+fn a_database_that_is_not_there_is_not_made() {
+    let place = Place::new();
+    for args in [
+        &["get", "db", "k"][..],
+        &["delete", "db", "k"],
+        &["scan", "db"],
+        &["dump", "db", "out"],
+        &["stats", "db"],
+        &["check", "db"],
+        &["compact", "db"],
+        &["bench", "db", "--verify"],
+        &["bench", "db", "--existing", "--benchmarks", "readrandom"],
+    ] {
+        let said = place.fails(1, args);
+        assert!(said.starts_with("titan: not found: "), "{args:?}: {said}");
+        assert!(!place.path("db").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn help_version_and_usage() {
+    let place = Place::new();
+    assert!(place.text(&["--version"]).starts_with("titan "));
+    for command in [
+        "load", "dump", "get", "put", "delete", "scan", "stats", "check", "inspect", "compact",
+        "bench", "options",
+    ] {
+        let help = place.text(&[command, "--help"]);
+        assert!(help.contains("Example"), "{command}: {help}");
+        assert!(
+            help.contains(&format!("\n  titan {command}")),
+            "{command}: {help}"
+        );
+    }
+    let said = place.fails(2, &["scan", "db", "--limt", "3"]);
+    assert!(
+        said.starts_with("titan: usage: unexpected argument '--limt' found"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(place.fails(2, &["get"]).contains("<DB>"));
+    assert!(place.fails(2, &["bench", "db"]).contains("--benchmarks"));
+}
