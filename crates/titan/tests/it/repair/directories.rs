@@ -1,0 +1,52 @@
+//! Where the repaired database may go.
+
+use std::path::Path;
+
+use titan::ErrorKind;
+use titan::tools::{RepairTo, repair};
+use titan_testkit::sim::{Errno, Fault, OpKind};
+
+use super::{Case, REPAIRED};
+use crate::support::DIR;
+
+#[test]
+fn a_read_only_database_can_be_repaired_into_another_directory() {
+    let case = Case::with_seed(1);
+    let denied = |errno| {
+        let fault = Fault::on(OpKind::ALL.iter().copied()).error(errno);
+        case.vfs
+            .inject(fault.path(&format!("{DIR}/LOCK")).forever());
+    };
+    for errno in [Errno(30), Errno(13)] {
+        denied(errno);
+        let in_place = repair(
+            Path::new(DIR),
+            &RepairTo::InPlace,
+            &case.options,
+            &mut |_| {},
+        );
+        assert_eq!(in_place.unwrap_err().kind(), ErrorKind::Io);
+        let target = format!("{REPAIRED}-{}", errno.0);
+        let report = case.repair(&RepairTo::Directory((&target).into()));
+        assert!(report.notes.iter().any(|note| note.contains("not locked")));
+        case.vfs.clear_faults();
+        assert_eq!(case.contents(&target), case.newest());
+    }
+}
+
+#[test]
+fn what_must_be_refused_is() {
+    let case = Case::with_seed(1);
+    let refused = |path: &str, to: &RepairTo| {
+        let e = repair(Path::new(path), to, &case.options, &mut |_| {});
+        e.unwrap_err().kind()
+    };
+    let elsewhere = RepairTo::Directory(REPAIRED.into());
+    assert_eq!(refused("/nothing", &elsewhere), ErrorKind::NotFound);
+    let itself = RepairTo::Directory(DIR.into());
+    assert_eq!(refused(DIR, &itself), ErrorKind::AlreadyExists);
+    let db = case.open(DIR);
+    assert_eq!(refused(DIR, &elsewhere), ErrorKind::Locked);
+    assert_eq!(refused(DIR, &RepairTo::InPlace), ErrorKind::Locked);
+    db.close().unwrap();
+}
