@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::blob::location::LocationTable;
+use crate::blob::location::{BlobFile, LocationTable};
 use crate::blob::reader::{BlobFileReader, Extent, worth_sharing};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
@@ -56,8 +56,7 @@ impl ValueFetcher {
     pub(crate) fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
         let locations = self.locations.load();
         let at = locations.resolve(index)?;
-        let reader = self.readers.reader(at.file.number)?;
-        let value = reader.get(user_key, &at.index)?;
+        let value = self.reader(at.file)?.get(user_key, &at.index)?;
         self.count([&value]);
         Ok(value)
     }
@@ -96,6 +95,14 @@ impl ValueFetcher {
         self.plan(requests).prefetch();
     }
 
+    /// The reader of a file, which must be of the family that the location table says: a file in
+    /// the place of another family's would pass for it where keys and sizes are equal.
+    fn reader(&self, file: &BlobFile) -> Result<Arc<BlobFileReader>> {
+        let reader = self.readers.reader(file.number)?;
+        reader.check_family(file.column_family)?;
+        Ok(reader)
+    }
+
     fn count<'a>(&self, values: impl IntoIterator<Item = &'a Bytes>) {
         let (mut reads, mut bytes) = (0, 0);
         for value in values {
@@ -112,16 +119,17 @@ impl ValueFetcher {
         let mut targets = Vec::with_capacity(requests.len());
         for (request, (_, index)) in requests.iter().enumerate() {
             match locations.resolve(index) {
-                Ok(at) => targets.push((at.file.number, at.index, request)),
+                Ok(at) => targets.push((Arc::clone(at.file), at.index, request)),
                 Err(e) => plan.failed.push((request, e)),
             }
         }
-        targets.sort_unstable_by_key(|(file, index, request)| (*file, index.offset, *request));
-        for targets in targets.chunk_by(|a, b| a.0 == b.0) {
+        targets
+            .sort_unstable_by_key(|(file, index, request)| (file.number, index.offset, *request));
+        for targets in targets.chunk_by(|a, b| a.0.number == b.0.number) {
             let Some((file, ..)) = targets.first() else {
                 continue;
             };
-            let reader = self.readers.reader(*file);
+            let reader = self.reader(file);
             for (_, index, request) in targets {
                 let key_len = requests
                     .get(*request)

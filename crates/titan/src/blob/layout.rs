@@ -23,6 +23,8 @@ pub(crate) struct FileHeader {
 impl FileHeader {
     /// Encoded size in bytes.
     pub(crate) const LEN: usize = 30;
+    /// Where in the file the family stands.
+    pub(crate) const COLUMN_FAMILY_OFFSET: u64 = 8;
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];

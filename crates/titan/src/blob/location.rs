@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::format::{BlobFileNumber, ColumnFamilyId};
 
 /// A physical blob file: what never changes about it. Shared by every version and location that
 /// needs the file.
@@ -16,10 +16,8 @@ use crate::format::blob_index::BlobIndex;
 pub(crate) struct BlobFile {
     /// The number in the file's name.
     pub(crate) number: BlobFileNumber,
-    /// Records in the file.
-    pub(crate) count: u64,
-    /// Bytes of all records, their headers included.
-    pub(crate) total_bytes: u64,
+    /// Whose values it holds.
+    pub(crate) column_family: ColumnFamilyId,
 }
 
 /// Where one logical file's records are.
@@ -114,8 +112,7 @@ mod tests {
     fn entry(logical: u64, physical: u64) -> (BlobFileNumber, BlobLocation) {
         let file = BlobFile {
             number: BlobFileNumber(physical),
-            count: 1,
-            total_bytes: 1,
+            column_family: ColumnFamilyId::DEFAULT,
         };
         (
             BlobFileNumber(logical),

@@ -129,6 +129,16 @@ impl BlobFileReader {
         self.header.column_family
     }
 
+    /// Fails with `Corruption` if the file says that its values belong to another family.
+    pub(crate) fn check_family(&self, expected: ColumnFamilyId) -> Result<()> {
+        let found = self.header.column_family;
+        if found == expected {
+            return Ok(());
+        }
+        let text = format!("the blob file is of column family {found}, not of {expected}");
+        Err(Error::corruption(text).at(&self.path, FileHeader::COLUMN_FAMILY_OFFSET))
+    }
+
     /// How every value of the file is stored.
     pub(crate) fn compression(&self) -> CompressionType {
         self.header.compression

@@ -73,7 +73,7 @@ impl Shared {
             self.factory.discard(&result.output.files());
             return Err(dropped(&family.name));
         }
-        self.add_locations(&result.output);
+        self.add_locations(family.id, &result.output);
         versions.apply(result.edit.clone())?;
         let current = versions.family(family.id).map(|f| Arc::clone(&f.current));
         {

@@ -21,6 +21,8 @@ pub(crate) struct ManifestReader {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
     number: FileNumber,
+    /// Where the last append begins to be torn.
+    torn_at: Option<u64>,
 }
 
 impl ManifestReader {
@@ -30,6 +32,7 @@ impl ManifestReader {
             file,
             path: path.to_owned(),
             number,
+            torn_at: None,
         }
     }
 
@@ -41,12 +44,24 @@ impl ManifestReader {
         match self.log.next() {
             Err(e) if e.is_corruption() => {
                 match ends_in_torn_append(&self.file, &self.path, self.number)? {
-                    true => Ok(None),
+                    true => {
+                        self.torn_at = e.offset();
+                        Ok(None)
+                    }
                     false => Err(e),
                 }
             }
             next => next,
         }
+    }
+
+    /// At the end: where what is behind the last whole edit begins, if anything is.
+    pub(crate) fn cut_short_at(&self) -> Option<u64> {
+        let cut = match self.log.end() {
+            Some(LogEnd::Truncated { offset } | LogEnd::Corrupt { offset, .. }) => Some(*offset),
+            _ => None,
+        };
+        self.torn_at.or(cut)
     }
 }
 

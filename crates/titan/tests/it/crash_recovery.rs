@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
+use titan::tools::{Loss as Lost, RepairTo, check, repair};
 use titan::vfs::Vfs;
 use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
 use titan_testkit::ops::Ops;
@@ -258,14 +259,28 @@ fn a_manifest_may_end_in_an_append_of_which_any_page_is_lost() {
             let size = image.size(path).unwrap_or(0);
             let bytes = image.read_all(path).unwrap_or_default();
             let page = size.saturating_sub(1) / 4096 * 4096;
-            let lost = bytes[..page as usize]
-                .iter()
-                .rev()
-                .take(200)
-                .all(|b| *b == 0);
-            holes += usize::from(lost && bytes[page as usize..].iter().any(|b| *b != 0));
+            let before = bytes[..page as usize].iter().rev().take(200);
+            let lost = page > 0 && before.copied().all(|b| b == 0);
+            let current = image.read_all(file("CURRENT")).unwrap_or_default();
+            let in_force = path.ends_with(String::from_utf8_lossy(&current).trim());
+            let hole = in_force && lost && bytes[page as usize..].iter().any(|b| *b != 0);
+            holes += usize::from(hole);
             let mut options = options.clone();
             options.db.vfs = std::sync::Arc::new(image);
+            if hole {
+                // To the tools it is what it is to an opening: an edit that never happened.
+                let checked = check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
+                assert_eq!(checked.problems.len(), 0, "{:?}", checked.problems);
+                assert!(
+                    checked.notes.iter().any(|note| note.contains("cut short")),
+                    "{:?}",
+                    checked.notes
+                );
+                let to = RepairTo::Directory("/repaired".into());
+                let repaired = repair(DIR.as_ref(), &to, &options, &mut |_| {}).unwrap();
+                let damaged = |lost: &Lost| lost.reason.contains("damaged");
+                assert!(!repaired.lost.iter().any(damaged), "{:?}", repaired.lost);
+            }
             let opening = Db::open(DIR, &options);
             opening.unwrap_or_else(|e| panic!("crash at {}, seed {seed}: {e}", point.index()));
             opened += 1;

@@ -97,8 +97,7 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
         );
         let file = BlobFile {
             number: s.number,
-            count: s.count,
-            total_bytes: s.total_bytes,
+            column_family: CF,
         };
         locations.push((s.number, BlobLocation::InPlace(Arc::new(file))));
     }

@@ -12,9 +12,6 @@ use crate::version::Family;
 use crate::version::files::BlobFileMeta;
 use crate::vfs::Access;
 
-/// Where in a blob file the column family stands.
-const COLUMN_FAMILY_OFFSET: u64 = 8;
-
 impl Check<'_> {
     /// Checks every blob file of a family against itself and against `references`.
     pub(super) fn blob_files(&mut self, family: &Family, mut references: References) {
@@ -80,10 +77,8 @@ impl Walk<'_, '_> {
         let opened = self.check.vfs.open(&self.path, Access::Sequential);
         let opened = opened.map_err(|e| e.of_live_file(&self.path))?;
         let reader = BlobFileReader::open(opened, &self.path, self.meta.shared.number)?;
-        let (owner, id) = (reader.column_family(), family.current.column_family);
-        if owner != id {
-            let text = format!("the blob file is of column family {owner}, not of {id}");
-            self.wrong(text, COLUMN_FAMILY_OFFSET);
+        if let Err(e) = reader.check_family(family.current.column_family) {
+            self.problem(e);
         }
         for compression in file.compressions {
             if compression != reader.compression() {

@@ -40,9 +40,8 @@ use crate::format::file_name::FileKind;
 use crate::options::Options;
 use crate::options::file::OptionsFile;
 use crate::stats::Statistics;
-use crate::version::{RecoveredState, VersionSet, read_current};
+use crate::version::{ManifestReader, RecoveredState, VersionSet, read_current};
 use crate::vfs::{Access, Vfs, read_file};
-use crate::wal::{LogEnd, LogReader, TailMode};
 
 /// Problems listed for one file; beyond that they are counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
@@ -178,9 +177,9 @@ impl Check<'_> {
     fn manifest_end(&mut self, number: FileNumber, path: &Path) -> Result<()> {
         let file = self.vfs.open(path, Access::Sequential)?;
         self.report.bytes += file.size()?;
-        let mut log = LogReader::new(file, path, number, TailMode::Strict);
-        while log.next()?.is_some() {}
-        if let Some(LogEnd::Truncated { offset } | LogEnd::Corrupt { offset, .. }) = log.end() {
+        let mut manifest = ManifestReader::new(file, path, number);
+        while manifest.next()?.is_some() {}
+        if let Some(offset) = manifest.cut_short_at() {
             let note = format!("the MANIFEST ends in an edit cut short, at offset {offset}");
             self.note(note);
         }

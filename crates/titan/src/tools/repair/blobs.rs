@@ -89,15 +89,20 @@ impl Repair<'_> {
         let compression = compression.unwrap_or(CompressionType::None);
         let reader = Arc::clone(&file);
         let reader = BlobFileReader::without_header(reader, &path, number, family, compression)?;
-        let walked = BlobFileReader::open(file, &path, number)
-            .and_then(|reader| walk(&reader, family, references));
+        let opened = BlobFileReader::open(file, &path, number);
+        let owner = opened.as_ref().map_or(family, |file| file.column_family());
+        let walked = opened.and_then(|reader| walk(&reader, family, references));
         match walked {
             Ok((count, total_bytes)) => (blobs.count, blobs.total_bytes) = (count, total_bytes),
             Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
             // The header has no checksum: what looks like a feature may be damage.
             Err(e) => blobs.damage = Some(e.in_file(&path)),
         }
-        blobs.reader = Some(reader);
+        // Another family's file has nothing to rescue: its records may have the same keys. What is
+        // of no family that there is has a damaged header, and its records are as good as any.
+        if owner == family || !self.families.contains_key(&owner) {
+            blobs.reader = Some(reader);
+        }
         self.tell(kind, size);
         Ok(blobs)
     }
@@ -110,12 +115,7 @@ fn walk(
     family: ColumnFamilyId,
     references: FileReferences,
 ) -> Result<(u64, u64)> {
-    if reader.column_family() != family {
-        let owner = reader.column_family();
-        return Err(Error::corruption(format!(
-            "the blob file is of column family {owner}, not of {family}"
-        )));
-    }
+    reader.check_family(family)?;
     if references.compressions != [reader.compression()] {
         return Err(Error::corruption(
             "pointers and blob file disagree about the compression",

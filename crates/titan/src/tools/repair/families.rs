@@ -55,9 +55,11 @@ impl Repair<'_> {
                 own.find_map(|table| Some((table.family_name.clone()?, table.comparator.clone())))
             };
             let of_table = of_table(&self.tables).or_else(|| of_table(&self.unlisted));
-            let name = name
-                .or_else(|| of_table.as_ref().map(|(name, _)| name.clone()))
-                .or_else(|| self.name_in_options());
+            let name = name.or_else(|| of_table.as_ref().map(|(name, _)| name.clone()));
+            let name = match name {
+                Some(name) => Some(name),
+                None => self.name_in_options()?,
+            };
             let name = name.unwrap_or_else(|| format!("recovered-{id}"));
             if id != ColumnFamilyId::DEFAULT && hinted.is_none_or(|f| f.name != name) {
                 self.report
@@ -81,20 +83,21 @@ impl Repair<'_> {
     }
 
     /// The name of the one family that OPTIONS names and nothing else does.
-    fn name_in_options(&self) -> Option<String> {
+    fn name_in_options(&self) -> Result<Option<String>> {
         let newest = self.files.iter().rev();
-        let newest = newest.filter(|f| matches!(f, FileKind::Options(_)));
-        let parsed = newest.filter_map(|file| {
-            let content = read_file(&*self.vfs, &file.path(self.dir)).ok()?;
-            OptionsFile::parse(&content).ok()
-        });
-        let options = parsed.take(1).next()?;
-        let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
-        let mut unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
-        match (unknown.next(), unknown.next()) {
-            (Some(section), None) => Some(section.name.clone()),
-            _ => None,
+        for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
+            let content = read_file(&*self.vfs, &file.path(self.dir))?;
+            let Ok(options) = OptionsFile::parse(&content) else {
+                continue;
+            };
+            let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
+            let mut unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
+            return Ok(match (unknown.next(), unknown.next()) {
+                (Some(section), None) => Some(section.name.clone()),
+                _ => None,
+            });
         }
+        Ok(None)
     }
 
     /// How new files of a family are written.

@@ -239,9 +239,7 @@ impl Repair<'_> {
         let newest = self.files.iter().rev();
         let newest = newest.filter(|file| matches!(file, FileKind::Options(_)));
         for file in newest.take(1) {
-            let Ok(content) = read_file(&*self.vfs, &file.path(self.dir)) else {
-                break;
-            };
+            let content = read_file(&*self.vfs, &file.path(self.dir))?;
             let fits = OptionsFile::parse(&content).is_ok_and(|options| {
                 self.families.values().all(|family| {
                     let order = family.comparator.user().name();
