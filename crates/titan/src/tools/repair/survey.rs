@@ -281,6 +281,10 @@ impl Walk<'_> {
         for tombstone in tombstones {
             self.smallest_seq = self.smallest_seq.min(tombstone.sequence);
             self.largest_seq = self.largest_seq.max(tombstone.sequence);
+            if let Some(recorded) = self.recorded {
+                let sequences = recorded.smallest_seq..=recorded.largest_seq;
+                self.as_recorded &= sequences.contains(&tombstone.sequence);
+            }
             self.raw_key_size += (tombstone.start.len() + 8) as u64;
             self.raw_value_size += tombstone.end.len() as u64;
         }
