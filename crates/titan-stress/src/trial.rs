@@ -277,11 +277,15 @@ impl<'a> Trial<'a> {
                 Heard::Event(event) => self.heed(&event)?,
                 Heard::Nothing if left.is_zero() => break,
                 Heard::Nothing => self.ground.sample(),
-                // Out of space, closing says so once more.
-                Heard::End if self.ledger.is_closed() || self.mode == Mode::Full => {
-                    return Ok(true);
+                Heard::End => {
+                    // Out of space, closing says so once more.
+                    let may_end = self.ledger.is_closed() || self.mode == Mode::Full;
+                    let in_order = life.wait().is_ok_and(|status| status.success());
+                    return match may_end && in_order {
+                        true => Ok(true),
+                        false => Err(self.ended_early(life)),
+                    };
                 }
-                Heard::End => return Err(self.ended_early(life)),
             }
         }
         Ok(false)
