@@ -17,7 +17,7 @@ use titan_testkit::ops::Op;
 use titan_testkit::sim::{OpKind, SimVfs};
 
 use crate::pool::{Task, catch, run_all};
-use crate::regression::{Regression, smaller};
+use crate::regression::{Regression, smaller_in_time};
 use crate::run::Run;
 use crate::store::{DIR, Store};
 use crate::trouble::{Checked, Doing, Trouble};
@@ -217,13 +217,19 @@ fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Tas
     };
     let mut newest = trouble;
     let mut regression = Regression::of(workload, vec![plan]);
-    regression.ops = smaller(regression.ops, task, |ops| {
+    regression.ops = smaller_in_time(regression.ops, task, |ops, in_time| {
         let candidate = Workload {
             ops: ops.to_vec(),
             ..workload.clone()
         };
-        // From the last operation down: those before it are still there.
-        for index in (0..=plan.index()).rev() {
+        // From the last operation down: those before it are still there. Of the bytes of a disk
+        // only some are tried.
+        let step = match plan.failing {
+            Failing::Capacity(bytes) => (bytes / LIMITS).max(1),
+            Failing::Operation { .. } | Failing::OpenFiles(_) => 1,
+        };
+        let indices = (0..=plan.index()).rev().step_by(step as usize);
+        for index in indices.take_while(|_| in_time()) {
             let other = plan.at(index);
             if let Err(trouble) = catch(|| round::run(&candidate, &other)) {
                 (newest, plan) = (trouble, other);
