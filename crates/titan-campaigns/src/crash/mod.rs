@@ -234,6 +234,29 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
     Ok(true)
 }
 
+/// Lives through a workload, crashes it once, `share` of 65536 of its life through, goes on, and
+/// finds all of it again.
+pub(crate) fn crash_once(workload: &Workload, share: usize, policy: Policy) -> Checked<()> {
+    let life = Life::of(workload)?;
+    let all = life.journal.len();
+    let share = ((all + 1) * share) >> 16;
+    for point in life.journal.crash_points().skip(share).take(1) {
+        let cut = cut_at(&point, policy);
+        goes_on(&life, &point, policy).doing(format_args!("{cut} of {all}"))?;
+    }
+    Ok(())
+}
+
+fn goes_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<()> {
+    let Some(next) = lives_on(life, point, policy)? else {
+        return Ok(());
+    };
+    for end in next.journal.crash_points().skip(next.journal.len()) {
+        recovers(&next, &end, Policy::Lose(Loss::None), true).doing("opening again")?;
+    }
+    Ok(())
+}
+
 /// The life after a crash.
 fn lives_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<Option<Life>> {
     catch(|| {
