@@ -16,11 +16,11 @@ mod replay;
 use std::sync::Arc;
 
 use titan_testkit::mix;
-use titan_testkit::sim::{CrashPoint, Loss};
+use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
 use self::life::Life;
 use crate::pool::{Task, catch, run_all};
-use crate::recovery::is_sound;
+use crate::recovery::{is_sound, is_sound_but_for_wals};
 use crate::regression::Regression;
 use crate::run::Run;
 use crate::store::file;
@@ -225,10 +225,13 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
         is_sound(&image, &life.settings).doing("after recovery")?;
         // What a crash leaves is in order even before it is recovered, if a database is there. But
         // a WAL of which unsynced blocks are lost at random looks like one that is damaged.
-        let whole = !matches!(policy, Policy::Lose(Loss::Random(_)));
-        let untouched = policy.image(point).filter(|_| whole);
-        if let Some(image) = untouched.filter(|image| image.read_all(file("CURRENT")).is_ok()) {
-            is_sound(&image, &life.settings).doing("before recovery")?;
+        let there = |image: &SimVfs| image.read_all(file("CURRENT")).is_ok();
+        if let Some(image) = policy.image(point).filter(there) {
+            match policy {
+                Policy::Lose(Loss::Random(_)) => is_sound_but_for_wals(&image, &life.settings),
+                _ => is_sound(&image, &life.settings),
+            }
+            .doing("before recovery")?;
         }
     }
     Ok(true)
