@@ -1,7 +1,8 @@
 //! The machine stops at any operation of a workload: what is found is what the database held after
 //! some prefix of its batches, whole across families, with everything acknowledged as durable in
-//! it (WAL-1); where only the process dies, with every logged batch that returned. No file is leaked, the engine's own check finds nothing, and the database goes on:
-//! to be crashed again, within recovery and after.
+//! it (WAL-1); where only the process dies, with every logged batch that returned. No file is leaked,
+//! the engine's own check, made of a part of them, finds nothing, and the database goes on: to be
+//! crashed again, within recovery and after.
 //!
 //! | module | owns |
 //! |---|---|
@@ -35,7 +36,8 @@ pub use replay::replay;
 pub struct Scope {
     /// One crash point in so many, and the last of each workload.
     pub points: u64,
-    /// One image in so many is given to the engine's own check, before and after its recovery.
+    /// One image in so many is given to the engine's own check, before and after its recovery: both
+    /// read every file, as the recovery does, in time that more crashes make better use of.
     pub checked: u64,
     /// One image in so many goes on and is crashed once more, at one point.
     pub crashed_again: u64,
