@@ -294,6 +294,8 @@ fn failing(seed: u64) -> Checked<()> {
         return world.crash_and_check(&mut rng);
     }
     world.vfs.clear_faults();
+    // What still runs may have met the fault, and is about to stop writes.
+    let _ = world.db.wait_idle();
     world.db.resume()?;
     world.write(0, &WriteOptions::synced())?;
     drop(world.read()?);
