@@ -19,6 +19,8 @@ pub(crate) type Written = BTreeMap<String, BTreeSet<Vec<u8>>>;
 #[derive(Clone)]
 pub struct Record {
     whole: History,
+    /// Beside each family how many operations there were up to the newest that wrote to it.
+    newest: BTreeMap<String, usize>,
     written: Written,
     by_family: Option<ByFamily>,
 }
@@ -46,6 +48,7 @@ impl Record {
         });
         Record {
             whole: History::starting_at(start),
+            newest: BTreeMap::new(),
             written: Written::new(),
             by_family,
         }
@@ -83,11 +86,12 @@ impl Record {
     }
 
     /// Notes an operation that took effect. Returns the promise that goes with it, if one does:
-    /// the number to mark in the journal.
+    /// the number to mark in the journal. Of several promises the largest holds.
     pub fn push(&mut self, op: &Op) -> Option<u64> {
         let length = self.whole.push(op);
         if let Op::Write { writes, .. } = op {
             for write in writes {
+                self.newest.insert(write.family().to_owned(), length);
                 if let Write::Put { family, key, .. } = write {
                     let keys = self.written.entry(family.clone()).or_default();
                     keys.insert(key.clone());
@@ -98,11 +102,14 @@ impl Record {
             families.push(op);
             return families.promise(op);
         }
-        let durable = matches!(
-            op,
-            Op::Write { sync: true, .. } | Op::CreateCf { .. } | Op::DropCf { .. }
-        );
-        durable.then_some(length as u64)
+        let durable = match op {
+            Op::Write { sync: true, .. } | Op::CreateCf { .. } | Op::DropCf { .. } => Some(length),
+            // Its tables hold what the family was given, and nothing comes back without what went
+            // before it.
+            Op::Flush { family } => self.newest.get(family).copied(),
+            _ => None,
+        };
+        durable.map(|length| length as u64)
     }
 
     /// Everything so far is durable now, as after closing: the number to mark.
@@ -225,23 +232,25 @@ batch [put default a 1*10; put cf1 a 1*10]
 sync put cf1 b 2*10
 flush default
 put default c 3*10
+put cf1 d 4*10
+flush default
 ";
         let mut record = Record::starting_at(Model::new(), unlogged);
         let mut states = vec![(record.last().clone(), 0)];
         let mut promised = 0;
         for op in Ops::parse(text).unwrap().0 {
-            promised = record.push(&op).unwrap_or(promised);
+            promised = record.push(&op).unwrap_or(0).max(promised);
             states.push((record.last().clone(), promised));
         }
         (record, states)
     }
 
     #[test]
-    fn logged_writes_come_back_as_a_prefix_with_what_was_synced() {
+    fn logged_writes_come_back_as_a_prefix_with_what_was_synced_or_flushed() {
         let (record, states) = states(false);
         assert_eq!(
             states.iter().map(|s| s.1).collect::<Vec<_>>(),
-            [0, 1, 1, 3, 3, 3]
+            [0, 1, 1, 3, 3, 3, 3, 4]
         );
         for (state, promised) in &states {
             record.allows(state, *promised).unwrap();
@@ -257,7 +266,7 @@ put default c 3*10
         let (mut record, states) = states(true);
         assert_eq!(
             states.iter().map(|s| s.1).collect::<Vec<_>>(),
-            [0, 1, 1, 1, 2, 2]
+            [0, 1, 1, 1, 2, 2, 2, 3]
         );
         let mut mixed = states[2].0.clone();
         mixed.insert_family("cf1", []);
@@ -266,9 +275,9 @@ put default c 3*10
         record.allows(&mixed, 1).unwrap();
         record.allows(&mixed, 2).unwrap_err();
         let all = record.promise_all();
-        record.allows(&states[4].0, all).unwrap_err();
-        record.allows(&states[5].0, all).unwrap();
-        let mut strange = states[5].0.clone();
+        record.allows(&states[5].0, all).unwrap_err();
+        record.allows(&states[7].0, all).unwrap();
+        let mut strange = states[7].0.clone();
         strange.create_family("strange");
         record.allows(&strange, 0).unwrap_err();
     }

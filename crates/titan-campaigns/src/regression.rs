@@ -98,11 +98,21 @@ impl<T: Trial> FromStr for Regression<T> {
 
 /// The smallest list found, in limited time, that still fails. The job is seen to be alive.
 pub(crate) fn smaller(ops: Vec<Op>, task: &Task, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+    smaller_in_time(ops, task, |ops, _| fails(ops))
+}
+
+/// The same where one list takes many runs: `fails` is told whether there is time for another.
+pub(crate) fn smaller_in_time(
+    ops: Vec<Op>,
+    task: &Task,
+    mut fails: impl FnMut(&[Op], &dyn Fn() -> bool) -> bool,
+) -> Vec<Op> {
     let deadline = Instant::now() + PATIENCE;
+    let in_time = || Instant::now() < deadline;
     reduce(ops, |ops| {
         let text = Ops(ops.to_vec()).to_string();
         task.step(move || text.clone());
-        Instant::now() < deadline && fails(ops)
+        in_time() && fails(ops, &in_time)
     })
 }
 

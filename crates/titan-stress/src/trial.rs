@@ -65,6 +65,8 @@ pub(crate) struct Trial<'a> {
     opened: bool,
     /// What the present life is to be.
     plan: Option<Plan>,
+    /// Whether the present life is the last one, which time does not end.
+    last: bool,
     lives: u32,
     filled_up: u32,
 }
@@ -82,6 +84,7 @@ impl<'a> Trial<'a> {
             opening: Duration::from_millis(10),
             opened: false,
             plan: None,
+            last: false,
             lives: 0,
             filled_up: 0,
         }
@@ -91,13 +94,13 @@ impl<'a> Trial<'a> {
     pub(crate) fn run(mut self, lives: u32, in_time: &dyn Fn() -> bool, counts: &mut Counts) {
         let mut outcome = Ok(());
         for number in 1..=lives {
-            let last = number == lives || !in_time();
-            let ending = match last {
+            self.last = number == lives || !in_time();
+            let ending = match self.last {
                 true => Ending::InOrder,
                 false => self.ending(),
             };
             outcome = self.life(ending);
-            if outcome.is_err() || !self.run.goes_on() {
+            if outcome.is_err() || self.run.is_stopped() {
                 break;
             }
             self.run.pass(1);
@@ -113,7 +116,7 @@ impl<'a> Trial<'a> {
                 outcome = self.check(ending);
                 counts.checks += 1;
             }
-            if outcome.is_err() || last {
+            if outcome.is_err() || self.last {
                 break;
             }
         }
@@ -122,6 +125,14 @@ impl<'a> Trial<'a> {
         counts.peak_memory = counts.peak_memory.max(self.ground.peak_memory());
         if let Err(disagreement) = outcome {
             self.report(&disagreement);
+        }
+    }
+
+    /// Whether the present life goes on.
+    fn goes_on(&self) -> bool {
+        match self.last {
+            true => !self.run.is_stopped(),
+            false => self.run.goes_on(),
         }
     }
 
@@ -159,7 +170,7 @@ impl<'a> Trial<'a> {
         self.opening = started.elapsed();
         // Background work may fill the file system while everything is read.
         let full = self.expect(&mut life, "read everything", Event::Dumped)? == Waited::Full;
-        if full || !self.run.goes_on() {
+        if full || !self.goes_on() {
             return self.end(life);
         }
         self.ledger.judge(&self.found)?;
@@ -176,7 +187,7 @@ impl<'a> Trial<'a> {
         }
         if ending == Ending::InOrder {
             life.say("close");
-            if !self.wait_for_end(&mut life, PATIENCE)? && self.run.goes_on() {
+            if !self.wait_for_end(&mut life, PATIENCE)? && self.goes_on() {
                 return Err(format!("it has not closed after {PATIENCE:?}").into());
             }
         }
@@ -215,7 +226,7 @@ impl<'a> Trial<'a> {
         event: Event,
     ) -> Result<Waited, Disagreement> {
         let waited = self.wait(life, PATIENCE, |e| *e == event)?;
-        if waited == Waited::InVain && self.run.goes_on() {
+        if waited == Waited::InVain && self.goes_on() {
             return Err(format!("it has not {what} after {PATIENCE:?}").into());
         }
         Ok(waited)
@@ -230,7 +241,7 @@ impl<'a> Trial<'a> {
     ) -> Result<Waited, Disagreement> {
         let until = Instant::now() + at_most;
         let mut full = false;
-        while self.run.goes_on() {
+        while self.goes_on() {
             let left = until.saturating_duration_since(Instant::now());
             match life.hear(left.min(LOOK)) {
                 Heard::Event(event) => {
@@ -271,17 +282,21 @@ impl<'a> Trial<'a> {
     /// Waits until the process has ended by itself, as it does when it has closed the database.
     fn wait_for_end(&mut self, life: &mut Life, at_most: Duration) -> Result<bool, Disagreement> {
         let until = Instant::now() + at_most;
-        while self.run.goes_on() {
+        while self.goes_on() {
             let left = until.saturating_duration_since(Instant::now());
             match life.hear(left.min(LOOK)) {
                 Heard::Event(event) => self.heed(&event)?,
                 Heard::Nothing if left.is_zero() => break,
                 Heard::Nothing => self.ground.sample(),
-                // Out of space, closing says so once more.
-                Heard::End if self.ledger.is_closed() || self.mode == Mode::Full => {
-                    return Ok(true);
+                Heard::End => {
+                    // Out of space, closing says so once more.
+                    let may_end = self.ledger.is_closed() || self.mode == Mode::Full;
+                    let in_order = life.wait().is_ok_and(|status| status.success());
+                    return match may_end && in_order {
+                        true => Ok(true),
+                        false => Err(self.ended_early(life)),
+                    };
                 }
-                Heard::End => return Err(self.ended_early(life)),
             }
         }
         Ok(false)

@@ -83,13 +83,13 @@ impl History {
         match op {
             Op::Write { writes, .. } => writes.iter().for_each(|write| self.write(write)),
             Op::CreateCf { family } | Op::DropCf { family } => {
-                let exists = |model: &Model| match model.family(family) {
+                let family_or_none = |model: &Model| match model.family(family) {
                     Some(_) => family_sum(model, family),
                     None => 0,
                 };
-                self.sum = self.sum.wrapping_sub(exists(&self.model));
+                self.sum = self.sum.wrapping_sub(family_or_none(&self.model));
                 self.model.apply(op);
-                self.sum = self.sum.wrapping_add(exists(&self.model));
+                self.sum = self.sum.wrapping_add(family_or_none(&self.model));
             }
             _ => return self.len(),
         }

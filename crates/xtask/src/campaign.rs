@@ -20,24 +20,23 @@ const TALLIES: Duration = Duration::from_secs(60);
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Budget {
     /// Go on for so long, with new randomness all the time; without it, once through.
-    #[arg(long, value_name = "N")]
-    minutes: Option<f64>,
+    #[arg(long, value_name = "N", value_parser = minutes)]
+    minutes: Option<Duration>,
     /// Where all randomness comes from; without it, another one each time.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
 
 impl Budget {
-    /// The time that was given.
-    fn time(&self) -> Option<Duration> {
-        let seconds = self.minutes? * 60.0;
-        Duration::try_from_secs_f64(seconds).ok()
-    }
-
     /// The seed that was given, or a random one.
     fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..1 << 32))
     }
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|e| format!("{e}"))?;
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| e.to_string())
 }
 
 /// Runs a campaign to its end, or until it is interrupted, and prints what it found.
@@ -53,7 +52,7 @@ pub(crate) fn run(
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
-    let run = Arc::new(Run::new(seed, budget.time(), Terminal::new(bar.clone())));
+    let run = Arc::new(Run::new(seed, budget.minutes, Terminal::new(bar.clone())));
     let interrupted = Arc::clone(&run);
     if let Err(e) = ctrlc::set_handler(move || interrupted.stop()) {
         eprintln!("cannot be interrupted in good order: {e}");
@@ -155,5 +154,18 @@ impl Observer for Terminal {
 
     fn failure(&self, what: &str) {
         self.bar.suspend(|| println!("FAILED: {what}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_are_a_time() {
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        for wrong in ["-1", "NaN", "inf", "1e300", "soon"] {
+            minutes(wrong).unwrap_err();
+        }
     }
 }

@@ -46,12 +46,8 @@ impl Rebuild {
     /// `cargo COMMAND` for this build.
     pub(crate) fn cargo(&self, command: &str) -> Command {
         let mut cargo = match self.nightly {
-            // By way of rustup, which chooses a toolchain unless told that it has chosen already.
             true => {
-                let mut cargo = Command::new("cargo");
-                for chosen in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
-                    cargo.env_remove(chosen);
-                }
+                let mut cargo = chosen_by_rustup();
                 cargo.arg("+nightly");
                 cargo
             }
@@ -128,6 +124,16 @@ impl Rebuild {
             self.name
         );
     }
+}
+
+/// `cargo` by way of rustup, which chooses the toolchain: the one that runs this program was told which
+/// one was chosen, and tells its children.
+pub(crate) fn chosen_by_rustup() -> Command {
+    let mut cargo = Command::new("cargo");
+    for chosen in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        cargo.env_remove(chosen);
+    }
+    cargo
 }
 
 /// `test result: ok. 3 passed; 0 failed; ...`

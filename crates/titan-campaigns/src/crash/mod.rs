@@ -1,8 +1,8 @@
 //! The machine stops at any operation of a workload: what is found is what the database held after
 //! some prefix of its batches, whole across families, with everything acknowledged as durable in
 //! it (WAL-1); where only the process dies, with every logged batch that returned. No file is
-//! leaked, the engine's own check finds nothing, and the database goes on: to be crashed again,
-//! within recovery and after.
+//! leaked, the engine's own check, made of a part of the images, finds nothing, and the database
+//! goes on: to be crashed again, within recovery and after.
 //!
 //! | module | owns |
 //! |---|---|
@@ -17,11 +17,11 @@ mod replay;
 use std::sync::Arc;
 
 use titan_testkit::mix;
-use titan_testkit::sim::{CrashPoint, Loss};
+use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
 use self::life::Life;
 use crate::pool::{Task, catch, run_all};
-use crate::recovery::is_sound;
+use crate::recovery::{is_sound, is_sound_but_for_wals};
 use crate::regression::Regression;
 use crate::run::Run;
 use crate::store::file;
@@ -36,7 +36,8 @@ pub use replay::replay;
 pub struct Scope {
     /// One crash point in so many, and the last of each workload.
     pub points: u64,
-    /// One image in so many is given to the engine's own check, before and after its recovery.
+    /// One image in so many is given to the engine's own check, before and after its recovery: both
+    /// read every file, as the recovery does, in time that more crashes make better use of.
     pub checked: u64,
     /// One image in so many goes on and is crashed once more, at one point.
     pub crashed_again: u64,
@@ -226,13 +227,39 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
         is_sound(&image, &life.settings).doing("after recovery")?;
         // What a crash leaves is in order even before it is recovered, if a database is there. But
         // a WAL of which unsynced blocks are lost at random looks like one that is damaged.
-        let whole = !matches!(policy, Policy::Lose(Loss::Random(_)));
-        let untouched = policy.image(point).filter(|_| whole);
-        if let Some(image) = untouched.filter(|image| image.read_all(file("CURRENT")).is_ok()) {
-            is_sound(&image, &life.settings).doing("before recovery")?;
+        let there = |image: &SimVfs| image.read_all(file("CURRENT")).is_ok();
+        if let Some(image) = policy.image(point).filter(there) {
+            match policy {
+                Policy::Lose(Loss::Random(_)) => is_sound_but_for_wals(&image, &life.settings),
+                _ => is_sound(&image, &life.settings),
+            }
+            .doing("before recovery")?;
         }
     }
     Ok(true)
+}
+
+/// Lives through a workload, crashes it once, `share` of 65536 of its life through, goes on, and
+/// finds all of it again.
+pub(crate) fn crash_once(workload: &Workload, share: usize, policy: Policy) -> Checked<()> {
+    let life = Life::of(workload)?;
+    let all = life.journal.len();
+    let share = ((all + 1) * share) >> 16;
+    for point in life.journal.crash_points().skip(share).take(1) {
+        let cut = cut_at(&point, policy);
+        goes_on(&life, &point, policy).doing(format_args!("{cut} of {all}"))?;
+    }
+    Ok(())
+}
+
+fn goes_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<()> {
+    let Some(next) = lives_on(life, point, policy)? else {
+        return Ok(());
+    };
+    for end in next.journal.crash_points().skip(next.journal.len()) {
+        recovers(&next, &end, Policy::Lose(Loss::None), true).doing("opening again")?;
+    }
+    Ok(())
 }
 
 /// The life after a crash.

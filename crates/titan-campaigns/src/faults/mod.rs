@@ -17,7 +17,7 @@ use titan_testkit::ops::Op;
 use titan_testkit::sim::{OpKind, SimVfs};
 
 use crate::pool::{Task, catch, run_all};
-use crate::regression::{Regression, smaller};
+use crate::regression::{Regression, smaller_in_time};
 use crate::run::Run;
 use crate::store::{DIR, Store};
 use crate::trouble::{Checked, Doing, Trouble};
@@ -33,18 +33,21 @@ const LIMITS: u64 = 40;
 /// How much is looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// One fault in so many.
+    /// One fault in so many of the brief script and of random workloads.
     pub faults: u64,
-    /// Random workloads in a round, beside the script.
+    /// Of the scripts that `crash` has, one fault in so many; `None` leaves them out.
+    pub scripts: Option<u64>,
+    /// Random workloads in a round, beside the scripts.
     pub random: u64,
     /// Operations of a random workload.
     pub ops: usize,
 }
 
 impl Scope {
-    /// Every fault in every workload.
+    /// Every fault in every workload, but for the long ones: there another part each round.
     pub const WHOLE: Scope = Scope {
         faults: 1,
+        scripts: Some(100),
         random: 5,
         ops: 60,
     };
@@ -52,6 +55,7 @@ impl Scope {
     /// A small part, for tests.
     pub const SAMPLE: Scope = Scope {
         faults: 8,
+        scripts: None,
         random: 1,
         ops: 40,
     };
@@ -63,22 +67,24 @@ pub fn faults(run: &Run, scope: Scope) {
     let jobs = run.seeds(1).flat_map(|seed| {
         run.phase(format!("faults, round {seed}"));
         let random = (0..scope.random).map(move |n| workloads::random(mix(seed, n), scope.ops));
-        let workloads = workloads::brief()
-            .into_iter()
-            .chain(random)
-            .map(without_lawful_losses);
-        workloads.flat_map(move |workload| {
-            let workload = Arc::new(workload);
+        let whole = workloads::brief().into_iter().chain(random);
+        let whole = whole.map(move |workload| (workload, scope.faults));
+        let long = scope.scripts.into_iter().flat_map(|one_in| {
+            let scripts = workloads::scripts().into_iter();
+            scripts.map(move |workload| (workload, one_in))
+        });
+        long.chain(whole).flat_map(move |(workload, one_in)| {
+            let workload = Arc::new(without_lawful_losses(workload));
             let targets = plan::KINDS.into_iter().map(Target::Kind);
             let targets = targets.chain([Target::All, Target::Limits]);
             let mut rng = fastrand::Rng::with_seed(seed);
             targets
-                .map(|target| (Arc::clone(&workload), target, rng.u64(..)))
+                .map(|target| (Arc::clone(&workload), target, one_in, rng.u64(..)))
                 .collect::<Vec<_>>()
         })
     });
-    run_all(run, jobs, move |(workload, target, seed), task| {
-        let failed = sweep(&workload, target, scope, seed, task);
+    run_all(run, jobs, move |(workload, target, one_in, seed), task| {
+        let failed = sweep(&workload, target, one_in, seed, task);
         if let Err((trouble, plan)) = failed {
             task.fail(reduced(&workload, trouble, plan, task));
         }
@@ -123,11 +129,11 @@ fn without_lawful_losses(mut workload: Workload) -> Workload {
     workload
 }
 
-/// The faults of one target, one after the other.
+/// The faults of one target, one in so many, one after the other.
 fn sweep(
     workload: &Arc<Workload>,
     target: Target,
-    scope: Scope,
+    one_in: u64,
     seed: u64,
     task: &Task,
 ) -> Result<(), (Trouble, Option<Plan>)> {
@@ -142,7 +148,7 @@ fn sweep(
         if !task.goes_on() {
             break;
         }
-        if rng.u64(..scope.faults) > 0 {
+        if rng.u64(..one_in) > 0 {
             continue;
         }
         task.step(describe(Some(plan)));
@@ -214,13 +220,19 @@ fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Tas
     };
     let mut newest = trouble;
     let mut regression = Regression::of(workload, vec![plan]);
-    regression.ops = smaller(regression.ops, task, |ops| {
+    regression.ops = smaller_in_time(regression.ops, task, |ops, in_time| {
         let candidate = Workload {
             ops: ops.to_vec(),
             ..workload.clone()
         };
-        // From the last operation down: those before it are still there.
-        for index in (0..=plan.index()).rev() {
+        // From the last operation down: those before it are still there. Of the bytes of a disk
+        // only some are tried.
+        let step = match plan.failing {
+            Failing::Capacity(bytes) => (bytes / LIMITS).max(1),
+            Failing::Operation { .. } | Failing::OpenFiles(_) => 1,
+        };
+        let indices = (0..=plan.index()).rev().step_by(step as usize);
+        for index in indices.take_while(|_| in_time()) {
             let other = plan.at(index);
             if let Err(trouble) = catch(|| round::run(&candidate, &other)) {
                 (newest, plan) = (trouble, other);

@@ -218,7 +218,11 @@ impl FromStr for Plan {
                     kind: named,
                     index: number(index)?,
                     way: way.ok_or_else(unknown)?.1,
-                    lasting: how_long == "lasting",
+                    lasting: match how_long {
+                        "lasting" => true,
+                        "once" => false,
+                        _ => return Err(unknown()),
+                    },
                 };
                 (failing, heal)
             }
@@ -252,6 +256,7 @@ mod tests {
             "fault",
             "fault append 1 part once",
             "fault nap 1 part once resume",
+            "fault append 1 part twice resume",
         ] {
             text.parse::<Plan>().unwrap_err();
         }

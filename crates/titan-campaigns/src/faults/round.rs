@@ -1,6 +1,7 @@
 //! One workload with one fault in it: whatever a call returns, nothing acknowledged is lost, no
 //! read is wrong, errors say what happened, and `resume` or opening again heals it.
 
+use std::mem::{Discriminant, discriminant};
 use std::path::Path;
 
 use titan::{Error, ErrorKind};
@@ -16,7 +17,8 @@ use crate::store::{Store, power_cut};
 use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
-/// A fault that strikes once may do so within healing, so everything is tried twice.
+/// A fault that strikes once may do so within healing, so healing is tried twice; what is healed is
+/// tried once more than that.
 const ATTEMPTS: usize = 2;
 
 /// Runs the workload with the fault. Returns whether the fault struck.
@@ -31,6 +33,7 @@ pub(super) fn run(workload: &Workload, plan: &Plan) -> Checked<bool> {
     let mut round = Round {
         store: fault.open_new(workload.settings)?,
         fault,
+        tested: None,
     };
     for op in &workload.ops {
         round.apply(op).doing(op)?;
@@ -106,6 +109,8 @@ fn is_clear(error: &Error) -> Checked<()> {
 struct Round<'a> {
     store: Store,
     fault: Armed<'a>,
+    /// The kinds of operation whose promise was put to the test since healing; `None` before.
+    tested: Option<Vec<Discriminant<Op>>>,
 }
 
 impl Round<'_> {
@@ -113,7 +118,7 @@ impl Round<'_> {
     fn apply(&mut self, op: &Op) -> Checked<()> {
         for _ in 0..=ATTEMPTS {
             let error = match self.store.apply(op) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.keeps_promise(op),
                 Err(Trouble::Failed(error)) => error,
                 Err(wrong) => return Err(wrong),
             };
@@ -127,6 +132,7 @@ impl Round<'_> {
             }
             self.while_it_fails(doubt).doing(told())?;
             self.fault.lift();
+            self.tested = Some(Vec::new());
             if self.heal(op, doubt).doing(told())? || *op == Op::Reopen {
                 return Ok(());
             }
@@ -134,7 +140,23 @@ impl Round<'_> {
         Err(Trouble::wrong("fails again and again"))
     }
 
-    /// The process or the machine stops at the failure.
+    /// The process or the machine stops after an operation that promises to be durable, the first
+    /// of its kind since healing: what comes later may make good what that left undone.
+    fn keeps_promise(&mut self, op: &Op) -> Checked<()> {
+        let promises = match op {
+            Op::Write { sync, .. } => *sync,
+            Op::Flush { .. } | Op::CreateCf { .. } | Op::DropCf { .. } => true,
+            _ => false,
+        };
+        let kind = discriminant(op);
+        match &mut self.tested {
+            Some(tested) if promises && !tested.contains(&kind) => tested.push(kind),
+            _ => return Ok(()),
+        }
+        self.crashes(None).doing("as it stands after healing")
+    }
+
+    /// The process or the machine stops now.
     fn crashes(&self, doubt: Option<&Op>) -> Checked<()> {
         let journal = self.store.vfs.journal();
         let record = self.store.record.with_doubt(doubt);
@@ -255,6 +277,8 @@ impl Round<'_> {
     /// In the end, the fault gone, everything is there, durable, and nothing else is.
     fn conclude(&mut self) -> Checked<()> {
         let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
+        // What was promised since healing must be durable before anything here makes it so.
+        self.crashes(None).doing("as it stands in the end")?;
         self.fault.lift();
         vfs.clear_faults();
         // What still runs may have met it.

@@ -2,16 +2,12 @@
 
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::{Op, Value, Write, legal};
-use titan_testkit::sim::{Loss, SimVfs};
+use titan_testkit::sim::Loss;
 
 use super::input::Input;
-use crate::crash::{Cut, Policy};
-use crate::record::Record;
-use crate::recovery::{is_sound, recover};
+use crate::crash::{Cut, Policy, crash_once};
 use crate::regression::Regression;
 use crate::settings::{COMPRESSIONS, Settings};
-use crate::store::Store;
-use crate::trouble::{Checked, Doing};
 
 /// Operations of one list at most.
 const MOST: usize = 40;
@@ -20,7 +16,7 @@ const LENGTHS: [usize; 8] = [0, 1, 30, 99, 100, 300, 1000, 5000];
 const FAMILIES: [&str; 4] = [DEFAULT, DEFAULT, "cf1", "cf2"];
 
 /// Performs the operations that the bytes say on a database and on the model; then stops the
-/// machine at one of the file operations, and looks what is left.
+/// process or the machine at one of the file operations, looks what is left, and goes on with it.
 ///
 /// # Panics
 /// If a read differs from the model, an operation fails, or the crash leaves anything but what was
@@ -28,8 +24,10 @@ const FAMILIES: [&str; 4] = [DEFAULT, DEFAULT, "cf1", "cf2"];
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub fn operations(data: &[u8]) {
     let plan = Plan::read(&mut Input::new(data));
-    if let Err(trouble) = plan.perform() {
-        panic!("{trouble}\n{}", plan.regression());
+    let regression = plan.regression();
+    let policy = Policy::Lose(plan.loss);
+    if let Err(trouble) = crash_once(&regression.workload(), plan.crash_at, policy) {
+        panic!("{trouble}\n{regression}");
     }
 }
 
@@ -47,8 +45,8 @@ impl Plan {
         let settings = settings(input.byte());
         let crash_at = input.below(1 << 16);
         let loss = match input.byte() {
-            0 => Loss::None,
-            1 => Loss::All,
+            0..0x40 => Loss::None,
+            0x40..0x80 => Loss::All,
             seed => Loss::Random(seed.into()),
         };
         let mut ops = Vec::new();
@@ -63,54 +61,16 @@ impl Plan {
         }
     }
 
-    fn perform(&self) -> Checked<()> {
-        let vfs = SimVfs::new();
-        let mut store = Store::open(&vfs, self.settings).doing("opening")?;
-        store.apply_all(&self.ops)?;
-        store.verify()?;
-        store.close().doing("closing")?;
-        let journal = vfs.journal();
-        let point = ((journal.len() + 1) * self.crash_at) >> 16;
-        let image = journal.crash_at(point, &self.loss);
-        let promised = journal.acknowledged_before(point);
-        goes_on(&image, self.settings, &store.record, promised).doing(format!(
-            "{} of {}",
-            self.cut(Some(point)),
-            journal.len()
-        ))
-    }
-
-    fn cut(&self, point: Option<usize>) -> Cut {
-        let policy = Policy::Lose(self.loss);
-        Cut { point, policy }
-    }
-
     fn regression(&self) -> Regression<Cut> {
         Regression {
             settings: self.settings,
-            trials: vec![self.cut(None)],
+            trials: vec![Cut {
+                point: None,
+                policy: Policy::Lose(self.loss),
+            }],
             ops: self.ops.clone(),
         }
     }
-}
-
-/// What a crash left must hold what was promised, take a write, and keep it.
-fn goes_on(image: &SimVfs, settings: Settings, record: &Record, promised: u64) -> Checked<()> {
-    let mut store = Store::recovered(image, settings).doing("opening")?;
-    record.allows(store.record.last(), promised)?;
-    let family = DEFAULT.to_owned();
-    let (key, value) = (b"after".to_vec(), Value { seed: 1, len: 9 });
-    let writes = vec![Write::Put { family, key, value }];
-    store.apply(&Op::Write {
-        writes,
-        sync: false,
-    })?;
-    store.close().doing("closing after recovery")?;
-    is_sound(image, &settings)?;
-    let all = store.record.promise_all();
-    recover(image, &settings, &store.record, all)
-        .map(drop)
-        .doing("opening again")
 }
 
 /// Settings under which equal bytes do equal things: nothing goes on in the background meanwhile.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use titan::{Options, ReadOptions};
 
-use crate::recovery::sound;
+use crate::recovery::{misplaced_data, sound};
 use crate::session::Session;
 use crate::trouble::{Checked, ensure};
 
@@ -26,16 +26,8 @@ pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
     session.db().wait_idle()?;
     let families = session.db().metrics().families;
     let names = session.options().db.vfs.read_dir(dir)?;
-    let blobs: usize = families.iter().map(|f| f.blob_files).sum();
-    let tables = families.iter().flat_map(|f| &f.levels);
-    let tables: usize = tables.map(|level| level.files).sum();
-    for (suffix, live) in [(".blob", blobs), (".sst", tables)] {
-        let found: Vec<&String> = names.iter().filter(|n| n.ends_with(suffix)).collect();
-        ensure!(
-            found.len() == live,
-            "{live} files {suffix} are live, but there are {found:?}"
-        );
-    }
+    let wrong = misplaced_data(&families, &names.into_iter().collect());
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     let account = |f: titan::FamilyMetrics| {
         let referenced: u64 = f.levels.iter().map(|l| l.referenced_blob_bytes).sum();
         ensure!(

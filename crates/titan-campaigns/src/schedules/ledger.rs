@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Outcome, Wrong, ensure};
+use crate::trouble::{Checked, Trouble, ensure};
 
 /// Keys that a writer goes round through.
 pub(crate) const SLOTS: u64 = 4;
@@ -110,7 +110,7 @@ impl Ledger {
         &self,
         found: &BTreeMap<usize, Found>,
         at_least: &BTreeMap<usize, u64>,
-    ) -> Outcome {
+    ) -> Checked<()> {
         let entries = self.entries();
         for (writer, batches) in &entries.writers {
             let nothing = Found {
@@ -119,7 +119,7 @@ impl Ledger {
             };
             let found_here = found.get(writer).unwrap_or(&nothing);
             let complain = |what: &str| {
-                Wrong(format!(
+                Trouble::Wrong(format!(
                     "writer {writer}: {what}\n{found_here:?}\n{batches:#?}"
                 ))
             };
@@ -158,7 +158,7 @@ fn may_be_newest_in_slot(batches: &[Entry], newest: u64, slot: u64, at: u64) -> 
 
 /// Of two batches of which one was acknowledged before the other began, the later is never found
 /// without the earlier.
-fn ensure_prefix(entries: &Entries, found: &BTreeMap<usize, Found>) -> Outcome {
+fn ensure_prefix(entries: &Entries, found: &BTreeMap<usize, Found>) -> Checked<()> {
     for (later, Found { newest, .. }) in found {
         let Some(last) = newest
             .checked_sub(1)
@@ -170,12 +170,11 @@ fn ensure_prefix(entries: &Entries, found: &BTreeMap<usize, Found>) -> Outcome {
             let before = |e: &Entry| matches!(e.fate, Fate::Acknowledged(at) if at < last.began);
             let needed = batches.iter().rposition(before).map_or(0, |n| n as u64 + 1);
             let there = found.get(earlier).map_or(0, |f| f.newest);
-            ensure(there >= needed, || {
-                format!(
-                    "batch {newest} of writer {later} is there without batch {needed} of writer \
+            ensure!(
+                there >= needed,
+                "batch {newest} of writer {later} is there without batch {needed} of writer \
                      {earlier}, acknowledged before it began"
-                )
-            })?;
+            );
         }
     }
     Ok(())

@@ -14,15 +14,15 @@ mod ledger;
 mod scenarios;
 mod world;
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+use crate::pool::catch;
 use crate::run::Run;
+use crate::trouble::{Checked, Trouble};
 use scenarios::SCENARIOS;
 
 /// How often a round runs its scenario. The scheduler that spends its changes of priority sparingly
@@ -37,34 +37,6 @@ const STACK: usize = 1 << 20;
 
 /// Scheduling decisions after which a run is taken to go round in circles.
 const MAX_STEPS: usize = 3_000_000;
-
-/// What was not as it should be in an execution.
-pub(crate) struct Wrong(String);
-
-pub(crate) type Outcome<T = ()> = Result<T, Wrong>;
-
-impl From<titan::Error> for Wrong {
-    fn from(e: titan::Error) -> Self {
-        Wrong(e.to_string())
-    }
-}
-
-impl From<String> for Wrong {
-    fn from(what: String) -> Self {
-        Wrong(what)
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Fails with the text unless `so`.
-pub(crate) fn ensure(so: bool, what: impl FnOnce() -> String) -> Outcome {
-    if so { Ok(()) } else { Err(Wrong(what())) }
-}
 
 /// What decides who goes on.
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +88,8 @@ pub fn round(run: &Run, seed: u64) {
 fn execute(
     scheduling: Scheduling,
     seed: u64,
-    scenario: impl Fn(u64) -> Outcome + Send + Sync + 'static,
-) -> Result<u64, (u64, String)> {
+    scenario: impl Fn(u64) -> Checked<()> + Send + Sync + 'static,
+) -> Result<u64, (u64, Trouble)> {
     let mut config = Config::new();
     config.stack_size = STACK;
     config.failure_persistence = FailurePersistence::None;
@@ -131,26 +103,28 @@ fn execute(
             let number = begun.fetch_add(1, Ordering::Relaxed);
             if let Err(e) = scenario(seed.wrapping_mul(1000).wrapping_add(number)) {
                 let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
-                wrong.get_or_insert((number, e.0));
+                wrong.get_or_insert((number, e));
             }
         }
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| match scheduling {
-        Scheduling::Random => {
-            let scheduler = RandomScheduler::new_from_seed(seed, EXECUTIONS);
-            Runner::new(scheduler, config).run(body)
-        }
-        Scheduling::Priorities(depth) => {
-            let scheduler = PctScheduler::new_from_seed(seed, depth, EXECUTIONS);
-            Runner::new(scheduler, config).run(body)
-        }
-    }));
+    let outcome = catch(|| {
+        Ok(match scheduling {
+            Scheduling::Random => {
+                let scheduler = RandomScheduler::new_from_seed(seed, EXECUTIONS);
+                Runner::new(scheduler, config).run(body)
+            }
+            Scheduling::Priorities(depth) => {
+                let scheduler = PctScheduler::new_from_seed(seed, depth, EXECUTIONS);
+                Runner::new(scheduler, config).run(body)
+            }
+        })
+    });
     let begun = begun.load(Ordering::Relaxed);
     let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (outcome, wrong) {
         (Ok(_), None) => Ok(begun),
         (_, Some(wrong)) => Err(wrong),
-        (Err(panic), None) => Err((begun.saturating_sub(1), text(&*panic))),
+        (Err(panic), None) => Err((begun.saturating_sub(1), panic)),
     }
 }
 
@@ -173,7 +147,7 @@ fn comes_again(run: &Run, seed: u64) {
 }
 
 /// What was done to the file system in all executions of a seed.
-fn journals(scheduling: Scheduling, seed: u64) -> Result<String, String> {
+fn journals(scheduling: Scheduling, seed: u64) -> Checked<String> {
     let journals = Arc::new(Mutex::new(String::new()));
     let all = Arc::clone(&journals);
     let executed = execute(scheduling, seed, move |seed| {
@@ -189,10 +163,4 @@ fn journals(scheduling: Scheduling, seed: u64) -> Result<String, String> {
     Ok(std::mem::take(
         &mut journals.lock().unwrap_or_else(PoisonError::into_inner),
     ))
-}
-
-fn text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("a panic without text").to_owned()
 }

@@ -9,10 +9,10 @@ use titan::{
 use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
 use super::world::{World, compact, options, unless, value_of};
-use super::{Outcome, Wrong, ensure};
+use crate::trouble::{Checked, Trouble, ensure};
 
 /// A scenario, given the seed of its data.
-type Scenario = fn(u64) -> Outcome;
+type Scenario = fn(u64) -> Checked<()>;
 
 /// All of them, by name.
 pub(super) const SCENARIOS: [(&str, Scenario); 6] = [
@@ -26,17 +26,17 @@ pub(super) const SCENARIOS: [(&str, Scenario); 6] = [
 
 /// The threads of a scenario; all are heard before it goes on.
 #[derive(Default)]
-struct Threads(Vec<JoinHandle<Outcome>>);
+struct Threads(Vec<JoinHandle<Checked<()>>>);
 
 impl Threads {
-    fn start(&mut self, world: &World, body: impl FnOnce(&World) -> Outcome + Send + 'static) {
+    fn start(&mut self, world: &World, body: impl FnOnce(&World) -> Checked<()> + Send + 'static) {
         let world = world.clone();
         self.0.push(spawn(move || body(&world)));
     }
 
-    fn join(self) -> Outcome {
-        let panicked = |_| Err(Wrong("a thread panicked".into()));
-        let outcomes: Vec<Outcome> = self
+    fn join(self) -> Checked<()> {
+        let panicked = |_| Err(Trouble::wrong("a thread panicked"));
+        let outcomes: Vec<Checked<()>> = self
             .0
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(panicked))
@@ -65,7 +65,7 @@ fn disturb(world: &World, rng: &mut fastrand::Rng) -> titan::Result<()> {
 }
 
 /// Writers, a reader and a disturber; then a crash, or closing and opening.
-fn work(seed: u64) -> Outcome {
+fn work(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
     work_in(&world, &mut rng)?;
@@ -76,7 +76,7 @@ fn work(seed: u64) -> Outcome {
 }
 
 /// Writers, a reader and a disturber.
-pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Outcome {
+pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Checked<()> {
     let mut threads = Threads::default();
     for writer in 0..2 {
         let mut rng = rng.fork();
@@ -106,7 +106,7 @@ pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Outcome {
 }
 
 /// Snapshots and values not fetched yet, while what they need is overwritten, compacted, deleted.
-fn held_readers(seed: u64) -> Outcome {
+fn held_readers(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
     for _ in 0..4 {
@@ -143,7 +143,7 @@ fn held_readers(seed: u64) -> Outcome {
 }
 
 /// Families that are created, written to, flushed, read and dropped beside others.
-fn passing_families(seed: u64) -> Outcome {
+fn passing_families(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
     let mut threads = Threads::default();
@@ -168,7 +168,7 @@ fn passing_families(seed: u64) -> Outcome {
     world.close_and_check(&mut rng)
 }
 
-fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Outcome {
+fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Checked<()> {
     let family_options = world.db.options().clone();
     let name = format!("passing {n}");
     let family = world.db.create_column_family(&name, family_options)?;
@@ -200,23 +200,25 @@ fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Outcome {
 }
 
 /// What an iterator saw is there, whether its family is or not.
-fn both_there(mut iterator: titan::DbIterator) -> Outcome {
+fn both_there(mut iterator: titan::DbIterator) -> Checked<()> {
     iterator.seek_to_first()?;
     for number in 1..3 {
-        ensure(iterator.valid() && iterator.key() == [number], || {
-            format!("key {number} of a dropped family is missing")
-        })?;
+        ensure!(
+            iterator.valid() && iterator.key() == [number],
+            "key {number} of a dropped family is missing"
+        );
         let value = iterator.value()?;
-        ensure(value[..] == value_of(u64::from(number))[..], || {
-            format!("key {number} of a dropped family has another value")
-        })?;
+        ensure!(
+            value[..] == value_of(u64::from(number))[..],
+            "key {number} of a dropped family has another value"
+        );
         iterator.next()?;
     }
     Ok(())
 }
 
 /// Closing, from two threads, against everything else.
-fn closing(seed: u64) -> Outcome {
+fn closing(seed: u64) -> Checked<()> {
     const ENDED: [ErrorKind; 1] = [ErrorKind::Closed];
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
@@ -252,13 +254,13 @@ fn closing(seed: u64) -> Outcome {
     threads.join()?;
     world.untouched()?;
     let late = world.db.put(b"key", b"value");
-    ensure(late.is_err(), || "a closed database was written to".into())?;
+    ensure!(late.is_err(), "a closed database was written to");
     world.reopen_and_check(&mut rng)
 }
 
 /// One operation of the file system fails while everything runs; then the database resumes, while
 /// everything runs.
-fn failing(seed: u64) -> Outcome {
+fn failing(seed: u64) -> Checked<()> {
     const STOPPED: [ErrorKind; 2] = [ErrorKind::WritesStopped, ErrorKind::Io];
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
@@ -292,6 +294,8 @@ fn failing(seed: u64) -> Outcome {
         return world.crash_and_check(&mut rng);
     }
     world.vfs.clear_faults();
+    // What still runs may have met the fault, and is about to stop writes.
+    let _ = world.db.wait_idle();
     world.db.resume()?;
     world.write(0, &WriteOptions::synced())?;
     drop(world.read()?);
@@ -334,7 +338,7 @@ impl EventListener for Stalls {
 }
 
 /// Writers that are held back, and some that would not wait.
-fn stalls(seed: u64) -> Outcome {
+fn stalls(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let vfs = SimVfs::new();
     let mut options = options(&vfs, &mut rng);
@@ -366,9 +370,10 @@ fn stalls(seed: u64) -> Outcome {
     for family in [&*world.db, &world.other] {
         let now = family.metrics().stall;
         let heard = last.get(&family.id().0).copied();
-        ensure(heard.unwrap_or(StallEvent::Normal) == now, || {
-            format!("listeners heard {heard:?} last, and writes are {now:?}")
-        })?;
+        ensure!(
+            heard.unwrap_or(StallEvent::Normal) == now,
+            "listeners heard {heard:?} last, and writes are {now:?}"
+        );
     }
     world.close_and_check(&mut rng)
 }

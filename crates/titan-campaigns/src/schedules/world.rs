@@ -16,7 +16,8 @@ use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Call, Loss, SimVfs};
 
 use super::ledger::{Found, Ledger, SLOTS};
-use super::{Outcome, Wrong, ensure};
+use crate::recovery::sound;
+use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 const DIR: &str = "/db";
 
@@ -79,13 +80,13 @@ pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
 
 impl World {
     /// A new, empty database.
-    pub(crate) fn new(rng: &mut fastrand::Rng) -> Outcome<World> {
+    pub(crate) fn new(rng: &mut fastrand::Rng) -> Checked<World> {
         let vfs = SimVfs::new();
         World::create(&vfs, &options(&vfs, rng))
     }
 
     /// The same, with these options.
-    pub(crate) fn create(vfs: &SimVfs, options: &Options) -> Outcome<World> {
+    pub(crate) fn create(vfs: &SimVfs, options: &Options) -> Checked<World> {
         // Each operation of the file system is a step of its own, after which others may go on.
         let steps = shuttle::sync::atomic::AtomicU64::new(0);
         let watch = Arc::new(Watch::default());
@@ -98,10 +99,10 @@ impl World {
         Ok(World { watch, ..world })
     }
 
-    fn open(vfs: &SimVfs, options: &Options, ledger: Arc<Ledger>) -> Outcome<World> {
+    fn open(vfs: &SimVfs, options: &Options, ledger: Arc<Ledger>) -> Checked<World> {
         let db = Db::open(DIR, options)?;
         let Some(other) = db.column_family("other") else {
-            return Err(Wrong("family `other` is missing".into()));
+            return Err(Trouble::wrong("family `other` is missing"));
         };
         Ok(World {
             vfs: vfs.clone(),
@@ -129,7 +130,7 @@ impl World {
     }
 
     /// Reads everything as of now, in both families, by keys and by an iterator, and checks it.
-    pub(crate) fn read(&self) -> Outcome<Held> {
+    pub(crate) fn read(&self) -> Checked<Held> {
         let acknowledged = self.ledger.acknowledged();
         let held = self.hold()?;
         let found = held.found()?;
@@ -137,12 +138,12 @@ impl World {
         Ok(held)
     }
 
-    fn hold(&self) -> Outcome<Held> {
+    fn hold(&self) -> Checked<Held> {
         let at = ReadOptions {
             snapshot: Some(self.db.snapshot()),
             ..ReadOptions::default()
         };
-        let lazy = |family: &ColumnFamily| -> Outcome<BTreeMap<Vec<u8>, LazyValue>> {
+        let lazy = |family: &ColumnFamily| -> Checked<BTreeMap<Vec<u8>, LazyValue>> {
             let mut iterator = family.iter(&at)?;
             let mut values = BTreeMap::new();
             iterator.seek_to_first()?;
@@ -155,25 +156,31 @@ impl World {
         let (here, there) = (lazy(&self.db)?, lazy(&self.other)?);
         for key in here.keys() {
             let value = self.db.get_with(key, &at)?;
-            ensure(value.is_some(), || {
-                format!("{} is iterated over and not found", text(key))
-            })?;
+            ensure!(
+                value.is_some(),
+                "{} is iterated over and not found",
+                text(key)
+            );
         }
         Ok(Held { here, there, at })
     }
 
     /// Stops the machine, looks at what comes up again, and goes on with it a little.
-    pub(crate) fn crash_and_check(&self, rng: &mut fastrand::Rng) -> Outcome {
+    pub(crate) fn crash_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         let losses = [Loss::None, Loss::All, Loss::Random(rng.u64(..))];
         let loss = losses[rng.usize(..losses.len())];
-        // What was durable before the image is taken must be in it.
-        let durable = self.ledger.durable();
+        // What was promised before the image is taken must be in it. With the process alone no
+        // logged write is lost.
+        let promised = match loss {
+            Loss::None => self.ledger.acknowledged(),
+            Loss::All | Loss::Random(_) => self.ledger.durable(),
+        };
         let journal = self.vfs.journal();
         let image = journal.crash_at(journal.len(), &loss);
         let again = World::open(&image, &options(&image, rng), Arc::clone(&self.ledger))?;
         let found = again.hold()?.found()?;
-        let context = |e: Wrong| Wrong(format!("after a crash, {loss:?}: {e}"));
-        self.ledger.check(&found, &durable).map_err(context)?;
+        let checked = self.ledger.check(&found, &promised);
+        checked.doing(format_args!("after a crash, {loss:?}"))?;
         again.db.put(b"after", b"the crash")?;
         again.db.flush_all()?;
         again.db.close()?;
@@ -181,30 +188,30 @@ impl World {
     }
 
     /// Closes the database for good: from here on nobody may touch its directory.
-    pub(crate) fn close(&self) -> Outcome {
+    pub(crate) fn close(&self) -> Checked<()> {
         self.db.close()?;
         self.watch.closed.store(true, Ordering::Relaxed);
         Ok(())
     }
 
     /// Ends the watch that closing began.
-    pub(crate) fn untouched(&self) -> Outcome {
+    pub(crate) fn untouched(&self) -> Checked<()> {
         self.watch.closed.store(false, Ordering::Relaxed);
         let touched = self.watch.touched.lock();
         match touched.unwrap_or_else(PoisonError::into_inner).take() {
-            Some(call) => Err(Wrong(format!("after closing: {call}"))),
+            Some(call) => Err(Trouble::Wrong(format!("after closing: {call}"))),
             None => Ok(()),
         }
     }
 
     /// Closes the database, checks its files, and opens it again.
-    pub(crate) fn close_and_check(&self, rng: &mut fastrand::Rng) -> Outcome {
+    pub(crate) fn close_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         self.db.close()?;
         self.reopen_and_check(rng)
     }
 
     /// The same for a database that was closed, and without a failure: nothing may be missing.
-    pub(crate) fn reopen_and_check(&self, rng: &mut fastrand::Rng) -> Outcome {
+    pub(crate) fn reopen_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         check_files(&self.vfs, rng)?;
         let again = World::open(
             &self.vfs,
@@ -217,11 +224,8 @@ impl World {
 }
 
 /// What `titan check` says of the files of a closed database.
-fn check_files(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Outcome {
-    let report = titan::tools::check(DIR.as_ref(), &options(vfs, rng), &mut |_| {})?;
-    ensure(report.problems.is_empty(), || {
-        format!("the check found {:?}", report.problems)
-    })
+fn check_files(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Checked<()> {
+    sound(DIR.as_ref(), &options(vfs, rng)).map(drop)
 }
 
 /// What a reader found and holds on to: values not yet fetched, a snapshot.
@@ -233,30 +237,28 @@ pub(crate) struct Held {
 
 impl Held {
     /// Fetches all of it. Both families are the same, or it is wrong.
-    pub(crate) fn found(&self) -> Outcome<BTreeMap<usize, Found>> {
+    pub(crate) fn found(&self) -> Checked<BTreeMap<usize, Found>> {
         let (here, there) = (found_in(&self.here)?, found_in(&self.there)?);
-        ensure(here == there, || {
-            format!("torn apart:\n{here:?}\n{there:?}")
-        })?;
+        ensure!(here == there, "torn apart:\n{here:?}\n{there:?}");
         Ok(here)
     }
 
     /// Reads it all again, by the snapshot and by the values held, and finds the same.
-    pub(crate) fn unchanged(&self, world: &World, first: &BTreeMap<usize, Found>) -> Outcome {
-        ensure(&self.found()? == first, || {
-            format!("held values changed: {first:?}")
-        })?;
+    pub(crate) fn unchanged(&self, world: &World, first: &BTreeMap<usize, Found>) -> Checked<()> {
+        ensure!(&self.found()? == first, "held values changed: {first:?}");
         for (key, value) in &self.here {
             let now = world.db.get_with(key, &self.at)?;
-            ensure(now.as_ref() == Some(&value.fetch()?), || {
-                format!("{} changed under a snapshot", text(key))
-            })?;
+            ensure!(
+                now.as_ref() == Some(&value.fetch()?),
+                "{} changed under a snapshot",
+                text(key)
+            );
         }
         Ok(())
     }
 }
 
-fn found_in(values: &BTreeMap<Vec<u8>, LazyValue>) -> Outcome<BTreeMap<usize, Found>> {
+fn found_in(values: &BTreeMap<Vec<u8>, LazyValue>) -> Checked<BTreeMap<usize, Found>> {
     let mut found = BTreeMap::new();
     for (key, value) in values {
         let Some((writer, slot)) = parse_key(key) else {
@@ -298,11 +300,11 @@ pub(crate) fn value_of(number: u64) -> Vec<u8> {
     value
 }
 
-fn number_of(value: &Bytes) -> Outcome<u64> {
+fn number_of(value: &Bytes) -> Checked<u64> {
     let number = value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     let number = number.unwrap_or(0);
     let whole = value.len() == 8 || value[..] == value_of(number)[..];
-    ensure(whole, || format!("a value is not that of batch {number}"))?;
+    ensure!(whole, "a value is not that of batch {number}");
     Ok(number)
 }
 

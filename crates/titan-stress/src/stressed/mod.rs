@@ -25,6 +25,7 @@ mod space;
 mod world;
 mod writer;
 
+use std::collections::HashSet;
 use std::io::BufRead;
 use std::path::Path;
 use std::process::ExitCode;
@@ -82,12 +83,19 @@ fn run(plan: &Path) -> Result<(), String> {
     }
     let mut rng = Rng::with_seed(world.plan.seed);
     let mut threads = vec![spawn(&world, &mut rng, maintainer::maintain)];
+    let with_accounts = (0..)
+        .zip(&states)
+        .filter(|(_, s)| s.accounts().next().is_some());
+    let banks: HashSet<usize> = with_accounts.map(|(actor, _)| actor).collect();
     for (actor, state) in (0..).zip(states).take(world.plan.scale.writers + 1) {
         let writer = move |world: &World, rng| writer::write(world, rng, actor, state);
         threads.push(spawn(&world, &mut rng, writer));
     }
-    threads.push(spawn(&world, &mut rng, reader::read));
-    threads.push(spawn(&world, &mut rng, reader::read));
+    for _ in 0..2 {
+        let banks = banks.clone();
+        let reader = move |world: &World, rng| reader::read(world, rng, banks);
+        threads.push(spawn(&world, &mut rng, reader));
+    }
     threads.push(spawn(&world, &mut rng, historian::remember));
     if world.plan.may_fill_up {
         threads.push(spawn(&world, &mut rng, |world, _| space::heal(world)));

@@ -1,6 +1,6 @@
 //! Reading anyone's keys while they change, and the sums of the banks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fastrand::Rng;
 use titan::ErrorKind;
@@ -10,11 +10,11 @@ use super::world::{Problem, Step, World, ensure};
 use crate::op::{BANK, Family, Key};
 use crate::plan::choose;
 
-/// Reads until the life ends.
-pub(super) fn read(world: &World, mut rng: Rng) {
+/// Reads until the life ends. `banks` are the actors that have accounts.
+pub(super) fn read(world: &World, mut rng: Rng, mut banks: HashSet<usize>) {
     let mut seen = HashMap::new();
     world.keep_on(|| match rng.u8(..4) {
-        0 => bank(world, &mut rng),
+        0 => bank(world, &mut rng, &mut banks),
         _ => window(world, &mut rng, &mut seen),
     });
 }
@@ -48,8 +48,8 @@ fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -
     Ok(())
 }
 
-/// At any moment the accounts of an actor hold the same together, over all families.
-fn bank(world: &World, rng: &mut Rng) -> Step {
+/// From the moment an actor has accounts, they hold the same together, over all families.
+fn bank(world: &World, rng: &mut Rng, banks: &mut HashSet<usize>) -> Step {
     let actor = rng.usize(..world.plan.scale.writers);
     let snapshot = world.db.snapshot();
     let mut found = Cells::new();
@@ -61,9 +61,14 @@ fn bank(world: &World, rng: &mut Rng) -> Step {
     }
     let sum: u64 = found.iter().map(|(_, cell)| cell.amount).sum();
     let all = found.len() == EACH as usize && sum == BANK;
-    ensure(all || found.is_empty(), || {
+    let none = found.is_empty() && !banks.contains(&actor);
+    ensure(all || none, || {
         format!("the accounts of actor {actor} hold {sum} at {snapshot:?}: {found:?}")
-    })
+    })?;
+    if all {
+        banks.insert(actor);
+    }
+    Ok(())
 }
 
 /// Any actor that has keys, and one of its families.

@@ -191,7 +191,10 @@ impl<T> ArcSwap<T> {
     pub(crate) fn rcu<R: Into<Arc<T>>>(&self, change: impl FnOnce(&Arc<T>) -> R) {
         let mut value = self.0.lock();
         let changed = change(&value).into();
-        *value = changed;
+        let replaced = std::mem::replace(&mut *value, changed);
+        drop(value);
+        // Not under the lock, as in `store`.
+        drop(replaced);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::rebuild::chosen_by_rustup;
+
 /// What makes LLVM count edges for libFuzzer; as cargo-fuzz has it.
 const COUNTERS: [&str; 4] = [
     "-Cpasses=sancov-module",
@@ -54,7 +56,7 @@ pub(super) fn fuzzers(names: &[&str], kind: Instrumentation) -> Result<PathBuf, 
     let mut flags = vec!["--cfg", "fuzzing"];
     flags.extend(COUNTERS);
     flags.extend(kind.compares.then_some(COMPARES));
-    let mut cargo = Command::new("cargo");
+    let mut cargo = chosen_by_rustup();
     if kind.asan {
         flags.push("-Zsanitizer=address");
         cargo.arg("+nightly");
@@ -69,7 +71,7 @@ pub(super) fn fuzzers(names: &[&str], kind: Instrumentation) -> Result<PathBuf, 
 
 /// Compiles and runs what writes the committed corpus.
 pub(super) fn seeds() -> Result<ExitCode, String> {
-    let mut cargo = Command::new("cargo");
+    let mut cargo = chosen_by_rustup();
     cargo.args(["run", "--locked", "--bin", "seeds"]);
     let dir = crate::root().join("target/fuzz");
     succeed(cargo_in(cargo, &dir).env("RUSTFLAGS", "--cfg fuzzing"))?;
@@ -78,9 +80,6 @@ pub(super) fn seeds() -> Result<ExitCode, String> {
 
 fn cargo_in(mut cargo: Command, dir: &Path) -> Command {
     cargo.current_dir(crate::root().join("fuzz"));
-    // This program was started by a cargo that chose a toolchain; the choice is this one's now.
-    cargo.env_remove("RUSTUP_TOOLCHAIN");
-    cargo.env_remove("CARGO");
     cargo.env("CARGO_TARGET_DIR", dir);
     cargo
 }

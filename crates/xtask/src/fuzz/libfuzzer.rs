@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
@@ -18,6 +19,8 @@ const TIMEOUT: u64 = 20;
 /// Memory at most, libFuzzer's own included: an allocation beyond it, even one that is never
 /// written to, ends the process.
 const MEMORY: u64 = 768 << 20;
+/// libFuzzer's exit status when it is interrupted.
+const INTERRUPTED: i32 = 72;
 /// Lines kept to show what went before a failure.
 const LINES: usize = 60;
 
@@ -95,8 +98,8 @@ impl Fuzzer {
             }
         }
         let status = child.wait().map_err(|e| self.says(e))?;
-        let interrupted = !run.goes_on() && output.failure.is_none();
-        if !status.success() && !interrupted {
+        let ended = status.success() || (!run.goes_on() && is_interrupted(status));
+        if output.failure.is_some() || !ended {
             return Err(self.failure(&output, status));
         }
         let seconds = started.elapsed().as_secs_f64().max(0.001);
@@ -162,7 +165,7 @@ impl Fuzzer {
         }
     }
 
-    fn failure(&self, output: &Output, status: std::process::ExitStatus) -> String {
+    fn failure(&self, output: &Output, status: ExitStatus) -> String {
         let lines: Vec<_> = output.last.iter().map(String::as_str).collect();
         let lines = lines.join("\n");
         let again = match &output.failure {
@@ -190,6 +193,12 @@ fn interrupt(process: u32) {
         // An error says that it has ended already.
         let _ = kill_process(pid, Signal::INT);
     }
+}
+
+/// Whether a process ended because it was asked to.
+fn is_interrupted(status: ExitStatus) -> bool {
+    // By the signal itself if that comes before libFuzzer waits for it.
+    status.code() == Some(INTERRUPTED) || status.signal() == Some(Signal::INT.as_raw())
 }
 
 /// What libFuzzer said so far.
@@ -235,6 +244,16 @@ fn leading_number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_interruption_is_one() {
+        // As `wait` has them: the exit status in the second byte, a signal in the first.
+        assert!(is_interrupted(ExitStatus::from_raw(72 << 8)));
+        assert!(is_interrupted(ExitStatus::from_raw(2)));
+        for other in [1 << 8, 77 << 8, 6, 9, 11] {
+            assert!(!is_interrupted(ExitStatus::from_raw(other)));
+        }
+    }
 
     #[test]
     fn what_libfuzzer_says_is_understood() {

@@ -14,7 +14,7 @@
 //! under `target/mutants`, each test is first seen to pass; then each bug is planted by itself, the
 //! test built, which must succeed, and run, which must not: a bug is *caught* if the test fails,
 //! or never ends. At last each test is seen to pass once more with nothing planted: one that fails
-//! now and then by itself catches nothing.
+//! now and then by itself catches nothing. Mutants for which there was no time are named.
 //!
 //! | file | owns |
 //! |---|---|
@@ -67,8 +67,15 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
     let bench = Bench::prepare()?;
     with_nothing_planted(run, &bench, &mutants)?;
     fastrand::Rng::with_seed(run.seed()).shuffle(&mut mutants);
-    for mutant in &mutants {
+    for (n, mutant) in mutants.iter().enumerate() {
         if !run.goes_on() {
+            let left: Vec<&str> = mutants.iter().skip(n).map(|m| &*m.name).collect();
+            run.note(format!(
+                "not planted, {} of {}: {}",
+                left.len(),
+                mutants.len(),
+                left.join(" ")
+            ));
             break;
         }
         run.phase(&mutant.name);
