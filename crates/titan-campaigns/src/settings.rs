@@ -42,6 +42,8 @@ pub struct Settings {
     pub toggles: bool,
     /// Next to nothing is cached: neither blocks nor open files.
     pub cold: bool,
+    /// Garbage in blob files is collected, as soon as there is a little.
+    pub collects: bool,
     /// Background work comes to its end before the next operation, so that runs are much alike.
     pub settled: bool,
 }
@@ -58,6 +60,7 @@ impl Default for Settings {
             unlogged: false,
             toggles: false,
             cold: false,
+            collects: false,
             settled: false,
         }
     }
@@ -91,6 +94,7 @@ impl Settings {
             toggles: rarely(rng),
             cold: rarely(rng),
             settled: rng.bool(),
+            collects: rng.bool(),
         }
     }
 
@@ -113,6 +117,8 @@ impl Settings {
                 CompressionType::Snappy => CompressionType::None,
                 other => other,
             },
+            enable_blob_garbage_collection: self.collects,
+            blob_garbage_collection_threshold: 0.05,
             ..ColumnFamilyOptions::default()
         };
         Options {
@@ -147,6 +153,7 @@ impl fmt::Display for Settings {
             (self.unlogged, "unlogged"),
             (self.toggles, "toggles"),
             (self.cold, "cold"),
+            (self.collects, "collects"),
             (self.settled, "settled"),
         ];
         let set = flags.iter().filter(|(is_set, _)| *is_set);
@@ -179,6 +186,7 @@ impl FromStr for Settings {
                 "unlogged" => settings.unlogged = true,
                 "toggles" => settings.toggles = true,
                 "cold" => settings.cold = true,
+                "collects" => settings.collects = true,
                 "settled" => settings.settled = true,
                 _ => return Err(unknown()),
             }

@@ -181,6 +181,16 @@ const FAMILY: &[Entry] = &[
         Plain,
         "Compression of new blob files: \"none\", \"lz4\" or \"zstd\".",
     ),
+    entry(
+        "enable_blob_garbage_collection",
+        Plain,
+        "Move what lives out of blob files with much garbage. RocksDB refuses the database then.",
+    ),
+    entry(
+        "blob_garbage_collection_threshold",
+        Plain,
+        "The part of all blob files that may be garbage before some are collected; 0.01 to 0.99.",
+    ),
 ];
 
 const HEAD: &str = "\

@@ -35,6 +35,7 @@ mod format;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gc;
 mod iterator;
 mod memtable;
 mod options;
@@ -61,5 +62,8 @@ pub use options::{
     ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options, ReadOptions, WriteOptions,
 };
 pub use read::{DbIterator, LazyValue, Snapshot};
-pub use stats::{CompactionEvent, EventListener, FlushEvent, StallCause, StallEvent, Statistics};
+pub use stats::{
+    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, StallCause, StallEvent,
+    Statistics,
+};
 pub use write::{BatchOp, BatchOps, WriteBatch};

@@ -59,6 +59,13 @@ fn separated_from(o: &mut Options, min_blob_size: u64) {
     o.default.min_blob_size = min_blob_size;
 }
 
+/// Collects garbage as soon as there is a little.
+fn collected(o: &mut ColumnFamilyOptions) {
+    o.blob_file_size = 64 << 10;
+    o.enable_blob_garbage_collection = true;
+    o.blob_garbage_collection_threshold = 0.02;
+}
+
 fn compressed(o: &mut Options, tables: CompressionType, blobs: CompressionType) {
     o.default.compression = tables;
     o.default.blob_compression_type = blobs;
@@ -99,6 +106,21 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         o.default.level0_file_num_compaction_trigger = 2;
         tiny_levels(&mut o.default);
     }),
+    configuration("separated from 1 B, garbage collected", |o, _| {
+        separated_from(o, 1);
+        collected(&mut o.default);
+    }),
+    configuration(
+        "separated from 100 B, garbage collected, tiny levels, cold",
+        |o, _| {
+            separated_from(o, 100);
+            o.db.max_open_files = 16;
+            o.db.block_cache_size = 0;
+            o.db.max_background_jobs = 4;
+            collected(&mut o.default);
+            tiny_levels(&mut o.default);
+        },
+    ),
     configuration("separated from 64 KiB", |o, _| separated_from(o, 64 << 10)),
     configuration("separated from 1 MiB, three jobs", |o, _| {
         separated_from(o, 1 << 20);

@@ -33,7 +33,7 @@ type Shape = (&'static str, Settings, fn(&mut Script));
 
 /// The scripts that are crashed, under settings that suit them.
 pub fn scripts() -> Vec<Workload> {
-    let all: [Shape; 9] = [
+    let all: [Shape; 11] = [
         ("a bit of everything", Settings::jobs(2), everything),
         (
             "many families",
@@ -61,6 +61,24 @@ pub fn scripts() -> Vec<Workload> {
             Settings {
                 toggles: true,
                 ..Settings::jobs(2)
+            },
+            separation,
+        ),
+        (
+            "garbage is collected",
+            Settings {
+                collects: true,
+                ..Settings::jobs(2)
+            },
+            everything,
+        ),
+        (
+            "garbage of late blob files is collected",
+            Settings {
+                collects: true,
+                toggles: true,
+                min_blob: Some(1),
+                ..Settings::jobs(1)
             },
             separation,
         ),
@@ -99,11 +117,16 @@ pub fn brief() -> Vec<Workload> {
         cold: true,
         ..Settings::jobs(1)
     };
-    let both: [Shape; 2] = [
+    let collecting = Settings {
+        collects: true,
+        ..Settings::jobs(2)
+    };
+    let all: [Shape; 3] = [
         ("script", Settings::jobs(2), few),
         ("script, cold", cold, few),
+        ("script, collecting", collecting, few),
     ];
-    both.map(workload).into()
+    all.map(workload).into()
 }
 
 fn workload((name, settings, write): Shape) -> Workload {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::blob::location::{BlobFile, LocationTable};
+use crate::blob::location::{BlobLocation, BlobPlace, LocationTable};
 use crate::blob::reader::{BlobFileReader, Extent, worth_sharing};
+use crate::blob::relocation::RelocationMap;
 use crate::error::{Error, Result};
-use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::stats::{self, Statistics};
 use crate::sync::ArcSwap;
 
@@ -27,6 +28,9 @@ const JOINED_READ: u64 = 1 << 20;
 pub(crate) trait BlobReaders: Send + Sync {
     /// The reader of a physical file, opened if need be.
     fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>>;
+
+    /// An open relocation map.
+    fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>>;
 }
 
 /// Turns pointers into values, and counts them. Cheap to clone; asks for the newest location
@@ -54,11 +58,54 @@ impl ValueFetcher {
 
     /// The value that `index` points to. One read; see [`BlobFileReader::get`].
     pub(crate) fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
-        let locations = self.locations.load();
-        let at = locations.resolve(index)?;
-        let value = self.reader(at.file)?.get(user_key, &at.index)?;
-        self.count([&value]);
-        Ok(value)
+        let mut location = self.locations.load().location(index.file)?;
+        loop {
+            match self.fetch_at(location, user_key, index) {
+                Ok(value) => {
+                    self.count([&value]);
+                    return Ok(value);
+                }
+                // Garbage collection may have moved the record and removed its file since.
+                Err(e) => match self.locations.load().location(index.file)? {
+                    newest if newest == location => return Err(e),
+                    newest => location = newest,
+                },
+            }
+        }
+    }
+
+    fn fetch_at(
+        &self,
+        location: BlobLocation,
+        user_key: &[u8],
+        index: &BlobIndex,
+    ) -> Result<Bytes> {
+        let (file, index) = self.physical(location.place, index)?;
+        self.reader(file, location.column_family)?
+            .get(user_key, &index)
+    }
+
+    /// The reader of a file, which must be of the family that the location table says: a file in
+    /// the place of another family's would pass for it where keys and sizes are equal.
+    fn reader(
+        &self,
+        file: BlobFileNumber,
+        column_family: ColumnFamilyId,
+    ) -> Result<Arc<BlobFileReader>> {
+        let reader = self.readers.reader(file)?;
+        reader.check_family(column_family)?;
+        Ok(reader)
+    }
+
+    /// The file that holds a record, and the pointer with the offset that counts there.
+    fn physical(&self, place: BlobPlace, index: &BlobIndex) -> Result<(BlobFileNumber, BlobIndex)> {
+        match place {
+            BlobPlace::InPlace => Ok((index.file, *index)),
+            BlobPlace::Moved { file, map } => {
+                let offset = self.readers.map(map)?.lookup(index.file, index.offset)?;
+                Ok((file, BlobIndex { offset, ..*index }))
+            }
+        }
     }
 
     /// The values of many keys, in the order of `requests`, each as [`ValueFetcher::fetch`] would
@@ -81,11 +128,16 @@ impl ValueFetcher {
                 .iter()
                 .filter_map(|(_, outcome)| outcome.as_ref().ok()),
         );
-        outcomes.extend(
-            plan.failed
-                .into_iter()
-                .map(|(request, e)| (request, Err(e))),
-        );
+        let failed = plan.failed.into_iter();
+        outcomes.extend(failed.map(|(request, e)| (request, Err(e))));
+        if !Arc::ptr_eq(&plan.locations, &self.locations.load_full()) {
+            // What has been moved meanwhile is found alone.
+            for (request, outcome) in outcomes.iter_mut().filter(|(_, o)| o.is_err()) {
+                if let Some((key, index)) = requests.get(*request) {
+                    *outcome = self.fetch(key.as_ref(), index);
+                }
+            }
+        }
         outcomes.sort_unstable_by_key(|(request, _)| *request);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
@@ -93,14 +145,6 @@ impl ValueFetcher {
     /// Asks the kernel to read the records ahead, without waiting. No promise.
     pub(crate) fn prefetch_many<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) {
         self.plan(requests).prefetch();
-    }
-
-    /// The reader of a file, which must be of the family that the location table says: a file in
-    /// the place of another family's would pass for it where keys and sizes are equal.
-    fn reader(&self, file: &BlobFile) -> Result<Arc<BlobFileReader>> {
-        let reader = self.readers.reader(file.number)?;
-        reader.check_family(file.column_family)?;
-        Ok(reader)
     }
 
     fn count<'a>(&self, values: impl IntoIterator<Item = &'a Bytes>) {
@@ -114,22 +158,29 @@ impl ValueFetcher {
     }
 
     fn plan<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) -> Plan {
-        let locations = self.locations.load();
-        let mut plan = Plan::default();
+        let mut plan = Plan {
+            locations: self.locations.load_full(),
+            runs: Vec::new(),
+            records: Vec::new(),
+            failed: Vec::new(),
+        };
         let mut targets = Vec::with_capacity(requests.len());
         for (request, (_, index)) in requests.iter().enumerate() {
-            match locations.resolve(index) {
-                Ok(at) => targets.push((Arc::clone(at.file), at.index, request)),
+            let target = plan.locations.location(index.file).and_then(|location| {
+                let (file, index) = self.physical(location.place, index)?;
+                Ok(((file, location.column_family), index, request))
+            });
+            match target {
+                Ok(target) => targets.push(target),
                 Err(e) => plan.failed.push((request, e)),
             }
         }
-        targets
-            .sort_unstable_by_key(|(file, index, request)| (file.number, index.offset, *request));
-        for targets in targets.chunk_by(|a, b| a.0.number == b.0.number) {
-            let Some((file, ..)) = targets.first() else {
+        targets.sort_unstable_by_key(|(file, index, request)| (*file, index.offset, *request));
+        for targets in targets.chunk_by(|a, b| a.0 == b.0) {
+            let Some(((file, column_family), ..)) = targets.first() else {
                 continue;
             };
-            let reader = self.reader(file);
+            let reader = self.reader(*file, *column_family);
             for (_, index, request) in targets {
                 let key_len = requests
                     .get(*request)
@@ -157,8 +208,9 @@ impl ValueFetcher {
 }
 
 /// What to read, in the order of files and offsets.
-#[derive(Default)]
 struct Plan {
+    /// The table that it goes by.
+    locations: Arc<LocationTable>,
     runs: Vec<Run>,
     records: Vec<Record>,
     /// Requests that lead to no record.

@@ -4,40 +4,30 @@
 //! holds its records and at which offset. It is a value: a change makes a new table, which is
 //! swapped in whole, so a reader sees one consistent state.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
-use crate::format::blob_index::BlobIndex;
-use crate::format::{BlobFileNumber, ColumnFamilyId};
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 
-/// A physical blob file: what never changes about it. Shared by every version and location that
-/// needs the file.
+/// A logical file: whose values it holds, and where its records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlobFile {
-    /// The number in the file's name.
-    pub(crate) number: BlobFileNumber,
-    /// Whose values it holds.
+pub(crate) struct BlobLocation {
     pub(crate) column_family: ColumnFamilyId,
+    pub(crate) place: BlobPlace,
 }
 
 /// Where one logical file's records are.
-#[derive(Clone, Debug)]
-pub(crate) enum BlobLocation {
-    /// As they were written: the pointer's offset is the address.
-    InPlace(Arc<BlobFile>),
-}
-
-/// A pointer's target now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Resolved<'t> {
-    /// The file to read.
-    pub(crate) file: &'t Arc<BlobFile>,
-    /// The pointer with the offset that counts in `file`.
-    pub(crate) index: BlobIndex,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlobPlace {
+    /// As they were written: in the file of this number, a pointer's offset is the address.
+    InPlace,
+    /// Garbage collection wrote them to another file, and a map of where to.
+    Moved {
+        file: BlobFileNumber,
+        map: FileNumber,
+    },
 }
 
 /// The location of every logical blob file of a database. Cheap enough to copy for each change:
-/// 16 bytes a file.
+/// 40 bytes a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocationTable {
     /// Sorted by logical number, without repetitions.
@@ -76,77 +66,57 @@ impl LocationTable {
         LocationTable { entries }
     }
 
-    /// Where the record is that `index` points to.
+    /// The location of one logical file.
     ///
     /// # Errors
     /// `Corruption` naming the logical file, if the table does not have it: a pointer in the tree
     /// keeps its file (BLOB-2).
-    pub(crate) fn resolve(&self, index: &BlobIndex) -> Result<Resolved<'_>> {
-        match self.location(index.file) {
-            Some(BlobLocation::InPlace(file)) => Ok(Resolved {
-                file,
-                index: *index,
-            }),
-            None => Err(Error::corruption(format!(
-                "pointer into blob file {}, which does not exist",
-                index.file
-            ))),
-        }
-    }
-
-    /// The location of one logical file.
-    pub(crate) fn location(&self, logical: BlobFileNumber) -> Option<&BlobLocation> {
+    pub(crate) fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
         let at = self
             .entries
-            .binary_search_by_key(&logical, |(logical, _)| *logical)
-            .ok()?;
-        self.entries.get(at).map(|(_, location)| location)
+            .binary_search_by_key(&logical, |(logical, _)| *logical);
+        let entry = at.ok().and_then(|at| self.entries.get(at));
+        entry.map(|(_, location)| *location).ok_or_else(|| {
+            Error::corruption(format!(
+                "pointer into blob file {logical}, which does not exist"
+            ))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::CompressionType;
 
     fn entry(logical: u64, physical: u64) -> (BlobFileNumber, BlobLocation) {
-        let file = BlobFile {
-            number: BlobFileNumber(physical),
-            column_family: ColumnFamilyId::DEFAULT,
+        let place = BlobPlace::Moved {
+            file: BlobFileNumber(physical),
+            map: FileNumber(physical + 1),
         };
-        (
-            BlobFileNumber(logical),
-            BlobLocation::InPlace(Arc::new(file)),
-        )
-    }
-
-    fn physical(table: &LocationTable, logical: u64) -> Result<u64> {
-        let index = BlobIndex {
-            file: BlobFileNumber(logical),
-            offset: 70,
-            size: 1,
-            compression: CompressionType::None,
+        let column_family = ColumnFamilyId::DEFAULT;
+        let location = BlobLocation {
+            column_family,
+            place,
         };
-        let resolved = table.resolve(&index)?;
-        assert_eq!(resolved.index, index);
-        Ok(resolved.file.number.0)
+        (BlobFileNumber(logical), location)
     }
 
     #[test]
     fn a_change_makes_a_new_table_and_leaves_the_old_one() {
-        let old = LocationTable::new([entry(9, 9), entry(3, 3), entry(5, 5)]);
+        let old = LocationTable::new([entry(9, 90), entry(3, 30), entry(5, 50)]);
         let new = old.with(
-            [entry(7, 7), entry(3, 12), entry(9, 12)],
+            [entry(7, 70), entry(3, 120), entry(9, 120)],
             &[BlobFileNumber(5)],
         );
         let logical = |t: &LocationTable| t.entries.iter().map(|(n, _)| n.0).collect::<Vec<_>>();
         assert_eq!(logical(&old), [3, 5, 9]);
         assert_eq!(logical(&new), [3, 7, 9]);
-        assert_eq!(physical(&old, 3).unwrap(), 3);
-        assert_eq!(physical(&new, 3).unwrap(), 12);
-        assert_eq!(physical(&new, 9).unwrap(), 12);
-        assert_eq!(physical(&old, 5).unwrap(), 5);
-        let e = physical(&new, 5).unwrap_err();
+        let at = |table: &LocationTable, logical| table.location(BlobFileNumber(logical));
+        assert_eq!(at(&old, 3).unwrap(), entry(3, 30).1);
+        assert_eq!(at(&new, 3).unwrap(), entry(3, 120).1);
+        assert_eq!(at(&new, 9).unwrap(), entry(9, 120).1);
+        assert_eq!(at(&old, 5).unwrap(), entry(5, 50).1);
+        let e = at(&new, 5).unwrap_err();
         assert!(
             e.is_corruption() && e.message().contains("blob file 5"),
             "{e}"

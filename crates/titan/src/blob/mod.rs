@@ -41,18 +41,18 @@ mod layout;
 mod location;
 mod reader;
 mod records;
+mod relocation;
 mod separator;
 mod writer;
 
 pub(crate) use fetcher::{BlobReaders, ValueFetcher};
 pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
-pub(crate) use location::{BlobFile, BlobLocation, LocationTable};
-pub(crate) use reader::BlobFileReader;
+pub(crate) use location::{BlobLocation, BlobPlace, LocationTable};
+pub(crate) use reader::{BlobFileReader, RawRecord};
 pub(crate) use records::BlobRecord;
+pub(crate) use relocation::{MovedRecord, RelocationBuilder, RelocationMap};
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
-pub(crate) use writer::BlobFileSummary;
-#[cfg(test)]
-pub(crate) use writer::BlobFileWriter;
+pub(crate) use writer::{BlobFileSummary, BlobFileWriter};
 
 #[cfg(test)]
 mod tests;

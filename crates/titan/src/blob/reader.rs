@@ -194,6 +194,27 @@ impl BlobFileReader {
             .map_err(|e| e.at(&self.path, extent.start))
     }
 
+    /// Bytes of the file, for [`BlobFileReader::raw_record`].
+    pub(crate) fn read_range(&self, start: u64, end: u64) -> Result<Bytes> {
+        if start < FileHeader::LEN as u64 || end > self.size || start > end {
+            let text = format!("records up to {end} in a blob file of {} bytes", self.size);
+            return Err(Error::corruption(text).at(&self.path, start));
+        }
+        self.read(Extent { start, end })
+    }
+
+    /// Takes the bytes of one record, read from `start`, and verifies them.
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset if they are not a whole record with a key of this length.
+    pub(crate) fn raw_record(&self, bytes: Bytes, start: u64, key_len: usize) -> Result<RawRecord> {
+        let front = RecordHeader::LEN + key_len;
+        let key = bytes.get(RecordHeader::LEN..front).unwrap_or_default();
+        let size = (bytes.len() as u64).saturating_sub(front as u64);
+        verified_value(&bytes, key, size).map_err(|e| e.at(&self.path, start))?;
+        Ok(RawRecord { bytes, key_len })
+    }
+
     pub(super) fn prefetch_extent(&self, extent: Extent) {
         self.file.prefetch(
             extent.start,
@@ -224,6 +245,31 @@ impl BlobFileReader {
     pub(super) fn decompressed(&self, stored: &[u8]) -> Result<Bytes> {
         let kind = self.header.compression;
         decompress(kind, stored, largest_original(kind, stored.len())).map(Bytes::from)
+    }
+}
+
+/// A record as it is stored, whole and verified.
+#[derive(Clone, Debug)]
+pub(crate) struct RawRecord {
+    bytes: Bytes,
+    key_len: usize,
+}
+
+impl RawRecord {
+    /// The user key.
+    pub(crate) fn key(&self) -> &[u8] {
+        let key = RecordHeader::LEN..RecordHeader::LEN + self.key_len;
+        self.bytes.get(key).unwrap_or_default()
+    }
+
+    /// Header, key and stored value.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes in front of the value.
+    pub(super) fn front(&self) -> u64 {
+        (RecordHeader::LEN + self.key_len) as u64
     }
 }
 

@@ -3,6 +3,7 @@
 mod damage;
 mod failures;
 mod fetching;
+mod relocation;
 mod round_trips;
 mod separation;
 mod with_rocksdb;

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::blob::layout::{FileFooter, FileHeader, RecordHeader};
+use crate::blob::reader::RawRecord;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::compression::compress;
@@ -120,6 +121,19 @@ impl BlobFileWriter {
         self.output.put(stored)?;
         self.count += 1;
         Ok(index)
+    }
+
+    /// Appends a record of another file as it is; gives the offset of its value.
+    pub(crate) fn add_raw(&mut self, record: &RawRecord) -> Result<u64> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        let value_offset = self.output.position() + record.front();
+        self.output
+            .put(record.bytes())
+            .inspect_err(|e| self.failed = Some(e.clone()))?;
+        self.count += 1;
+        Ok(value_offset)
     }
 
     /// Bytes of the file so far, buffered ones included, the footer not.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 
 use super::BlockCache;
-use crate::blob::{BlobFileReader, BlobReaders};
+use crate::blob::{BlobFileReader, BlobReaders, RelocationMap};
 use crate::error::{Error, Result};
-use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BlobFileNumber, FileNumber};
 use crate::table::{TableIdentity, TableReader, TableReaderOptions};
 use crate::vfs::{Access, Vfs};
 
@@ -18,12 +18,13 @@ use crate::vfs::{Access, Vfs};
 enum OpenFile {
     Table(Arc<TableReader>),
     Blob(Arc<BlobFileReader>),
+    Map(Arc<RelocationMap>),
 }
 
-/// Opens files on demand and keeps at most `max_open_files` of them, tables and blob files
-/// together; the least useful are closed first. Whoever uses a reader keeps it open beyond that.
+/// Opens files on demand and keeps at most `max_open_files` of them, tables, blob files and their
+/// maps together; the least useful are closed first. Whoever uses a reader keeps it open beyond that.
 ///
-/// File numbers are unique over both kinds and never reused, so entries never go stale.
+/// File numbers are unique over all kinds and never reused, so entries never go stale.
 pub(crate) struct OpenFiles {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
@@ -59,7 +60,7 @@ impl OpenFiles {
     pub(crate) fn table_memory(&self) -> usize {
         let memory = |(_, file): (u64, OpenFile)| match file {
             OpenFile::Table(table) => table.memory_usage(),
-            OpenFile::Blob(_) => 0,
+            OpenFile::Blob(_) | OpenFile::Map(_) => 0,
         };
         self.files.iter().map(memory).sum()
     }
@@ -88,7 +89,7 @@ impl OpenFiles {
         })?;
         match file {
             OpenFile::Table(reader) => Ok(reader),
-            OpenFile::Blob(_) => Err(two_kinds(number.0)),
+            _ => Err(two_kinds(number.0)),
         }
     }
 
@@ -135,13 +136,27 @@ impl BlobReaders for OpenFiles {
         })?;
         match file {
             OpenFile::Blob(reader) => Ok(reader),
-            OpenFile::Table(_) => Err(two_kinds(number.0)),
+            _ => Err(two_kinds(number.0)),
+        }
+    }
+
+    fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>> {
+        let file = self.get_or_open(number.0, || {
+            let path = FileKind::BlobMap(number).path(&self.dir);
+            let file = self.vfs.open(&path, Access::Random);
+            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let map = RelocationMap::open(file, &path, number, Arc::clone(&self.block_cache))?;
+            Ok(OpenFile::Map(map))
+        })?;
+        match file {
+            OpenFile::Map(map) => Ok(map),
+            _ => Err(two_kinds(number.0)),
         }
     }
 }
 
 fn two_kinds(number: u64) -> Error {
     Error::corruption(format!(
-        "file number {number} is used by a table and by a blob file"
+        "file number {number} is used by files of two kinds"
     ))
 }

@@ -1,4 +1,4 @@
-//! The threads that flush and compact.
+//! The threads that flush, compact and collect garbage.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,11 +10,13 @@ use super::state::{Immutable, State};
 use crate::compaction::picker::{self, Compaction};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
+use crate::gc::choose::{Collection, choose};
 use crate::sync::thread;
 
 enum Job {
     Flush(Arc<Family>, Vec<Immutable>),
     Compaction(Arc<Family>, Compaction),
+    Collection(Arc<Family>, Collection),
 }
 
 /// Starts the threads of a database. Those that were started before one could not be end with
@@ -45,6 +47,7 @@ impl Shared {
             let _ = catch_unwind(AssertUnwindSafe(|| match job {
                 Job::Flush(family, immutables) => self.run_flush(family, immutables),
                 Job::Compaction(family, compaction) => self.run_compaction(&family, compaction),
+                Job::Collection(family, collection) => self.run_collection(&family, collection),
             }));
             // A listener that is told of a file that stays may panic, too; that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
@@ -78,14 +81,22 @@ impl Shared {
         let limit = (self.options.max_background_jobs - 1).max(1);
         // Those that users run are on threads of their own.
         let automatic = state.families.values().filter(|f| !f.manual_compaction);
-        if automatic.map(|f| f.running_compactions).sum::<usize>() >= limit {
+        let compactions = automatic.map(|f| f.running_compactions).sum::<usize>();
+        if compactions + state.running.collections >= limit {
             return None;
         }
-        let (id, compaction) = due_compaction(state)?;
-        state.turn = ColumnFamilyId(id.0 + 1);
-        let family = state.families.get_mut(&id)?;
-        RunningJob::Compaction.count(family, &mut state.running);
-        Some(Job::Compaction(Arc::clone(&family.family), compaction))
+        // Compactions first: they find the garbage. But where they never end, they take turns.
+        let collect_first = std::mem::take(&mut state.collect_next);
+        if let Some(job) = collect_first.then(|| claim_collection(state)).flatten() {
+            return Some(job);
+        }
+        match claim_compaction(state) {
+            Some(job) => {
+                state.collect_next = true;
+                Some(job)
+            }
+            None => claim_collection(state),
+        }
     }
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
@@ -100,7 +111,8 @@ impl Shared {
                     .families
                     .values()
                     .any(|f| !f.immutables.is_empty() || f.manual_compaction)
-                || due_compaction(&state).is_some();
+                || due_compaction(&state).is_some()
+                || due_collection(&state).is_some();
             if !busy {
                 drop(state);
                 self.purge();
@@ -132,6 +144,32 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
         Arc::clone(&family.family),
         family.immutables.iter().cloned().collect(),
     ))
+}
+
+fn claim_compaction(state: &mut State) -> Option<Job> {
+    let (id, compaction) = due_compaction(state)?;
+    state.turn = ColumnFamilyId(id.0 + 1);
+    let family = state.families.get_mut(&id)?;
+    RunningJob::Compaction.count(family, &mut state.running);
+    Some(Job::Compaction(Arc::clone(&family.family), compaction))
+}
+
+fn claim_collection(state: &mut State) -> Option<Job> {
+    let (id, collection) = due_collection(state)?;
+    let family = state.families.get_mut(&id)?;
+    RunningJob::Collection.count(family, &mut state.running);
+    Some(Job::Collection(Arc::clone(&family.family), collection))
+}
+
+fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
+    // One at a time: it is the device that is slow.
+    if state.running.collections > 0 {
+        return None;
+    }
+    state.in_turn().find_map(|f| {
+        let collection = choose(&f.version, &f.family.options, &f.set_aside)?;
+        Some((f.family.id, collection))
+    })
 }
 
 fn due_compaction(state: &State) -> Option<(ColumnFamilyId, Compaction)> {

@@ -152,9 +152,12 @@ pub(super) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
                 .in_file(&file.path(dir)));
             }
         }
-        for blob in family.current.blob_files.values() {
-            let file = FileKind::Blob(blob.shared.number);
-            let (size, content) = (size_of(file)?, blob.shared.total_bytes);
+        for (place, _) in family.current.physical_blob_files().values() {
+            let file = FileKind::Blob(place.number);
+            let (size, content) = (size_of(file)?, place.total_bytes);
+            if let Some(map) = place.map {
+                size_of(FileKind::BlobMap(map))?;
+            }
             if size < content {
                 return Err(Error::corruption(format!(
                     "the blob file has {size} bytes where the MANIFEST says at least {content}"

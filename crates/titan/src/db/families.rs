@@ -1,6 +1,6 @@
 //! Families that come and go while the database is open, and how one starts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::core::{FamilyMap, Shared};
@@ -119,12 +119,8 @@ fn empty_family(
     log_number: FileNumber,
 ) -> version::Family {
     let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
-    version::Family {
-        name: name.to_owned(),
-        current: Arc::new(Version::empty(id, comparator.clone(), options.num_levels)),
-        comparator,
-        log_number,
-    }
+    let current = Arc::new(Version::empty(id, comparator.clone(), options.num_levels));
+    version::Family::new(name.to_owned(), comparator, log_number, current)
 }
 
 /// The state of a family whose memtable is empty.
@@ -158,6 +154,8 @@ pub(super) fn family_state(
         version,
         flushing: false,
         running_compactions: 0,
+        collecting: false,
+        set_aside: BTreeSet::new(),
         manual_compaction: false,
         stall: StallEvent::Normal,
     }

@@ -1,12 +1,11 @@
 //! Where readers find the values of blob files.
 
-use std::sync::Arc;
-
 use super::core::Shared;
-use crate::blob::{BlobFile, BlobLocation, LocationTable};
+use crate::blob::{BlobLocation, BlobPlace, LocationTable};
 use crate::compaction::job_output::JobOutput;
-use crate::format::{BlobFileNumber, ColumnFamilyId};
+use crate::format::ColumnFamilyId;
 use crate::version::VersionSet;
+use crate::version::edit::Relocation;
 
 impl Shared {
     /// Lets readers find the values of new blob files. To be called before the version that
@@ -16,29 +15,50 @@ impl Shared {
             return;
         }
         self.locations.rcu(|table| {
+            let place = BlobPlace::InPlace;
+            let location = BlobLocation {
+                column_family,
+                place,
+            };
             let blobs = output.blob_files.iter();
-            let added = blobs.map(|b| in_place(b.number, column_family));
-            table.with(added, &[])
+            table.with(blobs.map(|b| (b.number, location)), &[])
         });
+    }
+
+    /// Sends readers to where records are now. To be called once that is durable, and before the
+    /// files that held them are deleted.
+    pub(super) fn move_locations(&self, column_family: ColumnFamilyId, to: &Relocation) {
+        let place = BlobPlace::Moved {
+            file: to.file,
+            map: to.map,
+        };
+        let location = BlobLocation {
+            column_family,
+            place,
+        };
+        let moved = || to.logical.iter().map(|logical| (*logical, location));
+        self.locations.rcu(|table| table.with(moved(), &[]));
+    }
+
+    /// Sends readers back to where the records were according to `before`.
+    pub(super) fn restore_locations(&self, before: &LocationTable, moved: &Relocation) {
+        let logical = || moved.logical.iter().copied();
+        let places = || logical().filter_map(|file| Some((file, before.location(file).ok()?)));
+        self.locations.rcu(|table| table.with(places(), &[]));
     }
 }
 
-/// Every live blob file, where it was written.
+/// Where the records of every live blob file are.
 pub(super) fn locations_of(versions: &VersionSet) -> LocationTable {
     let families = versions.families().iter();
     LocationTable::new(families.flat_map(|(id, family)| {
-        let blobs = family.current.blob_files.keys();
-        blobs.map(|number| in_place(*number, *id))
+        let blobs = family.current.blob_files.iter();
+        blobs.map(|(number, file)| {
+            let location = BlobLocation {
+                column_family: *id,
+                place: file.shared.place().place(),
+            };
+            (*number, location)
+        })
     }))
-}
-
-fn in_place(
-    number: BlobFileNumber,
-    column_family: ColumnFamilyId,
-) -> (BlobFileNumber, BlobLocation) {
-    let file = BlobFile {
-        number,
-        column_family,
-    };
-    (number, BlobLocation::InPlace(Arc::new(file)))
 }

@@ -135,7 +135,10 @@ impl Shared {
             entries += memtable.num_entries();
             deletions += memtable.num_deletes();
         }
-        let blobs = version.blob_files.values();
+        let physical = version.physical_blob_files();
+        let blob_bytes: u64 = physical.values().map(|(place, _)| place.total_bytes).sum();
+        let live = version.blob_files.values().map(|b| b.live_bytes());
+        let live_blob_bytes: u64 = live.sum();
         let state = self.state.lock();
         let running = state.families.get(&family.id);
         FamilyMetrics {
@@ -143,10 +146,10 @@ impl Shared {
             id: family.id.0,
             levels: levels.collect(),
             base_level: targets.base_level,
-            blob_files: version.blob_files.len(),
-            blob_bytes: blobs.clone().map(|b| b.shared.total_bytes).sum(),
-            live_blob_bytes: blobs.clone().map(|b| b.live_bytes()).sum(),
-            garbage_blob_bytes: blobs.map(|b| b.garbage_bytes).sum(),
+            blob_files: physical.len(),
+            blob_bytes,
+            live_blob_bytes,
+            garbage_blob_bytes: blob_bytes.saturating_sub(live_blob_bytes),
             memtable_bytes: super_version
                 .memtables()
                 .map(|m| m.approximate_memory_usage())

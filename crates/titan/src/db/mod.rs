@@ -9,7 +9,7 @@
 //! | [`families`] | creating and dropping families |
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
-//! | [`background`], [`running`], [`flush`], [`compact`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`warm_up`] | the threads and their jobs |
 //! | [`locations`] | where readers find the values of blob files |
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
@@ -19,6 +19,7 @@
 //! The state lock is held for moments only, never over I/O.
 
 mod background;
+mod collect;
 mod commit;
 mod compact;
 mod core;

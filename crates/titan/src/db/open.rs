@@ -192,6 +192,7 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
+            collect_next: false,
             turn: crate::ColumnFamilyId::DEFAULT,
         }),
         work: Condvar::new(),

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::stats;
-use crate::version::VersionSet;
+use crate::version::{Obsolete, VersionSet};
 use crate::vfs::Vfs;
 
 impl Shared {
@@ -16,14 +16,18 @@ impl Shared {
     /// is deleted at the next opening. On return nothing is left of what was obsolete before.
     pub(super) fn purge(&self) {
         let _one_at_a_time = self.purging.lock();
-        for file in self.obsolete.take() {
+        for obsolete in self.obsolete.take() {
+            let file = match obsolete {
+                Obsolete::File(file) => file,
+                Obsolete::Logical(number) => {
+                    self.locations.rcu(|table| table.with([], &[number]));
+                    continue;
+                }
+            };
             self.open_files.forget(file);
             match file {
                 FileKind::Table(_) => stats::add(&self.statistics.sst_files_deleted, 1),
-                FileKind::Blob(number) => {
-                    stats::add(&self.statistics.blob_files_deleted, 1);
-                    self.locations.rcu(|table| table.with([], &[number]));
-                }
+                FileKind::Blob(_) => stats::add(&self.statistics.blob_files_deleted, 1),
                 _ => {}
             }
             if let Err(e) = self.vfs.remove(&file.path(&self.dir))
@@ -59,7 +63,7 @@ pub(super) fn remove_leftovers(
     let oldest_options = options.iter().rev().nth(1).copied().unwrap_or_default();
     for (name, file) in files {
         let needed = match file {
-            FileKind::Table(_) | FileKind::Blob(_) => live.contains(&file),
+            FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_) => live.contains(&file),
             FileKind::Wal(number) => number >= oldest_wal,
             FileKind::Manifest(number) => Some(number) == versions.manifest_number(),
             FileKind::Options(number) => number >= oldest_options,

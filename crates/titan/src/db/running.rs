@@ -6,7 +6,7 @@ use super::core::Shared;
 use super::state::FamilyState;
 use crate::format::ColumnFamilyId;
 
-/// A flush or a compaction that the state counts as running, until this is dropped.
+/// A job that the state counts as running, until this is dropped.
 pub(super) struct Running<'a> {
     shared: &'a Shared,
     family: ColumnFamilyId,
@@ -18,6 +18,8 @@ pub(super) struct Running<'a> {
 pub(super) enum RunningJob {
     Flush,
     Compaction,
+    /// Of garbage.
+    Collection,
 }
 
 impl RunningJob {
@@ -33,6 +35,10 @@ impl RunningJob {
                 family.running_compactions += 1;
                 running.compactions += 1;
             }
+            RunningJob::Collection => {
+                family.collecting = true;
+                running.collections += 1;
+            }
         }
     }
 }
@@ -42,11 +48,12 @@ impl RunningJob {
 pub(crate) struct RunningCounts {
     pub(super) flushes: usize,
     pub(super) compactions: usize,
+    pub(super) collections: usize,
 }
 
 impl RunningCounts {
     pub(super) fn is_idle(self) -> bool {
-        self.flushes == 0 && self.compactions == 0
+        self.flushes == 0 && self.compactions == 0 && self.collections == 0
     }
 }
 
@@ -80,6 +87,12 @@ impl Drop for Running<'_> {
                 state.running.compactions -= 1;
                 if let Some(family) = family {
                     family.running_compactions -= 1;
+                }
+            }
+            RunningJob::Collection => {
+                state.running.collections -= 1;
+                if let Some(family) = family {
+                    family.collecting = false;
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! What the state lock guards.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::family::Family;
 use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
-use crate::format::{ColumnFamilyId, FileNumber};
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
@@ -33,6 +33,10 @@ pub(crate) struct FamilyState {
     pub(crate) version: Arc<Version>,
     pub(crate) flushing: bool,
     pub(crate) running_compactions: usize,
+    /// Whether garbage is being collected.
+    pub(crate) collecting: bool,
+    /// Blob files that cannot be collected, since they are damaged.
+    pub(crate) set_aside: BTreeSet<BlobFileNumber>,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
     pub(crate) stall: StallEvent,
@@ -113,6 +117,8 @@ pub(crate) struct State {
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
+    /// Whether garbage may be collected before the next compaction.
+    pub(crate) collect_next: bool,
     /// The family looked at first when work is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
 }

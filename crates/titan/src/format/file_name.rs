@@ -14,6 +14,8 @@ pub(crate) enum FileKind {
     Wal(FileNumber),
     Table(FileNumber),
     Blob(BlobFileNumber),
+    /// Where the records of a blob file that garbage collection wrote had been before.
+    BlobMap(FileNumber),
     Manifest(FileNumber),
     Options(FileNumber),
     Current,
@@ -30,6 +32,7 @@ impl FileKind {
             FileKind::Wal(n) => format!("{:06}.log", n.0),
             FileKind::Table(n) => format!("{:06}.sst", n.0),
             FileKind::Blob(n) => format!("{:06}.blob", n.0),
+            FileKind::BlobMap(n) => format!("{:06}.blobmap", n.0),
             FileKind::Manifest(n) => format!("MANIFEST-{:06}", n.0),
             FileKind::Options(n) => format!("OPTIONS-{:06}", n.0),
             FileKind::Current => "CURRENT".to_owned(),
@@ -49,6 +52,7 @@ impl FileKind {
         match self {
             FileKind::Wal(n)
             | FileKind::Table(n)
+            | FileKind::BlobMap(n)
             | FileKind::Manifest(n)
             | FileKind::Options(n)
             | FileKind::Temp(n) => Some(n.0),
@@ -86,6 +90,7 @@ impl FileKind {
             "log" => FileKind::Wal(FileNumber(n)),
             "sst" => FileKind::Table(FileNumber(n)),
             "blob" => FileKind::Blob(BlobFileNumber(n)),
+            "blobmap" => FileKind::BlobMap(FileNumber(n)),
             "dbtmp" => FileKind::Temp(FileNumber(n)),
             _ => return None,
         })
@@ -103,6 +108,7 @@ mod tests {
             FileKind::Wal(n),
             FileKind::Table(FileNumber(12_345_678)),
             FileKind::Blob(BlobFileNumber(3)),
+            FileKind::BlobMap(n),
             FileKind::Manifest(n),
             FileKind::Options(n),
             FileKind::Current,

@@ -52,6 +52,13 @@ pub struct ColumnFamilyOptions {
     pub blob_file_size: u64,
     /// Compression of new blob files. Default: none.
     pub blob_compression_type: CompressionType,
+    /// Give the space of values that nothing refers to back, by moving what lives out of files with
+    /// much garbage. Where it is off, only files without any live value are deleted. RocksDB
+    /// refuses a database in which values have been moved. Default: false.
+    pub enable_blob_garbage_collection: bool,
+    /// The part of all blob files that may be garbage before some are collected; 0.01 to 0.99.
+    /// Default: 0.25.
+    pub blob_garbage_collection_threshold: f64,
     /// The order of keys. Stored by name; it can never change. Default: bytewise.
     #[serde(skip, default = "bytewise")]
     pub comparator: Arc<dyn Comparator>,
@@ -84,6 +91,8 @@ impl Default for ColumnFamilyOptions {
             min_blob_size: 4096,
             blob_file_size: 256 << 20,
             blob_compression_type: CompressionType::None,
+            enable_blob_garbage_collection: false,
+            blob_garbage_collection_threshold: 0.25,
             comparator: bytewise(),
         }
     }
@@ -186,6 +195,13 @@ impl ColumnFamilyOptions {
         )?;
         let blob = self.blob_file_size;
         require(blob >= 64 << 10, "blob_file_size", "at least 64 KiB", blob)?;
+        let threshold = self.blob_garbage_collection_threshold;
+        require(
+            (0.01..=0.99).contains(&threshold),
+            "blob_garbage_collection_threshold",
+            "0.01 to 0.99",
+            threshold,
+        )?;
         require(
             self.blob_compression_type != CompressionType::Snappy,
             "blob_compression_type",

@@ -95,6 +95,21 @@ pub struct CompactionEvent {
     pub blob_files: Vec<BlobFileNumber>,
 }
 
+/// A finished collection of garbage.
+#[derive(Clone, Debug)]
+pub struct GarbageCollectionEvent {
+    /// The family whose values were moved.
+    pub column_family: ColumnFamilyId,
+    /// The blob files that were given up.
+    pub inputs: Vec<BlobFileNumber>,
+    /// The blob file that holds what lived in them.
+    pub output: BlobFileNumber,
+    /// Bytes read of blob files.
+    pub bytes_read: u64,
+    /// Bytes written, the map included.
+    pub bytes_written: u64,
+}
+
 /// Told about background work. Calls come from the thread that did the work, or whose write failed
 /// or switched a memtable; they should return soon and must not call the database: some hold the
 /// lead of the commit queue. The default methods do nothing.
@@ -107,6 +122,17 @@ pub trait EventListener: Send + Sync + 'static {
     /// A compaction was installed.
     fn compaction_finished(&self, event: &CompactionEvent) {
         let _ = event;
+    }
+
+    /// A collection of garbage was installed.
+    fn garbage_collected(&self, event: &GarbageCollectionEvent) {
+        let _ = event;
+    }
+
+    /// A blob file is damaged and cannot be collected. It stays as it is, until the database is
+    /// opened again at least; what is whole in it stays readable.
+    fn garbage_collection_failed(&self, error: &Error) {
+        let _ = error;
     }
 
     /// Writes to a family are held back differently than before. Changes are told one after the

@@ -7,7 +7,9 @@ mod events;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use events::Listeners;
-pub use events::{CompactionEvent, EventListener, FlushEvent, StallCause, StallEvent};
+pub use events::{
+    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, StallCause, StallEvent,
+};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -58,6 +60,12 @@ counters! {
     compaction_sst_bytes,
     /// Blob bytes that compactions wrote.
     compaction_blob_bytes,
+    /// Collections of garbage finished.
+    garbage_collections,
+    /// Blob bytes that garbage collection read.
+    gc_read_bytes,
+    /// Bytes of blob files and maps that garbage collection wrote.
+    gc_blob_bytes,
     /// Bytes appended to MANIFEST files.
     manifest_bytes,
     /// Point lookups.

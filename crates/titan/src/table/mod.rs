@@ -61,6 +61,7 @@ mod tests;
 pub(crate) use dissect::{BlockAt, Part, Role, dissect};
 pub(crate) use footer::is_magic;
 pub(crate) use iterator::{TableIterOptions, TableIterator};
+pub(crate) use liveness::BlobRef;
 pub(crate) use properties::{TableProperties, value_text};
 pub(crate) use reader::{TableIdentity, TableReader, TableReaderOptions};
 pub(crate) use salvage::{LostPart, Salvage};

@@ -26,7 +26,6 @@ use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, Valu
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber};
-#[cfg(test)]
 use crate::iterator::InternalIterator;
 use crate::vfs::ReadableFile;
 
@@ -178,8 +177,7 @@ impl TableReader {
         Ok(Some(block))
     }
 
-    /// What the liveness block should be, from a scan of all entries.
-    #[cfg(test)]
+    /// What the liveness block is or would be, from a scan of all entries.
     pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         let mut refs = LivenessBlock::default();
         let mut iter = self.iter(TableIterOptions {

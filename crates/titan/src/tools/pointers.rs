@@ -39,6 +39,16 @@ pub(super) struct FileReferences {
 }
 
 impl FileReferences {
+    /// Takes over what is in another.
+    pub(super) fn join(&mut self, other: FileReferences) {
+        for compression in other.compressions {
+            if !self.compressions.contains(&compression) {
+                self.compressions.push(compression);
+            }
+        }
+        self.pointers.extend(other.pointers);
+    }
+
     pub(super) fn add(&mut self, user_key: &[u8], index: &BlobIndex, table: u32) {
         if !self.compressions.contains(&index.compression) {
             self.compressions.push(index.compression);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::edit::VersionEdit;
-use super::files::{BlobFileMeta, ObsoleteFiles, SharedBlobFile, TableFile};
+use super::files::{
+    BlobFileMeta, ObsoleteFiles, PhysicalBlobFile, SharedBlobFile, TableFile, mark_left_files,
+};
 use super::version::Version;
 use crate::error::{Error, Result};
 use crate::format::{BlobFileNumber, FileNumber};
@@ -14,16 +16,46 @@ use crate::format::{BlobFileNumber, FileNumber};
 pub(crate) struct VersionBuilder {
     levels: Vec<BTreeMap<FileNumber, Arc<TableFile>>>,
     blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
+    /// Where records of logical files go.
+    moved: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>>,
     base: Arc<Version>,
     queue: Arc<ObsoleteFiles>,
 }
 
-/// A version and what fell out on the way to it. The files are obsolete once the edits are
-/// durable.
+/// A version, what fell out on the way to it, and what is elsewhere now.
 pub(crate) struct BuiltVersion {
-    pub(crate) version: Arc<Version>,
-    pub(crate) dropped_tables: Vec<Arc<TableFile>>,
-    pub(crate) dropped_blob_files: Vec<Arc<SharedBlobFile>>,
+    version: Arc<Version>,
+    dropped_tables: Vec<Arc<TableFile>>,
+    dropped_blob_files: Vec<Arc<SharedBlobFile>>,
+    moved: Vec<(Arc<SharedBlobFile>, Arc<PhysicalBlobFile>)>,
+}
+
+impl BuiltVersion {
+    /// The version, while what would fall out must stay. What was moved has come with the same edit,
+    /// so that nobody else looks for it.
+    pub(crate) fn before_it_is_durable(self) -> Arc<Version> {
+        for (file, place) in &self.moved {
+            file.move_to(place);
+        }
+        self.version
+    }
+
+    /// The version, with its consequences: what fell out is obsolete, and what was moved is found
+    /// where it is now, by older versions too. To be called once the edits are durable.
+    pub(crate) fn install(self) -> Arc<Version> {
+        let mut left = Vec::new();
+        for (file, place) in &self.moved {
+            left.push(file.place());
+            file.move_to(place);
+        }
+        left.extend(self.dropped_blob_files.iter().map(|file| file.place()));
+        mark_left_files(left, self.version.blob_files.values());
+        self.dropped_tables.iter().for_each(|f| f.mark_obsolete());
+        self.dropped_blob_files
+            .iter()
+            .for_each(|f| f.mark_obsolete());
+        self.version
+    }
 }
 
 impl VersionBuilder {
@@ -38,6 +70,7 @@ impl VersionBuilder {
         VersionBuilder {
             levels,
             blob_files: base.blob_files.clone(),
+            moved: BTreeMap::new(),
             base,
             queue,
         }
@@ -114,6 +147,18 @@ impl VersionBuilder {
                     "an edit adds blob file {} twice",
                     addition.number
                 )));
+            }
+        }
+        for relocation in &edit.relocations {
+            let place = PhysicalBlobFile::of_relocation(relocation, &self.queue);
+            let place = Arc::new(place);
+            for logical in &relocation.logical {
+                if !self.blob_files.contains_key(logical) {
+                    return Err(Error::corruption(format!(
+                        "an edit moves blob file {logical}, which does not exist"
+                    )));
+                }
+                self.moved.insert(*logical, Arc::clone(&place));
             }
         }
         for garbage in &edit.blob_garbage {
@@ -209,7 +254,12 @@ impl VersionBuilder {
             .filter(|(number, _)| !version.blob_files.contains_key(number))
             .map(|(_, meta)| Arc::clone(&meta.shared))
             .collect();
+        let moved = self.moved.into_iter().filter_map(|(logical, place)| {
+            let file = version.blob_files.get(&logical)?;
+            Some((Arc::clone(&file.shared), place))
+        });
         Ok(BuiltVersion {
+            moved: moved.collect(),
             version: Arc::new(version),
             dropped_tables,
             dropped_blob_files,

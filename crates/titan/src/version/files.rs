@@ -5,47 +5,72 @@
 //! the last version to let go of it hands the name over for deletion. So BLOB-2 needs no search:
 //! whoever can still reach a file holds the `Arc` that keeps it.
 
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
+use crate::blob::BlobPlace;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::range_del::FragmentedTombstones;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::version::edit::{NewFile, TableFacts};
+use crate::sync::{ArcSwap, Mutex};
+use crate::version::edit::{NewFile, Relocation, TableFacts};
 
 /// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.
 const ASSUMED_VALUE_SIZE: u64 = 1024;
 
-/// Files that no version refers to any more, waiting to be deleted.
+/// What nobody can reach any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obsolete {
+    /// A file, to be deleted.
+    File(FileKind),
+    /// A logical blob file: there are no pointers into it.
+    Logical(BlobFileNumber),
+}
+
+/// What no version refers to any more, waiting to be deleted.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
-    waiting: Mutex<Vec<FileKind>>,
+    waiting: Mutex<Vec<Obsolete>>,
 }
 
 impl ObsoleteFiles {
     pub(crate) fn push(&self, file: FileKind) {
-        self.waiting.lock().push(file);
+        self.waiting.lock().push(Obsolete::File(file));
     }
 
-    pub(crate) fn take(&self) -> Vec<FileKind> {
+    pub(crate) fn take(&self) -> Vec<Obsolete> {
         std::mem::take(&mut self.waiting.lock())
     }
 }
 
-/// Hands a file over for deletion when the last holder lets go, once it is marked.
+/// Hands something over for deletion when the last holder lets go, once it is marked.
 struct Lifetime {
-    file: FileKind,
+    what: Vec<Obsolete>,
     obsolete: AtomicBool,
     queue: Arc<ObsoleteFiles>,
+}
+
+impl Lifetime {
+    fn of(what: Vec<Obsolete>, queue: &Arc<ObsoleteFiles>) -> Self {
+        Lifetime {
+            what,
+            obsolete: AtomicBool::new(false),
+            queue: Arc::clone(queue),
+        }
+    }
+
+    fn end(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
 }
 
 impl Drop for Lifetime {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.queue.push(self.file);
+            self.queue.waiting.lock().append(&mut self.what);
         }
     }
 }
@@ -70,11 +95,8 @@ impl TableFile {
         facts: Option<TableFacts>,
         queue: &Arc<ObsoleteFiles>,
     ) -> Self {
-        let lifetime = Lifetime {
-            file: FileKind::Table(meta.number),
-            obsolete: AtomicBool::new(false),
-            queue: Arc::clone(queue),
-        };
+        let file = Obsolete::File(FileKind::Table(meta.number));
+        let lifetime = Lifetime::of(vec![file], queue);
         let cell = OnceLock::new();
         if let Some(facts) = facts {
             let _ = cell.set(facts);
@@ -169,11 +191,61 @@ impl TableFile {
 
     /// To be called only after the edit that removes the file is durable.
     pub(crate) fn mark_obsolete(&self) {
-        self.lifetime.obsolete.store(true, Ordering::Release);
+        self.lifetime.end();
     }
 }
 
-/// The part of a blob file's description that never changes.
+/// A blob file on disk. It holds the records of the logical file of the same number, or of those
+/// that garbage collection gathered in it.
+pub(crate) struct PhysicalBlobFile {
+    pub(crate) number: BlobFileNumber,
+    /// Where in it the records of each logical file are; `None` if they are where they were written.
+    pub(crate) map: Option<FileNumber>,
+    pub(crate) count: u64,
+    /// Sum over all records of header, key and stored value.
+    pub(crate) total_bytes: u64,
+    lifetime: Lifetime,
+}
+
+impl PhysicalBlobFile {
+    /// The file that garbage collection wrote.
+    pub(crate) fn of_relocation(relocation: &Relocation, queue: &Arc<ObsoleteFiles>) -> Self {
+        let files = [
+            FileKind::Blob(relocation.file),
+            FileKind::BlobMap(relocation.map),
+        ];
+        PhysicalBlobFile {
+            number: relocation.file,
+            map: Some(relocation.map),
+            count: relocation.count,
+            total_bytes: relocation.total_bytes,
+            lifetime: Lifetime::of(files.map(Obsolete::File).to_vec(), queue),
+        }
+    }
+
+    /// Where the records of its logical files are.
+    pub(crate) fn place(&self) -> BlobPlace {
+        match self.map {
+            Some(map) => BlobPlace::Moved {
+                file: self.number,
+                map,
+            },
+            None => BlobPlace::InPlace,
+        }
+    }
+
+    /// The names of its files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileKind> + use<> {
+        let map = self.map.map(FileKind::BlobMap);
+        std::iter::once(FileKind::Blob(self.number)).chain(map)
+    }
+
+    fn mark_obsolete(&self) {
+        self.lifetime.end();
+    }
+}
+
+/// The part of a logical blob file's description that all versions share.
 pub(crate) struct SharedBlobFile {
     pub(crate) number: BlobFileNumber,
     pub(crate) total_count: u64,
@@ -181,6 +253,9 @@ pub(crate) struct SharedBlobFile {
     pub(crate) total_bytes: u64,
     pub(crate) checksum_method: Vec<u8>,
     pub(crate) checksum_value: Vec<u8>,
+    /// The file that its records are in. Garbage collection replaces it, for every version at once:
+    /// the file before is then held by nobody on its account.
+    place: ArcSwap<PhysicalBlobFile>,
     lifetime: Lifetime,
 }
 
@@ -195,17 +270,47 @@ impl SharedBlobFile {
             total_bytes: addition.total_bytes,
             checksum_method: addition.checksum_method.clone(),
             checksum_value: addition.checksum_value.clone(),
-            lifetime: Lifetime {
-                file: FileKind::Blob(addition.number),
-                obsolete: AtomicBool::new(false),
-                queue: Arc::clone(queue),
-            },
+            place: ArcSwap::from_pointee(PhysicalBlobFile {
+                number: addition.number,
+                map: None,
+                count: addition.count,
+                total_bytes: addition.total_bytes,
+                lifetime: Lifetime::of(
+                    vec![Obsolete::File(FileKind::Blob(addition.number))],
+                    queue,
+                ),
+            }),
+            lifetime: Lifetime::of(vec![Obsolete::Logical(addition.number)], queue),
         }
     }
 
+    /// The file that its records are in.
+    pub(crate) fn place(&self) -> Arc<PhysicalBlobFile> {
+        self.place.load_full()
+    }
+
+    /// To be called only after the edit that moves the records is durable.
+    pub(super) fn move_to(&self, place: &Arc<PhysicalBlobFile>) {
+        self.place.store(Arc::clone(place));
+    }
+
     /// To be called only after the edit that removes the file is durable.
-    pub(crate) fn mark_obsolete(&self) {
-        self.lifetime.obsolete.store(true, Ordering::Release);
+    pub(super) fn mark_obsolete(&self) {
+        self.lifetime.end();
+    }
+}
+
+/// Marks those of the physical files obsolete that hold nothing of the logical files which are left.
+/// To be called only after the edit that removed the others or moved them is durable.
+pub(super) fn mark_left_files<'a>(
+    candidates: impl IntoIterator<Item = Arc<PhysicalBlobFile>>,
+    left: impl IntoIterator<Item = &'a BlobFileMeta>,
+) {
+    let used: HashSet<BlobFileNumber> = left.into_iter().map(|m| m.shared.place().number).collect();
+    for file in candidates {
+        if !used.contains(&file.number) {
+            file.mark_obsolete();
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) mod tombstones;
 )]
 pub(crate) mod version;
 
-pub(crate) use files::{ObsoleteFiles, TableFile};
+pub(crate) use files::{Obsolete, ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
 pub(crate) use manifest_reader::ManifestReader;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};

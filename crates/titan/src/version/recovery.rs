@@ -193,16 +193,10 @@ impl RecoveredState {
                     .in_file(&self.path));
                 }
             };
-            let current = builder.build().map_err(|e| e.in_file(&self.path))?.version;
-            families.insert(
-                id,
-                Family {
-                    name: replayed.name,
-                    comparator,
-                    log_number: replayed.log_number,
-                    current,
-                },
-            );
+            let built = builder.build().map_err(|e| e.in_file(&self.path))?;
+            let current = built.install();
+            let (name, log_number) = (replayed.name, replayed.log_number);
+            families.insert(id, Family::new(name, comparator, log_number, current));
         }
         let counters = Arc::new(Counters::default());
         counters.mark_file_number_used(FileNumber(self.next_file.0.saturating_sub(1)));
@@ -324,12 +318,7 @@ impl VersionSet {
         ));
         let counters = Arc::new(Counters::default());
         counters.mark_file_number_used(FileNumber(0));
-        let family = Family {
-            name: "default".to_owned(),
-            comparator,
-            log_number: FileNumber(0),
-            current,
-        };
+        let family = Family::new("default".to_owned(), comparator, FileNumber(0), current);
         VersionSet {
             vfs,
             dir: dir.to_owned(),

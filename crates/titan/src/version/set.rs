@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::builder::VersionBuilder;
 use super::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
-use super::files::ObsoleteFiles;
+use super::files::{ObsoleteFiles, mark_left_files};
 use super::manifest::Manifest;
 use super::version::Version;
 use crate::error::{Error, Result};
@@ -57,6 +57,40 @@ pub(crate) struct Family {
     /// WAL files with a smaller number hold nothing that this family still needs.
     pub(crate) log_number: FileNumber,
     pub(crate) current: Arc<Version>,
+    /// Those before `current`, as far as somebody still holds them.
+    older: Vec<Weak<Version>>,
+}
+
+impl Family {
+    pub(crate) fn new(
+        name: String,
+        comparator: InternalKeyComparator,
+        log_number: FileNumber,
+        current: Arc<Version>,
+    ) -> Self {
+        Family {
+            name,
+            comparator,
+            log_number,
+            current,
+            older: Vec::new(),
+        }
+    }
+
+    /// Every version that somebody may read from, the current one first. Together they have all
+    /// tables that are live, but for what a job is writing.
+    pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
+        let older = self.older.iter().filter_map(Weak::upgrade);
+        std::iter::once(Arc::clone(&self.current))
+            .chain(older)
+            .collect()
+    }
+
+    fn replace(&mut self, version: Arc<Version>) {
+        self.older.retain(|version| version.strong_count() > 0);
+        self.older.push(Arc::downgrade(&self.current));
+        self.current = version;
+    }
 }
 
 /// All versions and the MANIFEST. Used under one lock, which no reader and no writer takes.
@@ -111,7 +145,8 @@ impl VersionSet {
         for family in self.families.values() {
             let tables = family.current.tables();
             live.extend(tables.map(|(_, t)| FileKind::Table(t.number())));
-            live.extend(family.current.blob_files.keys().map(|n| FileKind::Blob(*n)));
+            let blob_files = family.current.blob_files.values();
+            live.extend(blob_files.flat_map(|file| file.shared.place().files()));
         }
         live
     }
@@ -176,16 +211,11 @@ impl VersionSet {
             let Some(family) = self.families.get_mut(&id) else {
                 continue;
             };
-            family.current = built.version;
+            // ORDER: the edit is durable; only now may what it replaced be deleted.
+            family.replace(built.install());
             if let Some(log_number) = log_number {
                 family.log_number = log_number;
             }
-            // ORDER: the edit is durable; only now may what it replaced be deleted.
-            built.dropped_tables.iter().for_each(|f| f.mark_obsolete());
-            built
-                .dropped_blob_files
-                .iter()
-                .for_each(|f| f.mark_obsolete());
         }
         Ok(())
     }
@@ -199,7 +229,7 @@ impl VersionSet {
         let mut builder =
             VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
         builder.apply(edit)?;
-        family.current = builder.build()?.version;
+        family.replace(builder.build()?.before_it_is_durable());
         Ok(())
     }
 
@@ -248,12 +278,10 @@ impl VersionSet {
         self.log(&mut [edit])?;
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
+            let blob_files = || family.current.blob_files.values().map(|f| &f.shared);
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
-            family
-                .current
-                .blob_files
-                .values()
-                .for_each(|f| f.shared.mark_obsolete());
+            blob_files().for_each(|f| f.mark_obsolete());
+            mark_left_files(blob_files().map(|f| f.place()), []);
         }
         Ok(())
     }
@@ -355,6 +383,7 @@ impl VersionSet {
                     });
                 }
             }
+            edit.relocations = version.relocations();
             edits.push(edit);
         }
         edits

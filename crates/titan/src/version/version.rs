@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::files::{BlobFileMeta, TableFile};
+use super::edit::Relocation;
+use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId};
 
@@ -143,6 +144,34 @@ impl Version {
             Bound::Excluded(end) => self.comparator.compare_user(first, end).is_ge(),
             Bound::Unbounded => false,
         }
+    }
+
+    /// The blob files on disk, each with the logical files that are in it.
+    pub(crate) fn physical_blob_files(
+        &self,
+    ) -> BTreeMap<BlobFileNumber, (Arc<PhysicalBlobFile>, Vec<&BlobFileMeta>)> {
+        let mut files = BTreeMap::new();
+        for meta in self.blob_files.values() {
+            let place = meta.shared.place();
+            let (_, logical) = files.entry(place.number).or_insert((place, Vec::new()));
+            logical.push(meta);
+        }
+        files
+    }
+
+    /// What garbage collection moved, as a MANIFEST has it.
+    pub(crate) fn relocations(&self) -> Vec<Relocation> {
+        let files = self.physical_blob_files().into_values();
+        let moved = files.filter_map(|(place, logical)| {
+            Some(Relocation {
+                file: place.number,
+                map: place.map?,
+                count: place.count,
+                total_bytes: place.total_bytes,
+                logical: logical.iter().map(|meta| meta.shared.number).collect(),
+            })
+        });
+        moved.collect()
     }
 
     /// Sum of [`TableFile::logical_size`] over a level.

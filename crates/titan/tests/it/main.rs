@@ -17,6 +17,7 @@ mod crash_recovery;
 mod determinism;
 mod directory;
 mod faults;
+mod gc;
 mod iterators;
 mod limits;
 mod repair;

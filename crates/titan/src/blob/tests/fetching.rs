@@ -1,10 +1,12 @@
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sync::ArcSwap;
-
 use super::*;
+use crate::cache::BlockCache;
 use crate::error::Error;
+use crate::format::FileNumber;
+use crate::sync::ArcSwap;
 
 /// Counts reads and hints, and can fail reads longer than a limit.
 struct CountingFile {
@@ -53,12 +55,22 @@ impl ReadableFile for CountingFile {
     }
 }
 
-struct Readers(HashMap<BlobFileNumber, Arc<BlobFileReader>>);
+struct Readers {
+    files: HashMap<BlobFileNumber, Arc<BlobFileReader>>,
+    /// Of the maps.
+    dir: PathBuf,
+}
 
 impl BlobReaders for Readers {
     fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
         let missing = || Error::new(crate::ErrorKind::NotFound, format!("no file {physical}"));
-        self.0.get(&physical).cloned().ok_or_else(missing)
+        self.files.get(&physical).cloned().ok_or_else(missing)
+    }
+
+    fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>> {
+        let path = FileKind::BlobMap(number).path(&self.dir);
+        let file = StdVfs.open(&path, Access::Random)?;
+        RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0)))
     }
 }
 
@@ -68,7 +80,7 @@ struct Fixture {
     counts: Arc<Counts>,
     /// Key, pointer, value.
     entries: Vec<(Vec<u8>, BlobIndex, Vec<u8>)>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 /// One file for each element of `kinds`, numbered from 1, with values of these lengths.
@@ -95,17 +107,20 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
             s.number,
             BlobFileReader::open(file, &path, s.number).unwrap(),
         );
-        let file = BlobFile {
-            number: s.number,
+        let location = BlobLocation {
             column_family: CF,
+            place: BlobPlace::InPlace,
         };
-        locations.push((s.number, BlobLocation::InPlace(Arc::new(file))));
+        locations.push((s.number, location));
     }
     Counts::take(&counts.reads);
     Counts::take(&counts.longest);
     let locations = Arc::new(ArcSwap::from_pointee(LocationTable::new(locations)));
     let fetcher = ValueFetcher::new(
-        Arc::new(Readers(readers)),
+        Arc::new(Readers {
+            files: readers,
+            dir: dir.path().to_owned(),
+        }),
         Arc::clone(&locations),
         Arc::default(),
     );
@@ -114,7 +129,7 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
         locations,
         counts,
         entries,
-        _dir: dir,
+        dir,
     }
 }
 
@@ -248,18 +263,44 @@ fn a_failed_joined_read_falls_back_to_single_ones() {
 
 #[test]
 fn the_newest_table_counts() {
-    let f = fixture(&[CompressionType::None], &[100]);
-    let (key, index, value) = &f.entries[0];
+    let f = fixture(&[CompressionType::None], &[100, 200, 300]);
+    let (key, index, value) = &f.entries[1];
+    let logical = BlobFileNumber(77);
     let moved = BlobIndex {
-        file: BlobFileNumber(77),
+        file: logical,
+        offset: 5000,
         ..*index
     };
     let e = f.fetcher.fetch(key, &moved).unwrap_err();
     assert!(e.is_corruption() && e.message().contains("77"), "{e}");
+    let mut map = RelocationBuilder::default();
+    let record = MovedRecord {
+        offset: moved.offset,
+        to: index.offset,
+    };
+    map.add(logical, record);
+    let number = FileNumber(78);
+    map.write(&StdVfs, f.dir.path(), number, index.file)
+        .unwrap();
+    let location = BlobLocation {
+        column_family: CF,
+        place: BlobPlace::Moved {
+            file: index.file,
+            map: number,
+        },
+    };
     let old = f.locations.load_full();
-    let location = old.location(index.file).unwrap().clone();
     f.locations
-        .store(Arc::new(old.with([(moved.file, location)], &[index.file])));
+        .store(Arc::new(old.with([(logical, location)], &[index.file])));
     assert_eq!(f.fetcher.fetch(key, &moved).unwrap(), value);
+    let found = f.fetcher.fetch_many(&[(key, moved), (key, *index)]);
+    assert_eq!(found[0].as_ref().unwrap(), value);
+    assert!(found[1].as_ref().unwrap_err().is_corruption());
     assert!(f.fetcher.fetch(key, index).unwrap_err().is_corruption());
+    // A record that was not moved is not there.
+    let unknown = BlobIndex {
+        offset: 5001,
+        ..moved
+    };
+    assert!(f.fetcher.fetch(key, &unknown).unwrap_err().is_corruption());
 }

@@ -260,6 +260,8 @@ fn escape(text: &str, colons: bool) -> String {
             '\r' => out.push_str("\\r"),
             '\\' | '#' => out.extend(['\\', c]),
             ':' if colons => out.push_str("\\:"),
+            // Not to be taken for the space around a value.
+            c if out.is_empty() && c.is_whitespace() => out.extend(['\\', c]),
             c => out.push(c),
         }
     }

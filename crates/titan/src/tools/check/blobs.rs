@@ -1,37 +1,54 @@
 //! Checks the blob files of a column family, and that every pointer leads to its record.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::Check;
 use super::tables::References;
-use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord};
+use crate::blob::{
+    BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord, RelocationMap,
+};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, FileNumber};
 use crate::tools::pointers::{FileReferences, Pointer, hash_of};
 use crate::version::Family;
-use crate::version::files::BlobFileMeta;
+use crate::version::files::{BlobFileMeta, PhysicalBlobFile};
 use crate::vfs::Access;
 
 impl Check<'_> {
     /// Checks every blob file of a family against itself and against `references`.
     pub(super) fn blob_files(&mut self, family: &Family, mut references: References) {
-        for (number, meta) in &family.current.blob_files {
+        for (number, (place, logical)) in family.current.physical_blob_files() {
             self.report.blob_files += 1;
-            let path = self.begin(FileKind::Blob(*number));
-            let mut file = references.files.remove(number).unwrap_or_default();
+            let mut file = FileReferences::default();
+            let mut referenced = Vec::new();
+            for meta in logical {
+                let found = references.files.remove(&meta.shared.number);
+                let mut found = found.unwrap_or_default();
+                referenced.push((meta, totals(&found.pointers)));
+                if let Some(map) = place.map {
+                    self.follow(map, &place, meta.shared.number, &mut found.pointers);
+                }
+                file.join(found);
+            }
             file.pointers.sort_unstable_by_key(|pointer| pointer.offset);
-            let (count, bytes) = totals(&file.pointers);
+            let path = self.begin(FileKind::Blob(number));
             let mut walk = Walk {
                 path,
-                meta,
+                place: &place,
                 references: &references,
                 check: self,
             };
             if let Err(e) = walk.file(family, file) {
                 walk.problem(e);
             }
-            walk.garbage(count, bytes);
-            self.finish(meta.shared.total_bytes + BLOB_FILE_FRAME_LEN);
+            for (meta, (count, bytes)) in referenced {
+                walk.garbage(meta, count, bytes);
+            }
+            self.finish(place.total_bytes + BLOB_FILE_FRAME_LEN);
         }
         for (number, file) in &references.files {
             let Some(pointer) = file.pointers.first() else {
@@ -42,6 +59,58 @@ impl Check<'_> {
             let text = format!(
                 "{} pointers lead into blob file {number}, which the MANIFEST does not have",
                 file.pointers.len()
+            );
+            self.problem(Error::corruption(text).in_file(&path));
+        }
+    }
+
+    /// Checks what a map says of a logical file, and turns pointers into it into where they lead.
+    /// Those that lead nowhere are left out.
+    fn follow(
+        &mut self,
+        number: FileNumber,
+        place: &PhysicalBlobFile,
+        logical: BlobFileNumber,
+        pointers: &mut Vec<Pointer>,
+    ) {
+        let kind = FileKind::BlobMap(number);
+        let path = self.begin(kind);
+        let mut moved = HashMap::new();
+        let opened = self.vfs.open(&path, Access::Sequential);
+        let opened = opened.map_err(|e| e.of_live_file(&path)).and_then(|file| {
+            RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0)))
+        });
+        match opened {
+            Ok(map) => {
+                if map.physical() != place.number {
+                    let text = format!(
+                        "the map leads into blob file {}, the MANIFEST says {}",
+                        map.physical(),
+                        place.number
+                    );
+                    self.problem(Error::corruption(text).in_file(&path));
+                }
+                for record in map.records(logical) {
+                    match record {
+                        Ok(record) => drop(moved.insert(record.offset, record.to)),
+                        Err(e) => self.problem(e),
+                    }
+                }
+            }
+            Err(e) => self.problem(e),
+        }
+        let all = pointers.len();
+        pointers.retain_mut(|pointer| match moved.get(&pointer.offset) {
+            Some(to) => {
+                pointer.offset = *to;
+                true
+            }
+            None => false,
+        });
+        if pointers.len() < all {
+            let text = format!(
+                "{} pointers into blob file {logical} lead to records that the map does not have",
+                all - pointers.len()
             );
             self.problem(Error::corruption(text).in_file(&path));
         }
@@ -58,7 +127,7 @@ fn totals(pointers: &[Pointer]) -> (u64, u64) {
 /// The check of one blob file.
 struct Walk<'w, 'c> {
     path: PathBuf,
-    meta: &'w BlobFileMeta,
+    place: &'w PhysicalBlobFile,
     references: &'w References,
     check: &'w mut Check<'c>,
 }
@@ -76,7 +145,7 @@ impl Walk<'_, '_> {
     fn file(&mut self, family: &Family, file: FileReferences) -> Result<()> {
         let opened = self.check.vfs.open(&self.path, Access::Sequential);
         let opened = opened.map_err(|e| e.of_live_file(&self.path))?;
-        let reader = BlobFileReader::open(opened, &self.path, self.meta.shared.number)?;
+        let reader = BlobFileReader::open(opened, &self.path, self.place.number)?;
         if let Err(e) = reader.check_family(family.current.column_family) {
             self.problem(e);
         }
@@ -89,11 +158,7 @@ impl Walk<'_, '_> {
                 self.wrong(text, 0);
             }
         }
-        let expected = self
-            .meta
-            .shared
-            .total_bytes
-            .saturating_add(BLOB_FILE_FRAME_LEN);
+        let expected = self.place.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
         if reader.size() != expected {
             let text = format!(
                 "the blob file has {} bytes, {expected} are expected",
@@ -117,7 +182,7 @@ impl Walk<'_, '_> {
                 self.problem(e);
             }
         }
-        let end = BLOB_FILE_HEADER_LEN.saturating_add(self.meta.shared.total_bytes);
+        let end = BLOB_FILE_HEADER_LEN.saturating_add(self.place.total_bytes);
         let mut pointers = pointers.into_iter().peekable();
         let (mut count, mut bytes, mut damaged) = (0, 0, false);
         while sealed || records.position() < end {
@@ -151,11 +216,11 @@ impl Walk<'_, '_> {
         for pointer in pointers {
             self.astray(&pointer);
         }
-        let shared = &self.meta.shared;
-        if !damaged && sized && (count, bytes) != (shared.total_count, shared.total_bytes) {
+        let place = self.place;
+        if !damaged && sized && (count, bytes) != (place.count, place.total_bytes) {
             let text = format!(
                 "the blob file has {count} records of {bytes} bytes, the MANIFEST says {} of {}",
-                shared.total_count, shared.total_bytes
+                place.count, place.total_bytes
             );
             self.wrong(text, 0);
         }
@@ -190,31 +255,32 @@ impl Walk<'_, '_> {
     }
 
     /// BLOB-3: what is not referred to is garbage, and the MANIFEST says so.
-    fn garbage(&mut self, referenced: u64, referenced_bytes: u64) {
+    fn garbage(&mut self, meta: &BlobFileMeta, referenced: u64, referenced_bytes: u64) {
         if !self.references.complete {
             return;
         }
-        let shared = &self.meta.shared;
+        let shared = &meta.shared;
         let (Some(count), Some(bytes)) = (
             shared.total_count.checked_sub(referenced),
             shared.total_bytes.checked_sub(referenced_bytes),
         ) else {
             let text = format!(
-                "{referenced} pointers to {referenced_bytes} bytes lead into the file, which has \
+                "{referenced} pointers to {referenced_bytes} bytes lead into blob file {}, which had \
                  {} records of {} bytes",
-                shared.total_count, shared.total_bytes
+                shared.number, shared.total_count, shared.total_bytes
             );
             return self.problem(Error::corruption(text));
         };
-        let recorded = (self.meta.garbage_count, self.meta.garbage_bytes);
+        let recorded = (meta.garbage_count, meta.garbage_bytes);
         let agree = match self.references.exact {
             true => recorded == (count, bytes),
             false => recorded.0 <= count && recorded.1 <= bytes,
         };
         if !agree {
             let text = format!(
-                "{count} records of {bytes} bytes are garbage, the MANIFEST says {} of {}",
-                recorded.0, recorded.1
+                "{count} records of {bytes} bytes of blob file {} are garbage, the MANIFEST says \
+                 {} of {}",
+                shared.number, recorded.0, recorded.1
             );
             self.problem(Error::corruption(text));
         }

@@ -228,7 +228,9 @@ impl Check<'_> {
     ) {
         for (kind, size) in files {
             let what = match kind {
-                FileKind::Table(_) | FileKind::Blob(_) if !live.contains(kind) => {
+                FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_)
+                    if !live.contains(kind) =>
+                {
                     "is referred to by nothing: a job did not finish"
                 }
                 FileKind::Wal(_) if !live.contains(kind) => "is no longer needed",

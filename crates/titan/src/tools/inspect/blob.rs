@@ -1,18 +1,49 @@
-//! A blob file: header, records, footer.
+//! A blob file: header, records, footer; and the map of one that garbage collection wrote.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Fields, Items};
-use crate::blob::{BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC, BlobFileReader};
-use crate::format::BlobFileNumber;
+use crate::blob::{BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC, BlobFileReader, RelocationMap};
+use crate::cache::BlockCache;
+use crate::format::{BlobFileNumber, FileNumber};
 use crate::vfs::ReadableFile;
 
 /// Whether the file starts with the magic number of blob files.
 pub(super) fn starts_like_one(file: &dyn ReadableFile) -> bool {
     file.read_exact_at(0, 4)
         .is_ok_and(|bytes| *bytes == BLOB_FILE_MAGIC.to_le_bytes())
+}
+
+/// Shows where the records of each logical file went.
+pub(super) fn walk_map(
+    file: Arc<dyn ReadableFile>,
+    path: &Path,
+    number: FileNumber,
+    items: &mut Items<'_>,
+) -> ControlFlow<()> {
+    let map = match RelocationMap::open(file, path, number, Arc::new(BlockCache::new(0))) {
+        Ok(map) => map,
+        Err(e) => return items.damage(0, &e),
+    };
+    let fields = Fields::default().with("file", map.physical());
+    items.show(0, "map", fields)?;
+    for logical in map.logical_files() {
+        for record in map.records(logical) {
+            match record {
+                Ok(record) => {
+                    let fields = Fields::default()
+                        .with("logical", logical)
+                        .with("value_offset", record.offset)
+                        .with("to", record.to);
+                    items.show(0, "moved", fields)?;
+                }
+                Err(e) => items.damage(0, &e)?,
+            }
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 pub(super) fn walk(

@@ -68,6 +68,7 @@ pub fn inspect(path: &Path, sink: &mut dyn FnMut(InspectItem) -> bool) -> Result
     let _: ControlFlow<()> = match content {
         Content::Table => table::walk(file, path, &mut items),
         Content::Blob(number) => blob::walk(file, path, number, &mut items),
+        Content::BlobMap(number) => blob::walk_map(file, path, number, &mut items),
         Content::Wal(number) => log::walk_wal(file, path, number, &mut items),
         Content::Manifest(number) => log::walk_manifest(file, path, number, &mut items),
         Content::Options => text::walk_options(&*file, path, &mut items),
@@ -86,6 +87,7 @@ pub fn inspect(path: &Path, sink: &mut dyn FnMut(InspectItem) -> bool) -> Result
 enum Content {
     Table,
     Blob(BlobFileNumber),
+    BlobMap(FileNumber),
     Wal(FileNumber),
     Manifest(FileNumber),
     Options,
@@ -98,6 +100,7 @@ impl Content {
         Ok(match name.and_then(FileKind::parse) {
             Some(FileKind::Table(_)) => Content::Table,
             Some(FileKind::Blob(number)) => Content::Blob(number),
+            Some(FileKind::BlobMap(number)) => Content::BlobMap(number),
             Some(FileKind::Wal(number)) => Content::Wal(number),
             Some(FileKind::Manifest(number)) => Content::Manifest(number),
             Some(FileKind::Options(_)) => Content::Options,
@@ -125,6 +128,7 @@ impl Content {
         match self {
             Content::Table => "table",
             Content::Blob(_) => "blob file",
+            Content::BlobMap(_) => "blob map",
             Content::Wal(_) => "wal",
             Content::Manifest(_) => "manifest",
             Content::Options => "options",

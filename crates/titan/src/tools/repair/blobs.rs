@@ -4,83 +4,185 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Repair;
-use crate::blob::BlobFileReader;
+use crate::blob::{BlobFileReader, RelocationMap};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
+use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber};
 use crate::tools::pointers::{FileReferences, hash_of};
 use crate::vfs::Access;
 
-/// A blob file that tables refer to.
+/// A logical blob file that tables refer to.
 pub(super) struct Blobs {
     pub(super) family: ColumnFamilyId,
-    pub(super) count: u64,
-    pub(super) total_bytes: u64,
+    /// The file that has its records, and what is in it.
+    pub(super) file: PhysicalFile,
+    /// Where in the file they are, if they were moved there.
+    map: Option<Arc<RelocationMap>>,
     /// Why the file cannot be kept: it is damaged, is not there, or a pointer leads to no record.
     pub(super) damage: Option<Error>,
     /// For the values of a file that cannot be kept; `None` if it is not there.
     reader: Option<Arc<BlobFileReader>>,
 }
 
+/// A blob file on disk.
+#[derive(Clone, Copy)]
+pub(super) struct PhysicalFile {
+    pub(super) number: BlobFileNumber,
+    /// The map of a file that garbage collection wrote.
+    pub(super) map: Option<FileNumber>,
+    pub(super) count: u64,
+    pub(super) total_bytes: u64,
+}
+
 impl Blobs {
     /// Reads a value out of a file that cannot be kept. Everything about the record is verified.
     pub(super) fn rescue(&self, user_key: &[u8], index: &BlobIndex) -> Result<bytes::Bytes> {
+        let offset = match &self.map {
+            Some(map) => map.lookup(index.file, index.offset)?,
+            None => index.offset,
+        };
         match (&self.reader, &self.damage) {
-            (Some(reader), _) => reader.get(user_key, index),
+            (Some(reader), _) => reader.get(user_key, &BlobIndex { offset, ..*index }),
             (None, Some(e)) => Err(e.clone()),
             (None, None) => Err(Error::corruption("the blob file is not open")),
         }
     }
 }
 
+/// References to logical files, by number, each with the family of the tables that hold them.
+type References = BTreeMap<BlobFileNumber, (ColumnFamilyId, FileReferences)>;
+
 impl Repair<'_> {
     /// Reads all blob files that tables refer to and holds pointers against records.
     pub(super) fn survey_blob_files(&mut self) -> Result<()> {
-        let mut references: BTreeMap<BlobFileNumber, (ColumnFamilyId, FileReferences)> =
-            BTreeMap::new();
+        let mut references = References::new();
         for table in self.tables.values_mut() {
             let family = table.family.unwrap_or_default();
             for (number, file) in std::mem::take(&mut table.files) {
                 let (_, all) = references
                     .entry(number)
                     .or_insert_with(|| (family, FileReferences::default()));
-                for compression in file.compressions {
-                    if !all.compressions.contains(&compression) {
-                        all.compressions.push(compression);
-                    }
-                }
-                all.pointers.extend(file.pointers);
+                all.join(file);
                 table.files.insert(number, FileReferences::default());
             }
         }
-        for (number, (family, references)) in references {
-            let surveyed = self.survey_blob_file(number, family, references)?;
-            self.blob_files.insert(number, surveyed);
+        let maps = self.open_maps()?;
+        // By what is on disk: several logical files may be in one, which is read once.
+        let mut by_file: BTreeMap<BlobFileNumber, (Option<Arc<RelocationMap>>, References)> =
+            BTreeMap::new();
+        for (number, referring) in references {
+            let map = self.map_of(number, &maps);
+            let file = map.as_ref().map_or(number, |map| map.physical());
+            let (_, logical) = by_file
+                .entry(file)
+                .or_insert_with(|| (map, References::new()));
+            logical.insert(number, referring);
+        }
+        for (number, (map, logical)) in by_file {
+            self.survey_blob_file(number, map, logical)?;
         }
         Ok(())
     }
 
+    /// The maps that are there and whole, newest first. The records of a logical file are in any of
+    /// those that have it, unless their files are gone.
+    fn open_maps(&mut self) -> Result<Vec<Arc<RelocationMap>>> {
+        let mut maps = Vec::new();
+        for kind in self.files.iter().rev() {
+            let FileKind::BlobMap(number) = *kind else {
+                continue;
+            };
+            let path = kind.path(self.dir);
+            let file = self.vfs.open(&path, Access::Random)?;
+            match RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0))) {
+                Ok(map) => maps.push(map),
+                Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
+                Err(e) => self.report.notes.push(format!("a map is of no use: {e}")),
+            }
+        }
+        Ok(maps)
+    }
+
+    /// The map that leads to the records of a logical file; `None` if they are where they were
+    /// written.
+    fn map_of(
+        &self,
+        logical: BlobFileNumber,
+        maps: &[Arc<RelocationMap>],
+    ) -> Option<Arc<RelocationMap>> {
+        let is_there = |number| self.files.contains(&FileKind::Blob(number));
+        if is_there(logical) {
+            return None;
+        }
+        let mut maps = maps.iter().filter(|map| is_there(map.physical()));
+        let map = maps.find(|map| map.logical_files().any(|file| file == logical));
+        map.cloned()
+    }
+
+    /// Surveys a file on disk and the logical files in it.
     fn survey_blob_file(
         &mut self,
         number: BlobFileNumber,
+        map: Option<Arc<RelocationMap>>,
+        logical: References,
+    ) -> Result<()> {
+        let mut all = FileReferences::default();
+        let mut families = Vec::new();
+        let mut damage = None;
+        for (logical, (family, mut references)) in logical {
+            families.push((logical, family));
+            if let Some(map) = &map
+                && let Err(e) = follow(map, logical, &mut references)
+            {
+                if e.kind() == crate::ErrorKind::Io {
+                    return Err(e);
+                }
+                damage.get_or_insert(e);
+            }
+            all.join(references);
+        }
+        let family = families
+            .first()
+            .map_or(ColumnFamilyId::DEFAULT, |(_, family)| *family);
+        let surveyed = self.survey_physical(number, map.as_deref(), family, all)?;
+        let (file, reader, found) = surveyed;
+        let damage = damage.or(found);
+        for (logical, family) in families {
+            let blobs = Blobs {
+                family,
+                file,
+                map: map.clone(),
+                damage: damage.clone(),
+                reader: reader.clone(),
+            };
+            self.blob_files.insert(logical, blobs);
+        }
+        Ok(())
+    }
+
+    /// Reads a file on disk and holds the pointers into it, by their offsets there, against it.
+    fn survey_physical(
+        &mut self,
+        number: BlobFileNumber,
+        map: Option<&RelocationMap>,
         family: ColumnFamilyId,
         references: FileReferences,
-    ) -> Result<Blobs> {
+    ) -> Result<(PhysicalFile, Option<Arc<BlobFileReader>>, Option<Error>)> {
         let kind = FileKind::Blob(number);
         let path = kind.path(self.dir);
-        let mut blobs = Blobs {
-            family,
+        let mut found = PhysicalFile {
+            number,
+            map: map.map(RelocationMap::number),
             count: 0,
             total_bytes: 0,
-            damage: None,
-            reader: None,
         };
         let file = match self.vfs.open(&path, Access::Sequential) {
             Ok(file) => file,
             Err(e) if e.is_not_found() => {
-                blobs.damage = Some(Error::corruption("the blob file is gone").in_file(&path));
-                return Ok(blobs);
+                let gone = Error::corruption("the blob file is gone").in_file(&path);
+                return Ok((found, None, Some(gone)));
             }
             Err(e) => return Err(e),
         };
@@ -92,20 +194,44 @@ impl Repair<'_> {
         let opened = BlobFileReader::open(file, &path, number);
         let owner = opened.as_ref().map_or(family, |file| file.column_family());
         let walked = opened.and_then(|reader| walk(&reader, family, references));
-        match walked {
-            Ok((count, total_bytes)) => (blobs.count, blobs.total_bytes) = (count, total_bytes),
+        let damage = match walked {
+            Ok((count, total_bytes)) => {
+                (found.count, found.total_bytes) = (count, total_bytes);
+                None
+            }
             Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
             // The header has no checksum: what looks like a feature may be damage.
-            Err(e) => blobs.damage = Some(e.in_file(&path)),
-        }
+            Err(e) => Some(e.in_file(&path)),
+        };
+        self.tell(kind, size);
         // Another family's file has nothing to rescue: its records may have the same keys. What is
         // of no family that there is has a damaged header, and its records are as good as any.
-        if owner == family || !self.families.contains_key(&owner) {
-            blobs.reader = Some(reader);
-        }
-        self.tell(kind, size);
-        Ok(blobs)
+        let own = owner == family || !self.families.contains_key(&owner);
+        Ok((found, own.then_some(reader), damage))
     }
+}
+
+/// Turns pointers into a logical file into where they lead; those that lead nowhere are left out,
+/// and an error.
+fn follow(
+    map: &RelocationMap,
+    logical: BlobFileNumber,
+    references: &mut FileReferences,
+) -> Result<()> {
+    let mut outcome = Ok(());
+    references.pointers.retain_mut(|pointer| {
+        match map.lookup(logical, pointer.offset) {
+            Ok(to) => pointer.offset = to,
+            Err(e) => {
+                if outcome.is_ok() {
+                    outcome = Err(e);
+                }
+                return false;
+            }
+        }
+        true
+    });
+    outcome
 }
 
 /// Goes through records and pointers side by side, both by offset. Gives the records' count and

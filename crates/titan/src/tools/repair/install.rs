@@ -11,7 +11,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
 use crate::options::persist::write_options_file;
-use crate::version::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage, Relocation, VersionEdit};
 use crate::version::{Family, Rebuilt, Version, VersionSet};
 use crate::vfs::{Access, Vfs, read_file, replace_file};
 
@@ -75,15 +75,9 @@ impl Repair<'_> {
         for (&id, family) in &self.families {
             let levels = self.options.family(&family.name).num_levels;
             let comparator = family.comparator.clone();
-            families.insert(
-                id,
-                Family {
-                    name: family.name.clone(),
-                    current: Arc::new(Version::empty(id, comparator.clone(), levels)),
-                    comparator,
-                    log_number: FileNumber(0),
-                },
-            );
+            let current = Arc::new(Version::empty(id, comparator.clone(), levels));
+            let family = Family::new(family.name.clone(), comparator, FileNumber(0), current);
+            families.insert(id, family);
         }
         for placed in &self.placed {
             self.factory
@@ -132,9 +126,31 @@ impl Repair<'_> {
         }
         let new = self.new_blob_files.iter();
         let new = new.map(|(family, blob)| (blob.number, *family, blob.count, blob.total_bytes));
-        let kept = self.blob_files.iter();
-        let kept = kept.map(|(number, b)| (*number, b.family, b.count, b.total_bytes));
-        for (number, family, count, total_bytes) in new.chain(kept) {
+        let mut blobs: Vec<_> = new.collect();
+        let mut moved: BTreeMap<FileNumber, Relocation> = BTreeMap::new();
+        for (number, kept) in &self.blob_files {
+            let Some((used_count, used_bytes)) = used.get(number).filter(|_| kept.family == id)
+            else {
+                continue;
+            };
+            let file = kept.file;
+            let Some(map) = file.map else {
+                blobs.push((*number, id, file.count, file.total_bytes));
+                continue;
+            };
+            // How many records it had where it was written nobody knows any more.
+            blobs.push((*number, id, *used_count, *used_bytes));
+            let relocation = moved.entry(map).or_insert_with(|| Relocation {
+                file: file.number,
+                map,
+                count: file.count,
+                total_bytes: file.total_bytes,
+                logical: Vec::new(),
+            });
+            relocation.logical.push(*number);
+        }
+        edit.relocations = moved.into_values().collect();
+        for (number, family, count, total_bytes) in blobs {
             let Some((used_count, used_bytes)) = used.get(&number).filter(|_| family == id) else {
                 continue;
             };
@@ -167,11 +183,14 @@ impl Repair<'_> {
             .flat_map(|placed| &placed.facts.blob_refs)
             .map(|refs| refs.file)
             .collect();
-        let blob_files = self
-            .blob_files
-            .keys()
-            .filter(|number| used.contains(number));
-        kept.extend(blob_files.map(|number| FileKind::Blob(*number)));
+        let blobs = self.blob_files.iter();
+        let blobs = blobs.filter(|(number, _)| used.contains(number));
+        let files = blobs.flat_map(|(_, blobs)| {
+            let map = blobs.file.map.map(FileKind::BlobMap);
+            std::iter::once(FileKind::Blob(blobs.file.number)).chain(map)
+        });
+        let files: BTreeSet<_> = files.collect();
+        kept.extend(files);
         kept
     }
 
@@ -179,7 +198,8 @@ impl Repair<'_> {
         for file in kept {
             match file {
                 FileKind::Table(_) => self.report.kept_tables += 1,
-                _ => self.report.kept_blob_files += 1,
+                FileKind::Blob(_) => self.report.kept_blob_files += 1,
+                _ => {}
             }
             self.report.kept_bytes += self.vfs.size(&file.path(self.dir))?;
         }

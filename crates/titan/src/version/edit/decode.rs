@@ -1,7 +1,8 @@
 //! Reads edits.
 
 use super::{
-    BlobFileAddition, BlobFileGarbage, NewFile, TableFacts, VersionEdit, WalAddition, tags,
+    BlobFileAddition, BlobFileGarbage, NewFile, Relocation, TableFacts, VersionEdit, WalAddition,
+    tags,
 };
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
@@ -81,6 +82,10 @@ impl VersionEdit {
                     bytes: d.varint()?,
                     unknown: blob_custom(d)?,
                 });
+            }
+            tags::RELOCATION => {
+                self.relocations
+                    .push(Relocation::decode(d.length_prefixed()?)?);
             }
             tags::DB_ID => self.db_id = Some(text(d)?),
             tags::OLD_WAL_ADDITION => self.wal_additions.push(wal_addition(d)?),

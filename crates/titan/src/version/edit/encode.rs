@@ -97,6 +97,11 @@ impl VersionEdit {
             put_blob_custom(out, &garbage.unknown);
         }
         let mut encoded = Vec::new();
+        for relocation in &self.relocations {
+            encoded.clear();
+            relocation.encode(&mut encoded);
+            put_field(out, tags::RELOCATION, &encoded);
+        }
         for facts in &self.table_facts {
             encoded.clear();
             facts.encode(&mut encoded);

@@ -16,6 +16,8 @@
 //!                    lp smallest, lp largest,                            { tag, lp }, 0
 //!                    smallest seq, largest seq,
 //!                    { tag, lp }, 1
+//! 4097 relocation     lp { 1, file, map, count, bytes, n, n * logical file }: ours, refused by
+//!                        RocksDB
 //! 8193 database id        lp text
 //! 8199 WAL added          lp { number, { 2, synced size }, 1 }
 //! 8200 WALs deleted       lp { first number kept }
@@ -38,6 +40,7 @@ mod decode;
 mod encode;
 mod facts;
 mod new_file;
+mod relocation;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -84,6 +87,8 @@ pub(crate) struct VersionEdit {
     pub(crate) blob_additions: Vec<BlobFileAddition>,
     /// Blobs nothing refers to any more, in addition to those told of before.
     pub(crate) blob_garbage: Vec<BlobFileGarbage>,
+    /// Blob files whose records garbage collection moved. Applied after `blob_additions`.
+    pub(crate) relocations: Vec<Relocation>,
     /// WALs created or synced, where RocksDB tracks them (read, not used).
     pub(crate) wal_additions: Vec<WalAddition>,
     /// WALs with smaller numbers were deleted, where RocksDB tracks them (read, not used).
@@ -124,6 +129,21 @@ pub(crate) struct BlobFileGarbage {
     pub(crate) bytes: u64,
     /// Ignorable fields this version does not know.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+}
+
+/// Records of logical blob files, moved into a physical file of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Relocation {
+    /// The file that holds the records now.
+    pub(crate) file: BlobFileNumber,
+    /// The map of where in it.
+    pub(crate) map: FileNumber,
+    /// Records in the file.
+    pub(crate) count: u64,
+    /// Their headers, keys and values, in bytes.
+    pub(crate) total_bytes: u64,
+    /// The logical files, ascending. Wherever their records were before, they are here now.
+    pub(crate) logical: Vec<BlobFileNumber>,
 }
 
 /// A WAL that was created or, with a size, synced.

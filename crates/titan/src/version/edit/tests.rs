@@ -95,6 +95,20 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
             bytes: number(r),
             unknown: some(r, |r| (r.u32(1..64), bytes(r, 0))),
         }),
+        relocations: some(rng, |r| {
+            let mut logical: Vec<_> = (0..r.usize(1..5))
+                .map(|_| BlobFileNumber(number(r)))
+                .collect();
+            logical.sort();
+            logical.dedup();
+            Relocation {
+                file: BlobFileNumber(number(r)),
+                map: FileNumber(number(r)),
+                count: number(r),
+                total_bytes: number(r),
+                logical,
+            }
+        }),
         wal_additions: some(rng, |r| WalAddition {
             number: FileNumber(number(r)),
             synced_size: maybe(r, number),

@@ -1,0 +1,366 @@
+//! Where garbage collection put the records of logical files: one map file beside each physical
+//! file that it wrote.
+//!
+//! ```text
+//! file     chunk ... | index | footer
+//!
+//! chunk    n varint | offset varint | new offset varint           the first record's
+//!          | (n - 1) * { offset - offset before varint, new offset - that before svarint }
+//!          | checksum u32                                         masked CRC-32C of the chunk
+//!
+//! index    physical file varint | logical files varint            ascending
+//!          per logical file: number varint | chunks varint
+//!            per chunk: first offset varint | chunk's offset varint | length varint
+//!          | checksum u32                                         masked CRC-32C of the index
+//!
+//! footer   index offset u64 | index length u32 | format 1 u32 | magic u64       little-endian
+//! 24 B
+//! ```
+//!
+//! Offsets are those of values, as pointers have them. Both sides of a chunk mostly ascend, so a
+//! record takes five bytes or so. The index stays in memory while the file is open; chunks come
+//! through the block cache. RocksDB does not know these files: a MANIFEST that names one is refused
+//! by it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::format::checksum::{crc32c, mask};
+use crate::format::coding::{Decoder, put_signed_varint, put_varint};
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, FileNumber};
+use crate::vfs::{ReadableFile, Vfs};
+
+const MAGIC: u64 = 0x7469_7461_6e6d_6170;
+const FORMAT: u32 = 1;
+const FOOTER_LEN: usize = 24;
+const CHECKSUM_LEN: usize = 4;
+/// Records a chunk describes at most: what a lookup decodes, half of it on average.
+const CHUNK_RECORDS: usize = 256;
+/// No chunk takes more bytes, whatever a damaged index says.
+const MAX_CHUNK_LEN: u64 = 8 << 10;
+/// The fewest bytes of the index that a logical file or a chunk takes.
+const MIN_INDEX_ENTRY: usize = 2;
+
+/// A record's place: where its value was first written, and where it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MovedRecord {
+    /// The offset in the pointers to it.
+    pub(crate) offset: u64,
+    /// The offset in the physical file.
+    pub(crate) to: u64,
+}
+
+/// Gathers where records went, and writes the map.
+#[derive(Default)]
+pub(crate) struct RelocationBuilder {
+    files: BTreeMap<BlobFileNumber, Vec<MovedRecord>>,
+}
+
+impl RelocationBuilder {
+    /// Notes a record of a logical file.
+    pub(crate) fn add(&mut self, logical: BlobFileNumber, record: MovedRecord) {
+        self.files.entry(logical).or_default().push(record);
+    }
+
+    /// The logical files noted, ascending.
+    pub(crate) fn logical_files(&self) -> Vec<BlobFileNumber> {
+        self.files.keys().copied().collect()
+    }
+
+    /// Writes the map of the physical file. On success its content is durable; its name is not
+    /// before the directory is synced. Gives the file's size.
+    pub(crate) fn write(
+        mut self,
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: FileNumber,
+        physical: BlobFileNumber,
+    ) -> Result<u64> {
+        let mut content = Vec::new();
+        let mut index = Vec::new();
+        put_varint(&mut index, physical.0);
+        put_varint(&mut index, self.files.len() as u64);
+        for (logical, records) in &mut self.files {
+            records.sort_unstable();
+            put_varint(&mut index, logical.0);
+            put_varint(&mut index, records.len().div_ceil(CHUNK_RECORDS) as u64);
+            for chunk in records.chunks(CHUNK_RECORDS) {
+                let at = content.len();
+                let first = encode_chunk(chunk, &mut content);
+                put_varint(&mut index, first);
+                put_varint(&mut index, at as u64);
+                put_varint(&mut index, (content.len() - at) as u64);
+            }
+        }
+        let index_offset = content.len() as u64;
+        content.extend_from_slice(&index);
+        put_checksum(&mut content, index_offset as usize);
+        let index_len = u32::try_from(content.len() as u64 - index_offset)
+            .map_err(|_| Error::unsupported("a relocation map of so many records"))?;
+        content.extend_from_slice(&index_offset.to_le_bytes());
+        content.extend_from_slice(&index_len.to_le_bytes());
+        content.extend_from_slice(&FORMAT.to_le_bytes());
+        content.extend_from_slice(&MAGIC.to_le_bytes());
+        let path = FileKind::BlobMap(number).path(dir);
+        let mut file = vfs.create(&path)?;
+        let written = file.append(&content).and_then(|()| {
+            // ORDER: the map is durable before an edit names it (BLOB-1).
+            file.sync()
+        });
+        written.map_err(|e| e.in_file(&path))?;
+        Ok(content.len() as u64)
+    }
+}
+
+/// Appends a chunk; gives its first offset.
+fn encode_chunk(records: &[MovedRecord], out: &mut Vec<u8>) -> u64 {
+    let start = out.len();
+    let first = records
+        .first()
+        .copied()
+        .unwrap_or(MovedRecord { offset: 0, to: 0 });
+    put_varint(out, records.len() as u64);
+    put_varint(out, first.offset);
+    put_varint(out, first.to);
+    for pair in records.windows(2) {
+        if let [before, record] = pair {
+            put_varint(out, record.offset - before.offset);
+            put_signed_varint(out, record.to.wrapping_sub(before.to) as i64);
+        }
+    }
+    put_checksum(out, start);
+    first.offset
+}
+
+fn put_checksum(out: &mut Vec<u8>, from: usize) {
+    let checksum = mask(crc32c(out.get(from..).unwrap_or_default()));
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// What was protected by the checksum at its end.
+fn checked(bytes: &[u8]) -> Result<&[u8]> {
+    match bytes.split_last_chunk::<CHECKSUM_LEN>() {
+        Some((content, stored)) if mask(crc32c(content)) == u32::from_le_bytes(*stored) => {
+            Ok(content)
+        }
+        _ => Err(Error::corruption(
+            "relocation map: a checksum does not match",
+        )),
+    }
+}
+
+/// A chunk as the index has it.
+#[derive(Clone, Copy, Debug)]
+struct ChunkAt {
+    first: u64,
+    offset: u64,
+    len: u64,
+}
+
+/// An open map. Immutable; share it by `Arc`.
+pub(crate) struct RelocationMap {
+    file: Arc<dyn ReadableFile>,
+    path: PathBuf,
+    number: FileNumber,
+    physical: BlobFileNumber,
+    logical: BTreeMap<BlobFileNumber, Vec<ChunkAt>>,
+    cache: Arc<BlockCache>,
+}
+
+impl RelocationMap {
+    /// Opens a map: reads its footer and index.
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset; `Unsupported` for a later format.
+    pub(crate) fn open(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        number: FileNumber,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
+        let size = file.size()?;
+        let bad = |what: &str, at: u64| Error::corruption(what).at(path, at);
+        let footer_at = size
+            .checked_sub(FOOTER_LEN as u64)
+            .ok_or_else(|| bad("file too short for a relocation map", 0))?;
+        let footer = file
+            .read_exact_at(footer_at, FOOTER_LEN)
+            .map_err(|e| e.at(path, footer_at))?;
+        let mut d = Decoder::new(&footer);
+        let (offset, len, format, magic) = (d.u64()?, d.u32()?, d.u32()?, d.u64()?);
+        if magic != MAGIC {
+            return Err(bad("this is no relocation map", footer_at));
+        }
+        if format != FORMAT {
+            let text = format!("relocation map of format {format}");
+            return Err(Error::unsupported(text).at(path, footer_at));
+        }
+        if offset.checked_add(len.into()) != Some(footer_at) {
+            return Err(bad("the index of a relocation map does not fit", footer_at));
+        }
+        let index = file
+            .read_exact_at(offset, len as usize)
+            .and_then(|index| decode_index(checked(&index)?, offset))
+            .map_err(|e| e.at(path, offset))?;
+        let (physical, logical) = index;
+        Ok(Arc::new(RelocationMap {
+            file,
+            path: path.to_owned(),
+            number,
+            physical,
+            logical,
+            cache,
+        }))
+    }
+
+    /// The number in the map's name.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    /// The physical file that the map leads into.
+    pub(crate) fn physical(&self) -> BlobFileNumber {
+        self.physical
+    }
+
+    /// The logical files whose records it has.
+    pub(crate) fn logical_files(&self) -> impl Iterator<Item = BlobFileNumber> + '_ {
+        self.logical.keys().copied()
+    }
+
+    /// Where the value is that was written to `offset` of `logical`. Cost: a block from the cache
+    /// or the file.
+    ///
+    /// # Errors
+    /// `Corruption` naming the map if it does not have the record: what a pointer leads to is moved
+    /// with its file (BLOB-1).
+    pub(crate) fn lookup(&self, logical: BlobFileNumber, offset: u64) -> Result<u64> {
+        let chunks = self.chunks(logical);
+        let at = chunks.partition_point(|chunk| chunk.first <= offset);
+        let chunk = at.checked_sub(1).and_then(|at| chunks.get(at));
+        let missing = || {
+            let text = format!("no record at {offset} of blob file {logical} has been moved");
+            Error::corruption(text).in_file(&self.path)
+        };
+        let chunk = chunk.ok_or_else(missing)?;
+        let records = self.chunk(chunk)?;
+        let found = records.binary_search_by_key(&offset, |record| record.offset);
+        let record = found.ok().and_then(|at| records.get(at));
+        record.map(|record| record.to).ok_or_else(missing)
+    }
+
+    /// Every record of a logical file, by ascending offset.
+    pub(crate) fn records(
+        &self,
+        logical: BlobFileNumber,
+    ) -> impl Iterator<Item = Result<MovedRecord>> + '_ {
+        self.chunks(logical).iter().flat_map(|chunk| {
+            let (records, error) = match self.chunk(chunk) {
+                Ok(records) => (records, None),
+                Err(e) => (Vec::new(), Some(Err(e))),
+            };
+            records.into_iter().map(Ok).chain(error)
+        })
+    }
+
+    fn chunks(&self, logical: BlobFileNumber) -> &[ChunkAt] {
+        self.logical.get(&logical).map_or(&[], Vec::as_slice)
+    }
+
+    fn chunk(&self, at: &ChunkAt) -> Result<Vec<MovedRecord>> {
+        let read = || -> Result<Vec<MovedRecord>> {
+            if let Some(cached) = self.cache.get(self.number, at.offset) {
+                return decode_chunk(&cached);
+            }
+            let bytes = self.file.read_exact_at(at.offset, at.len as usize)?;
+            let content = Bytes::copy_from_slice(checked(&bytes)?);
+            let records = decode_chunk(&content)?;
+            self.cache.insert(self.number, at.offset, content);
+            Ok(records)
+        };
+        read().map_err(|e| e.at(&self.path, at.offset))
+    }
+}
+
+type Index = (BlobFileNumber, BTreeMap<BlobFileNumber, Vec<ChunkAt>>);
+
+/// Reads the index of a map whose chunks end at `end`.
+fn decode_index(bytes: &[u8], end: u64) -> Result<Index> {
+    let bad = || Error::corruption("the index of a relocation map contradicts itself");
+    let mut d = Decoder::new(bytes);
+    let physical = BlobFileNumber(d.varint()?);
+    let mut logical = BTreeMap::new();
+    let fits = |n: u64, d: &Decoder<'_>| n <= (d.rest().len() / MIN_INDEX_ENTRY) as u64;
+    let files = d.varint()?;
+    if !fits(files, &d) {
+        return Err(bad());
+    }
+    let mut last = None;
+    for _ in 0..files {
+        let number = BlobFileNumber(d.varint()?);
+        let count = d.varint()?;
+        if last >= Some(number) || !fits(count, &d) {
+            return Err(bad());
+        }
+        last = Some(number);
+        let mut chunks: Vec<ChunkAt> = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let chunk = ChunkAt {
+                first: d.varint()?,
+                offset: d.varint()?,
+                len: d.varint()?,
+            };
+            let ascends = chunks
+                .last()
+                .is_none_or(|before| before.first < chunk.first);
+            let fits = chunk
+                .offset
+                .checked_add(chunk.len)
+                .is_some_and(|to| to <= end);
+            if !ascends || !fits || chunk.len > MAX_CHUNK_LEN {
+                return Err(bad());
+            }
+            chunks.push(chunk);
+        }
+        logical.insert(number, chunks);
+    }
+    match d.is_empty() {
+        true => Ok((physical, logical)),
+        false => Err(bad()),
+    }
+}
+
+fn decode_chunk(bytes: &[u8]) -> Result<Vec<MovedRecord>> {
+    let bad = || Error::corruption("a chunk of a relocation map contradicts itself");
+    let mut d = Decoder::new(bytes);
+    let count = d.varint()?;
+    if count == 0 || count > CHUNK_RECORDS as u64 {
+        return Err(bad());
+    }
+    let mut record = MovedRecord {
+        offset: d.varint()?,
+        to: d.varint()?,
+    };
+    let mut records = Vec::with_capacity(count as usize);
+    records.push(record);
+    for _ in 1..count {
+        let delta = d.varint()?;
+        let offset = record.offset.checked_add(delta).filter(|_| delta > 0);
+        let to = record.to.checked_add_signed(d.signed_varint()?);
+        record = MovedRecord {
+            offset: offset.ok_or_else(bad)?,
+            to: to.ok_or_else(bad)?,
+        };
+        records.push(record);
+    }
+    match d.is_empty() {
+        true => Ok(records),
+        false => Err(bad()),
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs a collection: copies what lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::choose::Collection;
+use super::live::live_records;
+use super::source::{LiveRecord, Source};
+use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
+use crate::cache::OpenFiles;
+use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, CompressionType};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::version::Version;
+use crate::version::edit::Relocation;
+
+/// A collection that has run.
+pub(crate) struct Collected {
+    /// What to install; `None` if nothing lived.
+    pub(crate) relocation: Option<Relocation>,
+    pub(crate) bytes_read: u64,
+    /// Bytes of the new blob file and its map.
+    pub(crate) bytes_written: u64,
+}
+
+impl Collected {
+    /// The files written, to be discarded if they are not installed.
+    pub(crate) fn files(&self) -> Vec<FileKind> {
+        let relocation = self.relocation.iter();
+        relocation
+            .flat_map(|r| [FileKind::Blob(r.file), FileKind::BlobMap(r.map)])
+            .collect()
+    }
+}
+
+/// What a collection needs of its surroundings.
+pub(crate) struct GcContext<'a> {
+    pub(crate) factory: &'a FileFactory,
+    pub(crate) family: &'a OutputFamily,
+    pub(crate) open_files: &'a OpenFiles,
+    /// Every version that somebody may read from.
+    pub(crate) versions: Vec<Arc<Version>>,
+    /// Set when the database closes: the job gives up.
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// Runs a collection. Nothing is installed; on an error every file written is removed.
+///
+/// # Errors
+/// `Corruption` if a live record is damaged, with its file: then that stays as it is.
+pub(crate) fn run(collection: &Collection, context: &GcContext<'_>) -> Result<Collected> {
+    let (compression, mut sources) = sources(collection, context)?;
+    let factory = context.factory;
+    let number = BlobFileNumber(factory.counters.new_file_number().0);
+    let map = factory.counters.new_file_number();
+    let written = copy(&mut sources, compression, number, context).and_then(|copied| {
+        let Some((summary, moved)) = copied else {
+            return Ok(None);
+        };
+        let logical = moved.logical_files();
+        let map_size = moved.write(&*factory.vfs, &factory.dir, map, number)?;
+        // ORDER: the names of both files are durable before an edit refers to them.
+        factory.vfs.sync_dir(&factory.dir)?;
+        let relocation = Relocation {
+            file: number,
+            map,
+            count: summary.count,
+            total_bytes: summary.total_bytes,
+            logical,
+        };
+        Ok(Some((relocation, summary.file_size + map_size)))
+    });
+    let bytes_read = sources.iter().map(Source::bytes_read).sum();
+    match written {
+        Ok(written) => {
+            let (relocation, bytes_written) = written.unzip();
+            Ok(Collected {
+                relocation,
+                bytes_read,
+                bytes_written: bytes_written.unwrap_or(0),
+            })
+        }
+        Err(e) => {
+            factory.discard(&[FileKind::Blob(number), FileKind::BlobMap(map)]);
+            Err(e)
+        }
+    }
+}
+
+/// A cursor for each physical file that is compressed as the first one is: what is stored is copied
+/// as it is, and a file has one compression.
+fn sources(
+    collection: &Collection,
+    context: &GcContext<'_>,
+) -> Result<(CompressionType, Vec<Source>)> {
+    let mut compression = None;
+    let mut alike = BTreeSet::new();
+    for number in &collection.physical {
+        let reader = context.open_files.reader(*number)?;
+        reader.check_family(context.family.id)?;
+        if *compression.get_or_insert(reader.compression()) == reader.compression() {
+            alike.insert(*number);
+        }
+    }
+    let logical = collection.logical.iter().map(|file| (file, file.place()));
+    let logical: Vec<_> = logical
+        .filter(|(_, place)| alike.contains(&place.number))
+        .collect();
+    let numbers: BTreeSet<_> = logical.iter().map(|(file, _)| file.number).collect();
+    let live = live_records(&context.versions, &numbers, context.open_files)?;
+    let mut by_file: BTreeMap<BlobFileNumber, Vec<LiveRecord>> = BTreeMap::new();
+    for (logical, place) in logical {
+        let map = place
+            .map
+            .map(|map| context.open_files.map(map))
+            .transpose()?;
+        let records = by_file.entry(place.number).or_default();
+        for reference in live.get(&logical.number).into_iter().flatten() {
+            let at = match &map {
+                Some(map) => map.lookup(logical.number, reference.offset)?,
+                None => reference.offset,
+            };
+            records.push(LiveRecord {
+                logical: logical.number,
+                reference: *reference,
+                at,
+            });
+        }
+    }
+    let mut sources = Vec::new();
+    for (number, records) in by_file {
+        sources.push(Source::new(context.open_files.reader(number)?, records)?);
+    }
+    Ok((compression.unwrap_or(CompressionType::None), sources))
+}
+
+/// Merges the records of all sources, by key. `None` if there is none.
+fn copy(
+    sources: &mut [Source],
+    compression: CompressionType,
+    number: BlobFileNumber,
+    context: &GcContext<'_>,
+) -> Result<Option<(crate::blob::BlobFileSummary, RelocationBuilder)>> {
+    let factory = context.factory;
+    let mut writer: Option<BlobFileWriter> = None;
+    let mut moved = RelocationBuilder::default();
+    while let Some(first) = first(sources, context.family) {
+        if context.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the collection was cancelled",
+            ));
+        }
+        let Some(source) = sources.get_mut(first) else {
+            break;
+        };
+        if let Some((record, raw)) = source.current() {
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                empty => empty.insert(BlobFileWriter::create(
+                    &*factory.vfs,
+                    &factory.dir,
+                    number,
+                    context.family.id,
+                    compression,
+                    factory.direct_io,
+                )?),
+            };
+            let to = writer.add_raw(raw)?;
+            let offset = record.reference.offset;
+            moved.add(record.logical, MovedRecord { offset, to });
+        }
+        source.advance()?;
+    }
+    match writer {
+        Some(writer) => Ok(Some((writer.finish()?, moved))),
+        None => Ok(None),
+    }
+}
+
+/// The source with the smallest key.
+fn first(sources: &[Source], family: &OutputFamily) -> Option<usize> {
+    let keys = sources.iter().enumerate();
+    let keys = keys.filter_map(|(n, source)| Some((n, source.current()?.1.key())));
+    keys.min_by(|(_, a), (_, b)| family.comparator.compare_user(a, b))
+        .map(|(n, _)| n)
+}

@@ -1,0 +1,25 @@
+//! Garbage collection of blob files: gives back the space of values that nothing refers to.
+//!
+//! Pointers in the tree name *logical* files for ever. A collection takes the logical files of some
+//! physical ones, copies the records that any live table refers to into one new physical file, in
+//! the order of their keys, and writes a map of where each went. One edit then moves all of them at
+//! once. No key is looked up, nothing in the tree changes, no writer waits (GC-1); every reader, of
+//! old versions too, finds the records in their new place, so the old files are deleted at once.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`choose`] | says which files are worth collecting |
+//! | [`live`] | gathers what live tables refer to |
+//! | [`source`] | reads records of one physical file in their order |
+//! | [`job`] | merges the records of all sources into the new file |
+//!
+//! What it promises: a record that a live version can reach is copied, verified, before its file is
+//! given up (BLOB-1, BLOB-2); a record that fails its checksum fails the collection, and its file
+//! stays as it is. What it assumes: tables tell every reference they hold, and no job adds a
+//! reference to a file that was there when the collection began: compactions only carry on what
+//! they read.
+
+pub(crate) mod choose;
+pub(crate) mod job;
+mod live;
+mod source;

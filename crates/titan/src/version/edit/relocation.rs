@@ -1,0 +1,65 @@
+//! The field that says where garbage collection put records.
+
+use super::Relocation;
+use crate::error::{Error, Result};
+use crate::format::coding::{Decoder, put_varint};
+use crate::format::numbers::{BlobFileNumber, FileNumber};
+
+const VERSION: u64 = 1;
+
+impl Relocation {
+    /// Appends the encoding.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let numbers = [
+            VERSION,
+            self.file.0,
+            self.map.0,
+            self.count,
+            self.total_bytes,
+        ];
+        for number in numbers {
+            put_varint(out, number);
+        }
+        put_varint(out, self.logical.len() as u64);
+        for logical in &self.logical {
+            put_varint(out, logical.0);
+        }
+    }
+
+    /// Reads the encoding.
+    ///
+    /// # Errors
+    /// `Unsupported` if it is of a later version; `Corruption`.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut d = Decoder::new(bytes);
+        let version = d.varint()?;
+        if version != VERSION {
+            let text = format!("relocation of version {version}");
+            return Err(Error::unsupported(text));
+        }
+        let mut relocation = Relocation {
+            file: BlobFileNumber(d.varint()?),
+            map: FileNumber(d.varint()?),
+            count: d.varint()?,
+            total_bytes: d.varint()?,
+            logical: Vec::new(),
+        };
+        let n = d.varint()?;
+        if n == 0 || n > d.rest().len() as u64 {
+            return Err(Error::corruption("a relocation of no or too many files"));
+        }
+        for _ in 0..n {
+            let logical = BlobFileNumber(d.varint()?);
+            if relocation.logical.last() >= Some(&logical) {
+                return Err(Error::corruption(
+                    "the files of a relocation are out of order",
+                ));
+            }
+            relocation.logical.push(logical);
+        }
+        match d.is_empty() {
+            true => Ok(relocation),
+            false => Err(Error::corruption("bytes behind a relocation")),
+        }
+    }
+}
