@@ -167,7 +167,7 @@ fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
         return None;
     }
     state.in_turn().find_map(|f| {
-        let collection = choose(&f.version, &f.family.options, &f.set_aside)?;
+        let collection = choose(&f.version, &f.family.options, &f.set_aside, &f.held)?;
         Some((f.family.id, collection))
     })
 }

@@ -120,6 +120,13 @@ impl Shared {
         {
             let mut state = self.state.lock();
             if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
+                let live = relocation.logical.iter();
+                let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
+                let held = relocation.total_bytes.saturating_sub(live.sum());
+                family.held.insert(relocation.file, held);
+                family
+                    .held
+                    .retain(|file, held| *held > 0 && !collection.physical.contains(file));
                 family.version = version;
                 family.publish();
             }

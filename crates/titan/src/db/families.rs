@@ -1,6 +1,6 @@
 //! Families that come and go while the database is open, and how one starts.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::core::{FamilyMap, Shared};
@@ -156,6 +156,7 @@ pub(super) fn family_state(
         running_compactions: 0,
         collecting: false,
         set_aside: BTreeSet::new(),
+        held: BTreeMap::new(),
         manual_compaction: false,
         stall: StallEvent::Normal,
     }

@@ -37,6 +37,8 @@ pub(crate) struct FamilyState {
     pub(crate) collecting: bool,
     /// Blob files that cannot be collected, since they are damaged.
     pub(crate) set_aside: BTreeSet<BlobFileNumber>,
+    /// Bytes in files written by collections that only older versions saw at that time.
+    pub(crate) held: BTreeMap<BlobFileNumber, u64>,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
     pub(crate) stall: StallEvent,

@@ -1,7 +1,7 @@
 //! Which blob files to collect.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::BlobFileNumber;
@@ -22,11 +22,14 @@ struct Candidate<'v> {
     file: Arc<PhysicalBlobFile>,
     logical: Vec<&'v Arc<SharedBlobFile>>,
     live: u64,
+    /// Bytes that only older versions see.
+    held: u64,
 }
 
 impl Candidate<'_> {
     fn garbage(&self) -> u64 {
-        self.file.total_bytes.saturating_sub(self.live)
+        let dead = self.file.total_bytes.saturating_sub(self.live);
+        dead.saturating_sub(self.held)
     }
 
     /// Bytes freed for each byte that has to be copied, in units of 1/1024.
@@ -36,7 +39,8 @@ impl Candidate<'_> {
 }
 
 /// The best collection, if so much is garbage that one is due. `set_aside` are the physical files
-/// that cannot be collected.
+/// that cannot be collected, `held` the bytes of files that a collection copied for older versions:
+/// another one would copy them again.
 ///
 /// Files are taken by what they free for each byte copied, as long as what is live in them fits one
 /// output file, and none that frees less in proportion than the family as a whole would have to.
@@ -44,6 +48,7 @@ pub(crate) fn choose(
     version: &Version,
     options: &ColumnFamilyOptions,
     set_aside: &BTreeSet<BlobFileNumber>,
+    held: &BTreeMap<BlobFileNumber, u64>,
 ) -> Option<Collection> {
     if !options.enable_blob_garbage_collection {
         return None;
@@ -56,6 +61,7 @@ pub(crate) fn choose(
             file,
             logical: logical.iter().map(|meta| &meta.shared).collect(),
             live,
+            held: held.get(&number).copied().unwrap_or(0),
         };
         if set_aside.contains(&number) {
             continue;
