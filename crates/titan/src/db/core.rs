@@ -40,8 +40,9 @@ pub(crate) struct Shared {
     pub(super) fetcher: ValueFetcher,
     pub(super) locations: Arc<ArcSwap<LocationTable>>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
-    /// Held while obsolete files are deleted, so that whoever waits for it finds them gone.
-    pub(super) purging: Mutex<()>,
+    /// The lock on the directory until it is given free. Obsolete files are deleted with this
+    /// held: whoever waits for it finds them gone, and none goes once the directory is another's.
+    pub(super) directory: Mutex<Option<Box<dyn FileLock>>>,
     pub(super) factory: FileFactory,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) families: ArcSwap<FamilyMap>,
@@ -79,7 +80,6 @@ impl Shared {
 pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
-    pub(super) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 impl Core {
@@ -125,7 +125,7 @@ impl Core {
         self.shared.purge();
         // The WAL's file is closed while the directory is still ours: closing cuts its zeros.
         self.shared.wal.abandon();
-        *self.lock.lock() = None;
+        *self.shared.directory.lock() = None;
         flushed.and(synced)
     }
 }

@@ -28,7 +28,7 @@ use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{RecoveredState, VersionSet};
-use crate::vfs::{Vfs, read_file, replace_file};
+use crate::vfs::{FileLock, Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
@@ -80,13 +80,12 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
     let shared = Arc::new(assemble(
-        dir, options, factory, versions, statistics, wal_number,
+        dir, lock, options, factory, versions, statistics, wal_number,
     )?);
     shared.purge();
     let core = Core {
         shared,
         threads: Mutex::default(),
-        lock: Mutex::new(Some(lock)),
     };
     super::background::start(&core)?;
     Ok(core)
@@ -135,6 +134,7 @@ pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
 
 fn assemble(
     dir: &Path,
+    lock: Box<dyn FileLock>,
     options: &Options,
     factory: FileFactory,
     versions: VersionSet,
@@ -178,7 +178,7 @@ fn assemble(
         fetcher,
         locations,
         obsolete: Arc::clone(versions.obsolete()),
-        purging: Mutex::new(()),
+        directory: Mutex::new(Some(lock)),
         factory,
         snapshots: Arc::new(SnapshotList::default()),
         families: ArcSwap::from_pointee(families),

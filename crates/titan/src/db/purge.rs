@@ -13,9 +13,13 @@ use crate::vfs::Vfs;
 impl Shared {
     /// Deletes what has become obsolete. Files get here only after the edit that gave them up was
     /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
-    /// is deleted at the next opening. On return nothing is left of what was obsolete before.
+    /// is deleted at the next opening, as is everything once the database has given its directory
+    /// free. On return nothing is left of what was obsolete before.
     pub(super) fn purge(&self) {
-        let _one_at_a_time = self.purging.lock();
+        let directory = self.directory.lock();
+        if directory.is_none() {
+            return;
+        }
         for obsolete in self.obsolete.take() {
             let file = match obsolete {
                 Obsolete::File(file) => file,
@@ -78,4 +82,36 @@ pub(super) fn remove_leftovers(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::db::open::open;
+    use crate::{FileNumber, Options};
+
+    /// Of a job that ends late, in the directory that may be another process's by now.
+    #[test]
+    fn nothing_is_deleted_once_the_directory_is_given_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let core = open(dir.path(), &Options::default()).unwrap();
+        let tables = [1001, 1002].map(|n| FileKind::Table(FileNumber(n)));
+        for table in tables {
+            std::fs::write(table.path(dir.path()), b"x").unwrap();
+        }
+        let there = || {
+            let exists = tables.iter().filter(|t| t.path(dir.path()).exists());
+            exists.copied().collect::<BTreeSet<_>>()
+        };
+        core.shared.obsolete.push(tables[0]);
+        core.shared.purge();
+        assert_eq!(there(), BTreeSet::from([tables[1]]));
+
+        core.close().unwrap();
+        core.shared.obsolete.push(tables[1]);
+        core.shared.purge();
+        assert_eq!(there(), BTreeSet::from([tables[1]]));
+    }
 }
