@@ -24,12 +24,8 @@ fn version() -> Arc<Version> {
 }
 
 fn state() -> FamilyState {
-    let recorded = version::Family {
-        name: "default".to_owned(),
-        current: version(),
-        comparator: comparator(),
-        log_number: FileNumber(1),
-    };
+    let name = "default".to_owned();
+    let recorded = version::Family::new(name, comparator(), FileNumber(1), version());
     let options = Arc::new(ColumnFamilyOptions::default());
     family_state(ColumnFamilyId::DEFAULT, &recorded, options, FileNumber(1))
 }

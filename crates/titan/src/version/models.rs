@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::sync::Arc as Held;
 
 use super::edit::NewFile;
-use super::files::{ObsoleteFiles, TableFile};
+use super::files::{Obsolete, ObsoleteFiles, TableFile};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,8 +37,8 @@ impl Directory {
 
     /// As `Shared::purge`.
     fn purge(&self) {
-        for file in self.queue.take() {
-            assert_eq!(file, FileKind::Table(FileNumber(7)));
+        for obsolete in self.queue.take() {
+            assert_eq!(obsolete, Obsolete::File(FileKind::Table(FileNumber(7))));
             assert!(
                 self.durable.load(Ordering::Relaxed),
                 "deleted before the edit was durable"
