@@ -8,6 +8,8 @@ use super::input::Input;
 
 /// Damages to one directory at most: more would only hide each other.
 const MOST: usize = 6;
+/// Where the header of a blob file names the family.
+const BLOB_FAMILY: Range<usize> = 8..12;
 /// Bytes inserted at once at most.
 const INSERTED: usize = 16;
 
@@ -16,6 +18,9 @@ pub(super) struct Damaged {
     pub(super) base: &'static Base,
     /// Whether checksums were put right again, so that anything may be read.
     pub(super) disguised: bool,
+    /// Whether the family of a blob file was overwritten, which no checksum covers: with another
+    /// family's file in its place nothing tells.
+    pub(super) forged: bool,
     /// Whether the database is repaired, too.
     pub(super) to_be_repaired: bool,
     pub(super) files: Vec<File>,
@@ -46,6 +51,7 @@ impl Damaged {
         let mut damaged = Damaged {
             base,
             disguised: flags & 1 != 0,
+            forged: false,
             to_be_repaired: flags & 2 != 0,
             files: as_it_was.collect(),
             story: Vec::new(),
@@ -67,6 +73,10 @@ impl Damaged {
         let arg = input.byte();
         let len = usize::from(arg).min(file.bytes.len() - at);
         let name = file.name;
+        let overwritten = at..at + len.max(1);
+        self.forged |= name.ends_with(".blob")
+            && overwritten.start < BLOB_FAMILY.end
+            && BLOB_FAMILY.start < overwritten.end;
         let done = match kind % 9 {
             0 | 1 => file.flip(at, 1 << (arg % 8), self.disguised),
             2 => file.flip(at, arg, self.disguised),

@@ -55,7 +55,7 @@ fn of_damage(e: &Error) -> bool {
 struct Use {
     options: Options,
     to_be_repaired: bool,
-    /// Whether checksums were put right after the damage.
+    /// Whether checksums were put right after the damage, or what none covers was forged.
     disguised: bool,
     /// Whether nothing is damaged, so that nothing fails.
     sound: bool,
@@ -74,12 +74,13 @@ impl Use {
         let mut options = small(&vfs);
         options.db.create_if_missing = false;
         options.default.min_blob_size = 30;
+        let disguised = damaged.disguised || damaged.forged;
         Ok(Use {
             options,
             to_be_repaired: damaged.to_be_repaired,
-            disguised: damaged.disguised,
+            disguised,
             sound: damaged.story.is_empty(),
-            certified: damaged.base.certified && !damaged.disguised,
+            certified: damaged.base.certified && !disguised,
         })
     }
 

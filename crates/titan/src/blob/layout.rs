@@ -26,6 +26,13 @@ impl FileHeader {
     /// Where in the file the family stands.
     pub(crate) const COLUMN_FAMILY_OFFSET: u64 = 8;
 
+    /// The family that a header names, whatever else of it is damaged.
+    pub(crate) fn family_alone(bytes: &[u8]) -> Result<ColumnFamilyId> {
+        let mut d = Decoder::new(bytes);
+        d.bytes(Self::COLUMN_FAMILY_OFFSET as usize)?;
+        Ok(ColumnFamilyId(d.u32()?))
+    }
+
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&BLOB_FILE_MAGIC.to_le_bytes());

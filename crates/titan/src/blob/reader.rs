@@ -66,6 +66,12 @@ impl BlobFileReader {
         }))
     }
 
+    /// The family that the file's header names, whatever else of the header is damaged.
+    pub(crate) fn named_family(file: &dyn ReadableFile) -> Result<ColumnFamilyId> {
+        let header = file.read_exact_at(0, FileHeader::LEN)?;
+        FileHeader::family_alone(&header)
+    }
+
     /// Takes over an open file whose header is damaged, given what it must have said.
     pub(crate) fn without_header(
         file: Arc<dyn ReadableFile>,

@@ -191,8 +191,11 @@ impl Repair<'_> {
         let compression = compression.unwrap_or(CompressionType::None);
         let reader = Arc::clone(&file);
         let reader = BlobFileReader::without_header(reader, &path, number, family, compression)?;
+        let owner = match BlobFileReader::named_family(&*file) {
+            Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
+            named => named.unwrap_or(family),
+        };
         let opened = BlobFileReader::open(file, &path, number);
-        let owner = opened.as_ref().map_or(family, |file| file.column_family());
         let walked = opened.and_then(|reader| walk(&reader, family, references));
         let damage = match walked {
             Ok((count, total_bytes)) => {
