@@ -14,6 +14,7 @@
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
+//! | [`space`], [`held`], [`disk_usage`] | what holds space back |
 //!
 //! Locks, in the order they are taken: the lead of the commit queue, the version set, the state.
 //! The state lock is held for moments only, never over I/O.
@@ -24,11 +25,13 @@ mod commit;
 mod compact;
 mod core;
 mod directory;
+mod disk_usage;
 mod failure;
 mod families;
 mod family;
 mod flush;
 mod handle;
+mod held;
 mod locations;
 mod metrics;
 #[cfg(all(test, loom))]
@@ -38,6 +41,7 @@ mod purge;
 mod replay;
 mod replay_target;
 mod running;
+mod space;
 mod stall_news;
 mod state;
 mod warm_up;
@@ -46,6 +50,7 @@ pub(crate) use directory::create_dir_durably;
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use replay_target::ReplayTarget;
 
+pub use disk_usage::DiskUsage;
 pub use family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};

@@ -1,0 +1,248 @@
+//! The report on space: what holds it back now.
+//!
+//! The directory is listed first. Then versions, and where the records of blob files are, are
+//! looked at under the lock of the version set, so that they fit together. What was installed in
+//! between has no bytes yet, what was deleted shows as unlisted; where nothing runs, the sums are
+//! those of the directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::Shared;
+use super::disk_usage::{DiskUsage, ListedFile, list};
+use super::held::{Contents, Held, Readers, readers};
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, ColumnFamilyId};
+use crate::gc::choose::choose;
+use crate::gc::hidden::hidden_bytes;
+use crate::gc::report::{
+    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
+};
+use crate::version::{Family, VersionSet};
+
+impl Shared {
+    /// See [`Db::space_report`](crate::Db::space_report).
+    pub(super) fn space_report(&self) -> Result<SpaceReport> {
+        self.check_open()?;
+        let listed = list(&*self.vfs, &self.dir)?;
+        let report = {
+            let versions = self.versions.lock();
+            self.report(&versions, &listed)
+        };
+        // Of an older version the report may have been the last to let go.
+        self.purge();
+        Ok(report)
+    }
+
+    fn report(&self, versions: &VersionSet, listed: &[ListedFile]) -> SpaceReport {
+        let sizes = Sizes::of(listed);
+        let families = versions.families();
+        let current = families.iter();
+        let current = current.map(|(id, family)| (*id, Contents::of(&family.current)));
+        let current: BTreeMap<ColumnFamilyId, Contents> = current.collect();
+        let (holders, held) = self.holders(versions, &current, &sizes);
+        let mut report = SpaceReport {
+            disk: DiskUsage::sum(listed),
+            holders,
+            ..SpaceReport::default()
+        };
+        for (id, family) in families {
+            let none = Held::default();
+            let held = held.get(id).unwrap_or(&none);
+            let space = self.family_space(*id, family, held, &sizes);
+            report.total += &space.usage;
+            report.families.push(space);
+        }
+        for (_, held) in held.iter().filter(|(id, _)| !families.contains_key(id)) {
+            report.total.held_files += sizes.sum(&held.files);
+        }
+        let obsolete: BTreeSet<FileKind> = self.obsolete.waiting().into_iter().collect();
+        report.obsolete = sizes.sum(&obsolete);
+        let mut known = obsolete;
+        let versions = current.values().map(|contents| &contents.files);
+        known.extend(
+            versions
+                .chain(held.values().map(|held| &held.files))
+                .flatten(),
+        );
+        let unlisted = sizes.files.keys().filter(|file| {
+            let kind = matches!(
+                file,
+                FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_)
+            );
+            kind && !known.contains(file)
+        });
+        report.unlisted = sizes.sum(unlisted);
+        let foreign = listed.iter().filter(|file| file.kind.is_none());
+        report.foreign = FileSum {
+            files: foreign.clone().count(),
+            bytes: foreign.map(|file| file.bytes).sum(),
+        };
+        report
+    }
+
+    /// Whoever keeps something, the oldest first, and all that is kept of each family.
+    fn holders(
+        &self,
+        versions: &VersionSet,
+        current: &BTreeMap<ColumnFamilyId, Contents>,
+        sizes: &Sizes,
+    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, Held>) {
+        let now = self.options.clock.monotonic();
+        let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
+        let mut holders = Vec::new();
+        for (sequence, at) in self.snapshots.alive() {
+            holders.push(SpaceHolder {
+                kind: HolderKind::Snapshot,
+                count: at.count,
+                age_micros: age(at.since),
+                sequence: Some(sequence),
+                column_family: None,
+                held_files: FileSum::default(),
+                held_blob_bytes: 0,
+            });
+        }
+        let iterators = readers(&self.iterators);
+        let older = versions
+            .families()
+            .values()
+            .flat_map(Family::older_versions);
+        // Whom nobody knows, the version keeps from before it was replaced.
+        let unknown = older.filter(|(version, _)| {
+            let mut known = iterators.iter();
+            !known.any(|readers| Arc::ptr_eq(&readers.version, version))
+        });
+        let unknown = unknown.map(|(version, replaced)| Readers {
+            version,
+            count: 1,
+            since: replaced,
+        });
+        let unknown: Vec<Readers> = unknown.collect();
+        let mut held: BTreeMap<ColumnFamilyId, Held> = BTreeMap::new();
+        let nothing = Contents::default();
+        let iterators = iterators.iter().map(|r| (HolderKind::Iterator, r));
+        let unknown = unknown.iter().map(|r| (HolderKind::Reader, r));
+        for (kind, readers) in iterators.chain(unknown) {
+            let id = readers.version.column_family;
+            let kept = Held::by(&readers.version, current.get(&id).unwrap_or(&nothing));
+            if kind == HolderKind::Reader && kept.is_empty() {
+                continue;
+            }
+            holders.push(SpaceHolder {
+                kind,
+                count: readers.count,
+                age_micros: age(readers.since),
+                sequence: None,
+                column_family: Some(id),
+                held_files: sizes.sum(&kept.files),
+                held_blob_bytes: kept.blob_bytes(),
+            });
+            held.entry(id).or_default().join(&kept);
+        }
+        holders.sort_by_key(|h| (std::cmp::Reverse(h.age_micros), h.kind, h.sequence));
+        (holders, held)
+    }
+
+    fn family_space(
+        &self,
+        id: ColumnFamilyId,
+        family: &Family,
+        held: &Held,
+        sizes: &Sizes,
+    ) -> FamilySpace {
+        let version = &family.current;
+        let verdicts = self.verdicts(id);
+        let held_bytes = held.blob_bytes_by_file();
+        let files = version.physical_blob_files().into_values();
+        let files = files.map(|(file, logical)| {
+            let live_bytes = logical.iter().map(|meta| meta.live_bytes()).sum();
+            BlobFileSpace {
+                number: file.number,
+                logical_files: logical.iter().map(|meta| meta.shared.number).collect(),
+                file_bytes: sizes.of_file(FileKind::Blob(file.number)),
+                map_bytes: file
+                    .map
+                    .map_or(0, |map| sizes.of_file(FileKind::BlobMap(map))),
+                total_bytes: file.total_bytes,
+                live_bytes,
+                garbage_bytes: file.total_bytes.saturating_sub(live_bytes),
+                held_bytes: held_bytes.get(&file.number).copied().unwrap_or(0),
+                verdict: verdicts(file.number),
+            }
+        });
+        let blob_files: Vec<BlobFileSpace> = files.collect();
+        let tables = version.tables();
+        let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
+        let sum = |of: fn(&BlobFileSpace) -> u64| blob_files.iter().map(of).sum::<u64>();
+        let usage = SpaceUsage {
+            sst_bytes: tables.sum(),
+            blob_bytes: sum(|f| f.file_bytes),
+            map_bytes: sum(|f| f.map_bytes),
+            live_blob_bytes: sum(|f| f.live_bytes),
+            garbage_blob_bytes: sum(|f| f.garbage_bytes),
+            held_blob_bytes: sum(|f| f.held_bytes),
+            hidden_blob_bytes: hidden_bytes(version),
+            held_files: sizes.sum(&held.files),
+        };
+        FamilySpace {
+            name: family.name.clone(),
+            id,
+            usage,
+            blob_files,
+        }
+    }
+
+    /// What is to become of the blob files of a family.
+    fn verdicts(&self, id: ColumnFamilyId) -> impl Fn(BlobFileNumber) -> Verdict + use<> {
+        let state = self.state.lock();
+        let family = state.families.get(&id);
+        let off = family.is_none_or(|f| !f.family.options.enable_blob_garbage_collection);
+        let set_aside = family.map(|f| f.set_aside.clone()).unwrap_or_default();
+        let chosen = family
+            .and_then(|f| choose(&f.version, &f.family.options, &f.set_aside, &f.held))
+            .map(|collection| collection.physical)
+            .unwrap_or_default();
+        move |number| {
+            if off {
+                Verdict::Off
+            } else if set_aside.contains(&number) {
+                Verdict::Damaged
+            } else if let Some(at) = chosen.iter().position(|n| *n == number) {
+                Verdict::Candidate { rank: at + 1 }
+            } else {
+                Verdict::BelowThreshold
+            }
+        }
+    }
+}
+
+/// The lengths of the engine's files.
+struct Sizes {
+    files: BTreeMap<FileKind, u64>,
+}
+
+impl Sizes {
+    fn of(listed: &[ListedFile]) -> Self {
+        let ours = listed
+            .iter()
+            .filter_map(|file| Some((file.kind?, file.bytes)));
+        Sizes {
+            files: ours.collect(),
+        }
+    }
+
+    fn of_file(&self, file: FileKind) -> u64 {
+        self.files.get(&file).copied().unwrap_or(0)
+    }
+
+    fn sum<'a>(&self, files: impl IntoIterator<Item = &'a FileKind>) -> FileSum {
+        let mut sum = FileSum::default();
+        for bytes in files.into_iter().filter_map(|file| self.files.get(file)) {
+            sum.files += 1;
+            sum.bytes += bytes;
+        }
+        sum
+    }
+}
