@@ -209,10 +209,10 @@ impl Shared {
                 Verdict::Off
             } else if set_aside.contains(&number) {
                 Verdict::Damaged
-            } else if let Some(at) = chosen.iter().position(|n| *n == number) {
-                Verdict::Candidate { rank: at + 1 }
+            } else if chosen.contains(&number) {
+                Verdict::Next
             } else {
-                Verdict::BelowThreshold
+                Verdict::LittleGarbage
             }
         }
     }

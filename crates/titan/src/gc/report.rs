@@ -118,7 +118,6 @@ pub struct BlobFileSpace {
     /// Of the garbage: what older versions still refer to.
     pub held_bytes: u64,
     /// Whether it is about to be collected, or why not.
-    #[serde(flatten)]
     pub verdict: Verdict,
 }
 
@@ -131,32 +130,37 @@ impl BlobFileSpace {
 
 /// Whether a blob file is about to be collected, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It will be collected.
-    Candidate {
-        /// Its place among the candidates of its family, from 1.
-        rank: usize,
-    },
-    /// The family does not collect garbage.
-    Off,
-    /// Too little of it is garbage.
-    BelowThreshold,
-    /// Its garbage is read by older versions: collecting it would copy that.
+    /// It is part of the next collection.
+    Next,
+    /// It is worth collecting, once so many collections have run before it.
+    Later(usize),
+    /// Everything in it lives.
+    Clean,
+    /// Too small a part of it is garbage.
+    LittleGarbage,
+    /// It is worth collecting, but so little of all blob files is garbage that nothing needs to be.
+    NotNeeded,
+    /// What is garbage in it is still seen by older versions, and would be copied with the rest.
     Held,
-    /// It cannot be collected, as a record in it is damaged.
+    /// It is damaged, and stays as it is.
     Damaged,
+    /// The family's garbage is not collected.
+    Off,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Candidate { rank } => write!(f, "candidate {rank}"),
+            Verdict::Next => f.write_str("next"),
+            Verdict::Later(after) => write!(f, "later, after {after}"),
+            Verdict::Clean => f.write_str("clean"),
+            Verdict::LittleGarbage => f.write_str("little garbage"),
+            Verdict::NotNeeded => f.write_str("not needed"),
+            Verdict::Held => f.write_str("held by older versions"),
+            Verdict::Damaged => f.write_str("damaged"),
             Verdict::Off => f.write_str("collection is off"),
-            Verdict::BelowThreshold => f.write_str("garbage below the threshold"),
-            Verdict::Held => f.write_str("held by an older version"),
-            Verdict::Damaged => f.write_str("set aside: damaged"),
         }
     }
 }
