@@ -87,7 +87,7 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     let usage = &family.usage;
     writeln!(
         page,
-        "<h2>Column family {}</h2>\n<p>SST {}; {} blob files, {}, with maps of {}; values {}, of them hidden at most {}; garbage {}, of it still read {}.</p>",
+        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them hidden at most {}; garbage {}, of it still read {}.</p>",
         Escaped(&family.name),
         output::size(usage.sst_bytes),
         output::count(family.blob_files.len() as u64),
