@@ -52,12 +52,13 @@ mod write;
 
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
-pub use db::{ColumnFamily, Db, DiskUsage, FamilyMetrics, LevelMetrics, Metrics};
+pub use db::{ColumnFamily, Db, FamilyMetrics, LevelMetrics, Metrics};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     ReverseBytewiseComparator, SequenceNumber,
 };
+pub use gc::disk_usage::DiskUsage;
 pub use gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
 };

@@ -14,7 +14,7 @@
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
-//! | [`space`], [`held`], [`disk_usage`] | what holds space back |
+//! | [`space`], [`held`] | what holds space back |
 //!
 //! Locks, in the order they are taken: the lead of the commit queue, the version set, the state.
 //! The state lock is held for moments only, never over I/O.
@@ -25,7 +25,6 @@ mod commit;
 mod compact;
 mod core;
 mod directory;
-mod disk_usage;
 mod failure;
 mod families;
 mod family;
@@ -50,7 +49,6 @@ pub(crate) use directory::create_dir_durably;
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use replay_target::ReplayTarget;
 
-pub use disk_usage::DiskUsage;
 pub use family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};

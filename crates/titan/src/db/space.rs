@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Shared;
-use super::disk_usage::{DiskUsage, ListedFile, list};
 use super::held::{Contents, Held, Readers, readers};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId};
 use crate::gc::choose::choose;
+use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
 use crate::gc::hidden::hidden_bytes;
 use crate::gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,

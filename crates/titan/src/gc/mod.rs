@@ -12,7 +12,7 @@
 //! | [`live`] | gathers what live tables refer to |
 //! | [`source`] | reads records of one physical file in their order |
 //! | [`hidden`] | estimates the garbage that compactions have yet to find |
-//! | [`report`] | says what holds space back |
+//! | [`report`], [`disk_usage`] | say what holds space back |
 //! | [`job`] | merges the records of all sources into the new file |
 //!
 //! What it promises: a record that a live version can reach is copied, verified, before its file is
@@ -22,6 +22,7 @@
 //! they read.
 
 pub(crate) mod choose;
+pub(crate) mod disk_usage;
 pub(crate) mod hidden;
 pub(crate) mod job;
 mod live;

@@ -9,7 +9,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use crate::db::DiskUsage;
+use super::disk_usage::DiskUsage;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
 
 /// What a database takes on disk, and what of it is held back by whom.

@@ -35,7 +35,7 @@ impl DiskUsage {
         Ok(Self::sum(&list(vfs, directory)?))
     }
 
-    pub(super) fn sum(files: &[ListedFile]) -> DiskUsage {
+    pub(crate) fn sum(files: &[ListedFile]) -> DiskUsage {
         let mut usage = DiskUsage::default();
         for file in files {
             *usage.of_kind(file.kind) += file.bytes;
@@ -66,14 +66,14 @@ impl DiskUsage {
 }
 
 /// A file in the directory.
-pub(super) struct ListedFile {
+pub(crate) struct ListedFile {
     /// `None` for what is not the engine's.
-    pub(super) kind: Option<FileKind>,
-    pub(super) bytes: u64,
+    pub(crate) kind: Option<FileKind>,
+    pub(crate) bytes: u64,
 }
 
 /// The files of a directory, but for those that vanish meanwhile.
-pub(super) fn list(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<ListedFile>> {
+pub(crate) fn list(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<ListedFile>> {
     let mut files = Vec::new();
     for name in vfs.read_dir(directory)? {
         match vfs.size(&directory.join(&name)) {
