@@ -1,5 +1,6 @@
 //! What the files of a family measure, and what of that is needed.
 
+use super::choose::Exempt;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
@@ -21,13 +22,21 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn of(version: &Version) -> Self {
-        let live = version.blob_files.values().map(|meta| meta.live_bytes());
-        let physical = version.physical_blob_files().into_values();
-        let blob_live = live.sum();
+    /// Without what cannot be helped: what older versions hold, and damaged files.
+    pub(crate) fn of(version: &Version, exempt: &Exempt) -> Self {
+        let (mut blob_files, mut blob_live) = (0u64, 0u64);
+        for (number, (file, logical)) in version.physical_blob_files() {
+            if exempt.damaged.contains(&number) {
+                continue;
+            }
+            let held = exempt.held.get(&number).copied().unwrap_or(0);
+            blob_files = blob_files.saturating_add(file.total_bytes.saturating_sub(held));
+            let live = logical.iter().map(|meta| meta.live_bytes());
+            blob_live = live.fold(blob_live, u64::saturating_add);
+        }
         Space {
             tables: version.tables().map(|(_, table)| table.size()).sum(),
-            blob_files: physical.map(|(file, _)| file.total_bytes).sum(),
+            blob_files,
             blob_live,
             hidden: version.hidden_garbage_bytes().min(blob_live),
         }
