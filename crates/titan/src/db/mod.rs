@@ -40,6 +40,7 @@ mod purge;
 mod replay;
 mod replay_target;
 mod running;
+mod settle;
 mod space;
 mod stall_news;
 mod state;

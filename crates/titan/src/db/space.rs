@@ -13,14 +13,13 @@ use super::core::Shared;
 use super::held::{Contents, Held, Readers, readers};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, ColumnFamilyId};
-use crate::gc::choose::choose;
+use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
+use crate::gc::choose::judge;
 use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
-use crate::gc::hidden::hidden_bytes;
 use crate::gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
 };
-use crate::version::{Family, VersionSet};
+use crate::version::{Family, Version, VersionSet};
 
 impl Shared {
     /// See [`Db::space_report`](crate::Db::space_report).
@@ -54,6 +53,11 @@ impl Shared {
             let space = self.family_space(*id, family, held, &sizes);
             report.total += &space.usage;
             report.families.push(space);
+        }
+        // Of two snapshots that see a value, the older one is told to keep it.
+        let mut snapshots = report.holders.iter_mut();
+        if let Some(oldest) = snapshots.find(|h| h.kind == HolderKind::Snapshot) {
+            oldest.held_blob_bytes = report.total.snapshot_blob_bytes;
         }
         for (_, held) in held.iter().filter(|(id, _)| !families.contains_key(id)) {
             report.total.held_files += sizes.sum(&held.files);
@@ -169,21 +173,27 @@ impl Shared {
                 live_bytes,
                 garbage_bytes: file.total_bytes.saturating_sub(live_bytes),
                 held_bytes: held_bytes.get(&file.number).copied().unwrap_or(0),
-                verdict: verdicts(file.number),
+                verdict: verdicts.get(&file.number).copied().unwrap_or(Verdict::Off),
             }
         });
         let blob_files: Vec<BlobFileSpace> = files.collect();
         let tables = version.tables();
         let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
+        let (hidden, kept) = hidden(version, self.snapshots.oldest());
         let sum = |of: fn(&BlobFileSpace) -> u64| blob_files.iter().map(of).sum::<u64>();
+        // Both are estimates, and no more than there is.
+        let live_blob_bytes = sum(|f| f.live_bytes);
+        let hidden_blob_bytes = hidden.min(live_blob_bytes);
+        let snapshot_blob_bytes = kept.min(live_blob_bytes - hidden_blob_bytes);
         let usage = SpaceUsage {
             sst_bytes: tables.sum(),
             blob_bytes: sum(|f| f.file_bytes),
             map_bytes: sum(|f| f.map_bytes),
-            live_blob_bytes: sum(|f| f.live_bytes),
+            live_blob_bytes,
             garbage_blob_bytes: sum(|f| f.garbage_bytes),
             held_blob_bytes: sum(|f| f.held_bytes),
-            hidden_blob_bytes: hidden_bytes(version),
+            hidden_blob_bytes,
+            snapshot_blob_bytes,
             held_files: sizes.sum(&held.files),
         };
         FamilySpace {
@@ -195,27 +205,24 @@ impl Shared {
     }
 
     /// What is to become of the blob files of a family.
-    fn verdicts(&self, id: ColumnFamilyId) -> impl Fn(BlobFileNumber) -> Verdict + use<> {
+    fn verdicts(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, Verdict> {
         let state = self.state.lock();
-        let family = state.families.get(&id);
-        let off = family.is_none_or(|f| !f.family.options.enable_blob_garbage_collection);
-        let set_aside = family.map(|f| f.set_aside.clone()).unwrap_or_default();
-        let chosen = family
-            .and_then(|f| choose(&f.version, &f.family.options, &f.set_aside, &f.held))
-            .map(|collection| collection.physical)
-            .unwrap_or_default();
-        move |number| {
-            if off {
-                Verdict::Off
-            } else if set_aside.contains(&number) {
-                Verdict::Damaged
-            } else if chosen.contains(&number) {
-                Verdict::Next
-            } else {
-                Verdict::LittleGarbage
-            }
-        }
+        let Some(family) = state.families.get(&id) else {
+            return BTreeMap::new();
+        };
+        let judged = judge(&family.version, &family.family.options, &family.exempt).files;
+        let verdicts = judged.iter().map(|file| (file.file.number, file.verdict));
+        verdicts.collect()
     }
+}
+
+/// Estimates: garbage that compactions have yet to find, and what the last level keeps for snapshots.
+fn hidden(version: &Version, oldest_snapshot: Option<SequenceNumber>) -> (u64, u64) {
+    let last = version.num_levels().saturating_sub(1);
+    let bottom = version.level(last).iter();
+    let released: u64 = bottom.map(|f| f.released_bytes(oldest_snapshot)).sum();
+    let kept = version.level_shadowed_bytes(last) - released;
+    (version.hidden_garbage_bytes() + released, kept)
 }
 
 /// The lengths of the engine's files.

@@ -8,10 +8,11 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`choose`] | says which files are worth collecting |
+//! | [`space`] | measures what there is and what lives |
+//! | [`choose`] | says which files are worth collecting, and how soon |
+//! | [`pace`] | says how fast that is, and how fast writes are where it does not keep up |
 //! | [`live`] | gathers what live tables refer to |
 //! | [`source`] | reads records of one physical file in their order |
-//! | [`hidden`] | estimates the garbage that compactions have yet to find |
 //! | [`report`], [`disk_usage`] | say what holds space back |
 //! | [`job`] | merges the records of all sources into the new file |
 //!
@@ -23,8 +24,9 @@
 
 pub(crate) mod choose;
 pub(crate) mod disk_usage;
-pub(crate) mod hidden;
 pub(crate) mod job;
 mod live;
+pub(crate) mod pace;
 pub(crate) mod report;
 mod source;
+pub(crate) mod space;

@@ -21,8 +21,8 @@ pub struct SpaceReport {
     pub total: SpaceUsage,
     /// Files that nobody needs and that are about to be deleted.
     pub obsolete: FileSum,
-    /// SST, blob and map files that no version has: a job is writing them, or one that failed has
-    /// left them.
+    /// SST, blob and map files that no version has: a job is writing them, one that failed has left
+    /// them, or a lazy value reads them of a family that was dropped.
     pub unlisted: FileSum,
     /// Files that are not the engine's. Never touched.
     pub foreign: FileSum,
@@ -59,6 +59,8 @@ pub struct SpaceUsage {
     /// Of what is live: an estimate of what newer entries hide, which compactions have yet to
     /// find. What memtables hide counts once they are flushed.
     pub hidden_blob_bytes: u64,
+    /// Of what is live: an estimate of what newer entries hide, but snapshots see.
+    pub snapshot_blob_bytes: u64,
     /// Files that only older versions have, which somebody reads from. Not in the fields above.
     pub held_files: FileSum,
 }
@@ -72,6 +74,7 @@ impl AddAssign<&SpaceUsage> for SpaceUsage {
         self.garbage_blob_bytes += other.garbage_blob_bytes;
         self.held_blob_bytes += other.held_blob_bytes;
         self.hidden_blob_bytes += other.hidden_blob_bytes;
+        self.snapshot_blob_bytes += other.snapshot_blob_bytes;
         self.held_files += other.held_files;
     }
 }
@@ -182,7 +185,8 @@ pub struct SpaceHolder {
     /// Files that its version has and the current one has not. Others may keep them too.
     pub held_files: FileSum,
     /// Blob records, in files that the current version has, to which its version refers and the
-    /// current one does not.
+    /// current one does not. Of the oldest snapshot: an estimate of those that snapshots alone see;
+    /// what a newer one sees too stays when the oldest is dropped.
     pub held_blob_bytes: u64,
 }
 

@@ -57,6 +57,11 @@ impl SnapshotList {
         self.alive.lock().iter().map(|(s, l)| (*s, *l)).collect()
     }
 
+    /// The oldest sequence number alive.
+    pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
+        self.alive.lock().keys().next().copied()
+    }
+
     /// How many snapshots are alive.
     pub(crate) fn len(&self) -> usize {
         self.alive.lock().values().map(|at| at.count).sum()

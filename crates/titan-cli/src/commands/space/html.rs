@@ -87,7 +87,7 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     let usage = &family.usage;
     writeln!(
         page,
-        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them hidden at most {}; garbage {}, of it still read {}.</p>",
+        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them hidden about {}, kept by snapshots about {}; garbage {}, of it still read {}.</p>",
         Escaped(&family.name),
         output::size(usage.sst_bytes),
         output::count(family.blob_files.len() as u64),
@@ -95,6 +95,7 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
         output::size(usage.map_bytes),
         output::size(usage.live_blob_bytes),
         output::size(usage.hidden_blob_bytes),
+        output::size(usage.snapshot_blob_bytes),
         output::size(usage.garbage_blob_bytes),
         output::size(usage.held_blob_bytes)
     )?;

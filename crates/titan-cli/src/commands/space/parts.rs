@@ -15,36 +15,27 @@ pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
     let (disk, total) = (&report.disk, &report.total);
     let listed = total.sst_bytes + total.blob_bytes + total.map_bytes + total.held_files.bytes;
     let part = |name, class, bytes| Part { name, class, bytes };
+    let estimated = total.hidden_blob_bytes + total.snapshot_blob_bytes;
+    let live = total.live_blob_bytes.saturating_sub(estimated);
+    let garbage = total
+        .garbage_blob_bytes
+        .saturating_sub(total.held_blob_bytes);
+    let passing = disk.data_bytes().saturating_sub(listed);
     let mut parts = vec![
+        part("live values", "live", live),
         part(
-            "live values",
-            "live",
-            total
-                .live_blob_bytes
-                .saturating_sub(total.hidden_blob_bytes),
+            "kept by snapshots, about",
+            "snapshot",
+            total.snapshot_blob_bytes,
         ),
-        part(
-            "hidden garbage, at most",
-            "hidden",
-            total.hidden_blob_bytes.min(total.live_blob_bytes),
-        ),
-        part(
-            "known garbage",
-            "garbage",
-            total
-                .garbage_blob_bytes
-                .saturating_sub(total.held_blob_bytes),
-        ),
+        part("hidden garbage, about", "hidden", total.hidden_blob_bytes),
+        part("known garbage", "garbage", garbage),
         part("garbage that is still read", "held", total.held_blob_bytes),
         part("files of older versions", "older", total.held_files.bytes),
         part("SST", "sst", total.sst_bytes),
         part("blob maps", "map", total.map_bytes),
         part("WAL", "wal", disk.wal_bytes),
-        part(
-            "being written or deleted",
-            "passing",
-            disk.data_bytes().saturating_sub(listed),
-        ),
+        part("being written or deleted", "passing", passing),
     ];
     let named: u64 = parts.iter().map(|part| part.bytes).sum();
     parts.push(part(
