@@ -1,12 +1,9 @@
 //! What older versions keep that the current one has no use for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
-use crate::read::IteratorList;
 use crate::version::Version;
 
 /// What a version has on disk.
@@ -76,45 +73,17 @@ impl Held {
 
     /// Bytes of the records, but for those in files that go with the versions.
     pub(super) fn blob_bytes(&self) -> u64 {
-        self.records.values().map(|(_, bytes)| bytes).sum()
+        let records = self.records.values().map(|(_, bytes)| *bytes);
+        records.fold(0, u64::saturating_add)
     }
 
     /// The same by physical file.
     pub(super) fn blob_bytes_by_file(&self) -> BTreeMap<BlobFileNumber, u64> {
         let mut by_file = BTreeMap::new();
         for (place, bytes) in self.records.values() {
-            *by_file.entry(*place).or_insert(0) += bytes;
+            let sum: &mut u64 = by_file.entry(*place).or_default();
+            *sum = sum.saturating_add(*bytes);
         }
         by_file
     }
-}
-
-/// The iterators that read from one version.
-pub(super) struct Readers {
-    pub(super) version: Arc<Version>,
-    pub(super) count: usize,
-    /// When the oldest of them was created.
-    pub(super) since: Duration,
-}
-
-/// The iterators alive, by version.
-pub(super) fn readers(iterators: &IteratorList) -> Vec<Readers> {
-    let mut readers: Vec<Readers> = Vec::new();
-    for iterator in iterators.alive() {
-        let Some(version) = iterator.version.upgrade() else {
-            continue;
-        };
-        match readers
-            .iter_mut()
-            .find(|r| Arc::ptr_eq(&r.version, &version))
-        {
-            Some(readers) => readers.count += 1,
-            None => readers.push(Readers {
-                version,
-                count: 1,
-                since: iterator.since,
-            }),
-        }
-    }
-    readers
 }

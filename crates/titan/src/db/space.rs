@@ -6,18 +6,17 @@
 //! those of the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
 
 use super::core::Shared;
-use super::held::{Contents, Held, Readers, readers};
+use super::held::{Contents, Held};
+use super::sizes::Sizes;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
 use crate::gc::choose::judge;
 use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
 use crate::gc::report::{
-    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
+    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage, Verdict,
 };
 use crate::version::{Family, Version, VersionSet};
 
@@ -87,68 +86,6 @@ impl Shared {
         report
     }
 
-    /// Whoever keeps something, the oldest first, and all that is kept of each family.
-    fn holders(
-        &self,
-        versions: &VersionSet,
-        current: &BTreeMap<ColumnFamilyId, Contents>,
-        sizes: &Sizes,
-    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, Held>) {
-        let now = self.options.clock.monotonic();
-        let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
-        let mut holders = Vec::new();
-        for (sequence, at) in self.snapshots.alive() {
-            holders.push(SpaceHolder {
-                kind: HolderKind::Snapshot,
-                count: at.count,
-                age_micros: age(at.since),
-                sequence: Some(sequence),
-                column_family: None,
-                held_files: FileSum::default(),
-                held_blob_bytes: 0,
-            });
-        }
-        let iterators = readers(&self.iterators);
-        let older = versions
-            .families()
-            .values()
-            .flat_map(Family::older_versions);
-        // Whom nobody knows, the version keeps from before it was replaced.
-        let unknown = older.filter(|(version, _)| {
-            let mut known = iterators.iter();
-            !known.any(|readers| Arc::ptr_eq(&readers.version, version))
-        });
-        let unknown = unknown.map(|(version, replaced)| Readers {
-            version,
-            count: 1,
-            since: replaced,
-        });
-        let unknown: Vec<Readers> = unknown.collect();
-        let mut held: BTreeMap<ColumnFamilyId, Held> = BTreeMap::new();
-        let nothing = Contents::default();
-        let iterators = iterators.iter().map(|r| (HolderKind::Iterator, r));
-        let unknown = unknown.iter().map(|r| (HolderKind::Reader, r));
-        for (kind, readers) in iterators.chain(unknown) {
-            let id = readers.version.column_family;
-            let kept = Held::by(&readers.version, current.get(&id).unwrap_or(&nothing));
-            if kind == HolderKind::Reader && kept.is_empty() {
-                continue;
-            }
-            holders.push(SpaceHolder {
-                kind,
-                count: readers.count,
-                age_micros: age(readers.since),
-                sequence: None,
-                column_family: Some(id),
-                held_files: sizes.sum(&kept.files),
-                held_blob_bytes: kept.blob_bytes(),
-            });
-            held.entry(id).or_default().join(&kept);
-        }
-        holders.sort_by_key(|h| (std::cmp::Reverse(h.age_micros), h.kind, h.sequence));
-        (holders, held)
-    }
-
     fn family_space(
         &self,
         id: ColumnFamilyId,
@@ -161,7 +98,7 @@ impl Shared {
         let held_bytes = held.blob_bytes_by_file();
         let files = version.physical_blob_files().into_values();
         let files = files.map(|(file, logical)| {
-            let live_bytes = logical.iter().map(|meta| meta.live_bytes()).sum();
+            let live_bytes = total(logical.iter().map(|meta| meta.live_bytes()));
             BlobFileSpace {
                 number: file.number,
                 logical_files: logical.iter().map(|meta| meta.shared.number).collect(),
@@ -180,7 +117,7 @@ impl Shared {
         let tables = version.tables();
         let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
         let (hidden, kept) = hidden(version, self.snapshots.oldest());
-        let sum = |of: fn(&BlobFileSpace) -> u64| blob_files.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&BlobFileSpace) -> u64| total(blob_files.iter().map(of));
         // Both are estimates, and no more than there is.
         let live_blob_bytes = sum(|f| f.live_bytes);
         let hidden_blob_bytes = hidden.min(live_blob_bytes);
@@ -220,36 +157,13 @@ impl Shared {
 fn hidden(version: &Version, oldest_snapshot: Option<SequenceNumber>) -> (u64, u64) {
     let last = version.num_levels().saturating_sub(1);
     let bottom = version.level(last).iter();
-    let released: u64 = bottom.map(|f| f.released_bytes(oldest_snapshot)).sum();
-    let kept = version.level_shadowed_bytes(last) - released;
-    (version.hidden_garbage_bytes() + released, kept)
+    let released = total(bottom.map(|f| f.released_bytes(oldest_snapshot)));
+    let kept = version.level_shadowed_bytes(last).saturating_sub(released);
+    let hidden = version.hidden_garbage_bytes();
+    (hidden.saturating_add(released), kept)
 }
 
-/// The lengths of the engine's files.
-struct Sizes {
-    files: BTreeMap<FileKind, u64>,
-}
-
-impl Sizes {
-    fn of(listed: &[ListedFile]) -> Self {
-        let ours = listed
-            .iter()
-            .filter_map(|file| Some((file.kind?, file.bytes)));
-        Sizes {
-            files: ours.collect(),
-        }
-    }
-
-    fn of_file(&self, file: FileKind) -> u64 {
-        self.files.get(&file).copied().unwrap_or(0)
-    }
-
-    fn sum<'a>(&self, files: impl IntoIterator<Item = &'a FileKind>) -> FileSum {
-        let mut sum = FileSum::default();
-        for bytes in files.into_iter().filter_map(|file| self.files.get(file)) {
-            sum.files += 1;
-            sum.bytes += bytes;
-        }
-        sum
-    }
+/// The sum of what a MANIFEST says, which may be too large to be true.
+fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
 }

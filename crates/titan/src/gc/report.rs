@@ -67,14 +67,16 @@ pub struct SpaceUsage {
 
 impl AddAssign<&SpaceUsage> for SpaceUsage {
     fn add_assign(&mut self, other: &SpaceUsage) {
-        self.sst_bytes += other.sst_bytes;
-        self.blob_bytes += other.blob_bytes;
-        self.map_bytes += other.map_bytes;
-        self.live_blob_bytes += other.live_blob_bytes;
-        self.garbage_blob_bytes += other.garbage_blob_bytes;
-        self.held_blob_bytes += other.held_blob_bytes;
-        self.hidden_blob_bytes += other.hidden_blob_bytes;
-        self.snapshot_blob_bytes += other.snapshot_blob_bytes;
+        // What a MANIFEST says may be too large to be true.
+        let add = |sum: &mut u64, bytes: u64| *sum = sum.saturating_add(bytes);
+        add(&mut self.sst_bytes, other.sst_bytes);
+        add(&mut self.blob_bytes, other.blob_bytes);
+        add(&mut self.map_bytes, other.map_bytes);
+        add(&mut self.live_blob_bytes, other.live_blob_bytes);
+        add(&mut self.garbage_blob_bytes, other.garbage_blob_bytes);
+        add(&mut self.held_blob_bytes, other.held_blob_bytes);
+        add(&mut self.hidden_blob_bytes, other.hidden_blob_bytes);
+        add(&mut self.snapshot_blob_bytes, other.snapshot_blob_bytes);
         self.held_files += other.held_files;
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
         part("WAL", "wal", disk.wal_bytes),
         part("being written or deleted", "passing", passing),
     ];
-    let named: u64 = parts.iter().map(|part| part.bytes).sum();
+    let bytes = parts.iter().map(|part| part.bytes);
+    let named = bytes.fold(0, u64::saturating_add);
     parts.push(part(
         "other",
         "other",
