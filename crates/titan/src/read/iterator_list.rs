@@ -68,3 +68,34 @@ impl Drop for ListedIterator {
         self.list.alive.lock().iterators.remove(&self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::internal_key::InternalKeyComparator;
+    use crate::format::{BytewiseComparator, ColumnFamilyId};
+    use crate::memtable::Memtable;
+
+    #[test]
+    fn an_iterator_is_listed_until_it_is_gone() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let version = Version::empty(ColumnFamilyId::DEFAULT, comparator.clone(), 7);
+        let super_version = SuperVersion {
+            memtable: Memtable::new(comparator, 1 << 16),
+            immutables: Vec::new(),
+            version: Arc::new(version),
+        };
+        let list = Arc::new(IteratorList::default());
+        let since = || -> Vec<u64> {
+            let alive = list.alive();
+            alive.iter().map(|i| i.since.as_secs()).collect()
+        };
+        let enter = |at| list.enter(&super_version, Duration::from_secs(at));
+        let (a, b, c) = (enter(1), enter(2), enter(3));
+        assert_eq!(since(), [1, 2, 3]);
+        drop(b);
+        assert_eq!(since(), [1, 3]);
+        drop((a, c));
+        assert!(since().is_empty());
+    }
+}

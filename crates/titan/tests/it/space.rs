@@ -195,6 +195,9 @@ fn whoever_reads_from_before_is_named_with_what_it_keeps() {
     assert_eq!(holders(&told, HolderKind::Reader).len(), 0);
 
     drop((old, twin, newer));
+    let told_again = db.space_report().unwrap();
+    assert_eq!(told_again.obsolete, told.total.held_files);
+    assert_eq!(told_again.total.held_files, FileSum::default());
     let told = report(&db, &vfs);
     assert!(told.holders.is_empty(), "{:#?}", told.holders);
     assert_eq!(told.total.held_blob_bytes, 0);
@@ -207,6 +210,7 @@ fn a_lazy_value_keeps_what_its_version_has() {
     let db = open(&options);
     put(&db, 0..KEYS, 0);
     let lazy = db.get_lazy(&key(1), &ReadOptions::default()).unwrap();
+    clock.advance(Duration::from_secs(5));
     put(&db, 0..KEYS, 1);
     compact(&db);
     clock.advance(Duration::from_secs(7));
@@ -215,6 +219,7 @@ fn a_lazy_value_keeps_what_its_version_has() {
         panic!("{:#?}", told.holders);
     };
     assert_eq!(reader.kind, HolderKind::Reader);
+    // No younger than the moment when its version was replaced.
     assert_eq!(reader.age_micros, 7_000_000);
     // The table, and the blob file of which nothing lives.
     assert_eq!(reader.held_files.files, 2);
