@@ -12,7 +12,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::table::{TableIdentity, TableReader, TableReaderOptions};
-use crate::vfs::{Access, Vfs};
+use crate::vfs::{Access, Vfs, open_live};
 
 #[derive(Clone)]
 enum OpenFile {
@@ -75,11 +75,9 @@ impl OpenFiles {
         comparator: &InternalKeyComparator,
     ) -> Result<Arc<TableReader>> {
         let number = identity.number;
-        let kind = FileKind::Table(number);
         let file = self.get_or_open(number.0, || {
-            let path = kind.path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random);
-            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let path = FileKind::Table(number).path(&self.dir);
+            let file = open_live(&*self.vfs, &path, Access::Random)?;
             let options = TableReaderOptions {
                 identity,
                 comparator: comparator.clone(),
@@ -130,8 +128,7 @@ impl BlobReaders for OpenFiles {
     fn reader(&self, number: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
         let file = self.get_or_open(number.0, || {
             let path = FileKind::Blob(number).path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random);
-            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let file = open_live(&*self.vfs, &path, Access::Random)?;
             Ok(OpenFile::Blob(BlobFileReader::open(file, &path, number)?))
         })?;
         match file {
@@ -143,8 +140,7 @@ impl BlobReaders for OpenFiles {
     fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>> {
         let file = self.get_or_open(number.0, || {
             let path = FileKind::BlobMap(number).path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random);
-            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let file = open_live(&*self.vfs, &path, Access::Random)?;
             let map = RelocationMap::open(file, &path, number, Arc::clone(&self.block_cache))?;
             Ok(OpenFile::Map(map))
         })?;

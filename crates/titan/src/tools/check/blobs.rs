@@ -16,7 +16,7 @@ use crate::format::{BlobFileNumber, FileNumber};
 use crate::tools::pointers::{FileReferences, Pointer, hash_of};
 use crate::version::Family;
 use crate::version::files::{BlobFileMeta, PhysicalBlobFile};
-use crate::vfs::Access;
+use crate::vfs::{Access, open_live};
 
 impl Check<'_> {
     /// Checks every blob file of a family against itself and against `references`.
@@ -76,8 +76,8 @@ impl Check<'_> {
         let kind = FileKind::BlobMap(number);
         let path = self.begin(kind);
         let mut moved = HashMap::new();
-        let opened = self.vfs.open(&path, Access::Sequential);
-        let opened = opened.map_err(|e| e.of_live_file(&path)).and_then(|file| {
+        let opened = open_live(self.vfs, &path, Access::Sequential);
+        let opened = opened.and_then(|file| {
             RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0)))
         });
         match opened {
@@ -143,8 +143,7 @@ impl Walk<'_, '_> {
     }
 
     fn file(&mut self, family: &Family, file: FileReferences) -> Result<()> {
-        let opened = self.check.vfs.open(&self.path, Access::Sequential);
-        let opened = opened.map_err(|e| e.of_live_file(&self.path))?;
+        let opened = open_live(self.check.vfs, &self.path, Access::Sequential)?;
         let reader = BlobFileReader::open(opened, &self.path, self.place.number)?;
         if let Err(e) = reader.check_family(family.current.column_family) {
             self.problem(e);
