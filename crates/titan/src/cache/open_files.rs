@@ -116,11 +116,15 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Forgets a deleted file.
-    pub(crate) fn forget(&self, file: FileKind) {
+    /// Deletes a file that nobody needs any more, and closes it.
+    pub(crate) fn delete(&self, file: FileKind) -> Result<()> {
+        let deleted = self.vfs.remove(&file.path(&self.dir));
+        // Behind the removal: a reader that garbage collection has overtaken may open the file up
+        // to then, and it would stay open.
         if let Some(number) = file.number() {
             self.files.remove(&number);
         }
+        deleted
     }
 }
 
