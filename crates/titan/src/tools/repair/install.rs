@@ -256,9 +256,8 @@ impl Repair<'_> {
 
     /// The newest OPTIONS stays, if it is of these families; else a new one is written.
     fn write_options(&self, target: &Path, versions: &VersionSet) -> Result<()> {
-        let newest = self.files.iter().rev();
-        let newest = newest.filter(|file| matches!(file, FileKind::Options(_)));
-        for file in newest.take(1) {
+        let mut newest = self.files.iter().rev();
+        if let Some(file) = newest.find(|file| matches!(file, FileKind::Options(_))) {
             let content = read_file(&*self.vfs, &file.path(self.dir))?;
             let fits = OptionsFile::parse(&content).is_ok_and(|options| {
                 self.families.values().all(|family| {
