@@ -283,7 +283,7 @@ impl Repair<'_> {
         let live = versions.live_files();
         let mut unused = self.files.clone();
         unused.retain(|file| match file {
-            FileKind::Table(_) | FileKind::Blob(_) => !live.contains(file),
+            FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_) => !live.contains(file),
             FileKind::Wal(_) | FileKind::Manifest(_) | FileKind::Temp(_) => true,
             _ => false,
         });
