@@ -9,7 +9,7 @@
 //! | file | step |
 //! |---|---|
 //! | [`hint`] | reads what MANIFESTs are left, damaged or not |
-//! | [`survey`] | reads every table |
+//! | [`survey`], [`walk`] | reads every table |
 //! | [`wals`] | replays WAL files into new tables, also behind damage |
 //! | [`families`] | which column families there are, and whether the MANIFEST can be believed |
 //! | [`blobs`] | holds pointers and blob records against each other |
@@ -50,6 +50,7 @@ mod report;
 mod rewrite;
 mod survey;
 mod unfinished;
+mod walk;
 mod wals;
 
 use std::collections::BTreeMap;
