@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{LOST_DIR, Repair, WORK_DIR, unfinished};
-use crate::db::random_uuid;
+use crate::db::{create_dir_durably, random_uuid};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
@@ -296,7 +296,7 @@ impl Repair<'_> {
             return Ok(());
         }
         let lost = self.dir.join(LOST_DIR);
-        crate::db::create_dir_durably(&*self.vfs, &lost)?;
+        create_dir_durably(&*self.vfs, &lost)?;
         for file in unused {
             let to = file.path(&lost);
             // Numbers are given once: it is the same file, put there by a repair cut short.

@@ -37,7 +37,7 @@ impl Repair<'_> {
     /// Replays the WAL files that are still needed and writes what they hold to new tables.
     pub(super) fn replay_wals(&mut self) -> Result<()> {
         let needed = self.hint.oldest_log_needed();
-        let mut wals: Vec<FileNumber> = self
+        let wals: Vec<FileNumber> = self
             .files
             .iter()
             .filter_map(|file| match file {
@@ -45,7 +45,6 @@ impl Repair<'_> {
                 _ => None,
             })
             .collect();
-        wals.sort();
         // One that is missing in between is noticed by what its successor says.
         if self.hint.trusted && wals.is_empty() {
             let name = FileKind::Wal(needed).name();
