@@ -111,11 +111,7 @@ impl Repair<'_> {
                 continue;
             }
             let offset = record.offset;
-            let batch = BatchView::parse(record.payload).and_then(|batch| {
-                batch.validate()?;
-                Ok(batch)
-            });
-            match batch {
+            match BatchView::parse_whole(record.payload) {
                 Ok(batch) if batch.count() > 0 => {
                     let next = replay.last_sequence.plus(1);
                     let known = replay.last_sequence > SequenceNumber::ZERO;
