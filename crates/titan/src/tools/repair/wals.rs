@@ -80,20 +80,7 @@ impl Repair<'_> {
         let mut first = true;
         loop {
             let Some(record) = log.next()? else {
-                let end = log.end().cloned();
-                let goes_on = log.resume()?;
-                let (offset, reason) = match end {
-                    Some(LogEnd::Truncated { offset }) => (offset, "the last record is cut short"),
-                    Some(LogEnd::Corrupt { offset, reason }) => (offset, reason),
-                    Some(LogEnd::Stale { offset }) if goes_on => (
-                        offset,
-                        "records are damaged, later ones of the same log are not",
-                    ),
-                    // What the file held before: how a recycled log normally ends.
-                    Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(()),
-                };
-                self.wal_gap(replay, kind, Some(offset), reason);
-                match goes_on {
+                match self.passes_damage(replay, kind, &mut log)? {
                     true => continue,
                     false => return Ok(()),
                 }
@@ -120,14 +107,7 @@ impl Repair<'_> {
                                       between is gone, or they never were in any";
                         self.wal_gap(replay, kind, None, reason);
                     }
-                    if let Some(mut gap) = replay.gap.take() {
-                        if let (Some((first, last)), Some(before)) =
-                            (&mut gap.sequences, batch.sequence().0.checked_sub(1))
-                        {
-                            *last = before.max(*first);
-                        }
-                        self.report.lost.push(gap);
-                    }
+                    self.close_gap(replay, batch.sequence());
                     self.first_replayed.get_or_insert(batch.sequence());
                     self.apply(replay, &batch, number)
                         .map_err(|e| e.at(&path, offset))?;
@@ -142,6 +122,29 @@ impl Repair<'_> {
         }
     }
 
+    /// At the end of what could be read of a log: whether there is more behind damage.
+    fn passes_damage(
+        &mut self,
+        replay: &mut Replay,
+        kind: FileKind,
+        log: &mut LogReader,
+    ) -> Result<bool> {
+        let end = log.end().cloned();
+        let goes_on = log.resume()?;
+        let (offset, reason) = match end {
+            Some(LogEnd::Truncated { offset }) => (offset, "the last record is cut short"),
+            Some(LogEnd::Corrupt { offset, reason }) => (offset, reason),
+            Some(LogEnd::Stale { offset }) if goes_on => (
+                offset,
+                "records are damaged, later ones of the same log are not",
+            ),
+            // What the file held before: how a recycled log normally ends.
+            Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(false),
+        };
+        self.wal_gap(replay, kind, Some(offset), reason);
+        Ok(goes_on)
+    }
+
     /// Operations are missing from here on, until a later one shows up.
     fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
         self.wals_damaged = true;
@@ -152,6 +155,17 @@ impl Repair<'_> {
             reason: why.to_owned(),
             ..Loss::default()
         });
+    }
+
+    /// Operations go on with this one.
+    fn close_gap(&mut self, replay: &mut Replay, next: SequenceNumber) {
+        let Some(mut gap) = replay.gap.take() else {
+            return;
+        };
+        if let (Some((first, last)), Some(before)) = (&mut gap.sequences, next.0.checked_sub(1)) {
+            *last = before.max(*first);
+        }
+        self.report.lost.push(gap);
     }
 
     fn apply(&mut self, replay: &mut Replay, batch: &BatchView<'_>, wal: FileNumber) -> Result<()> {
