@@ -60,7 +60,7 @@ pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
         min_blob_size: 100,
         blob_file_size: 64 << 10,
         enable_blob_garbage_collection: rng.bool(),
-        blob_garbage_collection_threshold: 0.05,
+        blob_garbage_collection_low_threshold: 0.05,
         compression: CompressionType::None,
         bloom_bits_per_key: 0.0,
         ..ColumnFamilyOptions::default()

@@ -93,6 +93,8 @@ impl Shared {
     fn check_not_stalled(&self) -> Result<()> {
         match self.state.lock().stall() {
             StallEvent::Normal => Ok(()),
+            // That depends on what is in the batch.
+            StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
             StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(held_back(cause)),
         }
     }
@@ -231,11 +233,14 @@ impl Shared {
 
     fn wait_out_stall(&self, group: &Group) -> Result<()> {
         let mut state = self.state.lock();
-        if state.stall() == StallEvent::Normal {
+        let stall = state.stall();
+        if stall == StallEvent::Normal {
             return Ok(());
         }
-        let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
-        let delay = Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
+        let delay = self.delay(&state, stall, group)?;
+        if delay.is_zero() {
+            return Ok(());
+        }
         let clock = &*self.options.clock;
         let started = clock.monotonic();
         let elapsed = || clock.monotonic().saturating_sub(started);
@@ -273,6 +278,23 @@ impl Shared {
         outcome
     }
 
+    /// How long a group is held back where writes are slowed down.
+    fn delay(&self, state: &State, stall: StallEvent, group: &Group) -> Result<Duration> {
+        let rate = self.options.delayed_write_rate;
+        if stall != StallEvent::Delayed(StallCause::SpaceAmplification) {
+            let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
+            return Ok(Duration::from_secs_f64(bytes as f64 / rate as f64));
+        }
+        // Only what takes space: deletions are what gives it back.
+        let mut bytes = 0;
+        for op in group.batches.iter().flat_map(|batch| batch.iter()) {
+            if let BatchOp::Put { key, value, .. } = op? {
+                bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(state.freeing.delay(bytes, state.space_excess(), rate))
+    }
+
     /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them
     /// holds anything. To be called with the lead of the commit queue.
     pub(super) fn switch_memtables(&self, ids: &[ColumnFamilyId]) -> Result<()> {
@@ -298,6 +320,8 @@ impl Shared {
             .start(number, self.counters.last_sequence().plus(1));
         started.map_err(|e| self.failure.set(self, e.context("starting a WAL")))?;
         let mut state = self.state.lock();
+        // Somebody writes; where it is to settle, that is said afterwards.
+        state.settling = false;
         if let Some(last) = state.wals.back_mut() {
             last.size = closed_size;
         }
@@ -322,7 +346,7 @@ impl Shared {
             family.publish();
         }
         self.update_stalls(state);
-        self.work.notify_one();
+        self.work.notify_all();
         Ok(())
     }
 

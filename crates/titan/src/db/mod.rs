@@ -38,6 +38,7 @@ mod purge;
 mod replay;
 mod replay_target;
 mod running;
+mod settle;
 mod stall_news;
 mod state;
 mod warm_up;

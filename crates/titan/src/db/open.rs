@@ -21,6 +21,7 @@ use crate::compaction::factory::FileFactory;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
+use crate::gc::pace::{FreeingRate, Pace};
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::SnapshotList;
@@ -178,6 +179,7 @@ fn assemble(
         fetcher,
         locations,
         obsolete: Arc::clone(versions.obsolete()),
+        pace: Pace::new(options.db.blob_garbage_collection_rate),
         directory: Mutex::new(Some(lock)),
         factory,
         snapshots: Arc::new(SnapshotList::default()),
@@ -192,7 +194,8 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
-            collect_next: false,
+            settling: false,
+            freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),
         work: Condvar::new(),

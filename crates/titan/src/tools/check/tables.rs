@@ -253,6 +253,8 @@ impl Walk<'_, '_> {
             num_range_deletions: found.range_tombstones,
             raw_key_bytes: found.raw_key_size,
             raw_value_bytes: found.raw_value_size,
+            // An estimate: what it is about is in other tables.
+            shadowed_bytes: facts.shadowed_bytes,
             blob_refs: found.blob_refs.clone(),
         };
         if actual != *facts {

@@ -162,6 +162,7 @@ impl<'w> Walk<'w> {
                 num_range_deletions: tombstones.len() as u64,
                 raw_key_bytes: self.raw_key_size,
                 raw_value_bytes: self.raw_value_size,
+                shadowed_bytes: 0,
                 blob_refs: blob_refs.collect(),
             },
             meta: NewFile {
