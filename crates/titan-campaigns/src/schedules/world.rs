@@ -186,7 +186,7 @@ impl World {
         again.db.put(b"after", b"the crash")?;
         again.db.flush_all()?;
         again.db.close()?;
-        self::check_files(&image, rng)
+        check_files(&image, rng)
     }
 
     /// Closes the database for good: from here on nobody may touch its directory.

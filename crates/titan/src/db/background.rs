@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::core::{Core, Shared};
 use super::family::Family;
 use super::running::RunningJob;
+use super::settle::Quiet;
 use super::state::{Immutable, State};
 use crate::compaction::picker::{self, Circumstances, Compaction};
 use crate::error::{Error, Result};
@@ -116,7 +117,8 @@ impl Shared {
     /// Collects garbage until the database closes, one collection at a time: it is the device that
     /// is slow.
     fn run_collections(&self) {
-        while let Some((family, collection)) = self.next_collection() {
+        let mut quiet = self.quiet();
+        while let Some((family, collection)) = self.next_collection(&mut quiet) {
             // As for other jobs.
             let run = || self.run_collection(&family, collection);
             let _ = catch_unwind(AssertUnwindSafe(run));
@@ -125,8 +127,7 @@ impl Shared {
     }
 
     /// Waits for garbage that is to be collected; `None` when the database closes.
-    fn next_collection(&self) -> Option<(Arc<Family>, Collection)> {
-        let mut quiet = self.quiet();
+    fn next_collection(&self, quiet: &mut Quiet) -> Option<(Arc<Family>, Collection)> {
         let mut state = self.state.lock();
         loop {
             if self.is_closing() {
@@ -139,7 +140,7 @@ impl Shared {
             if let Some(collection) = claim_collection(&mut state) {
                 return Some(collection);
             }
-            state = self.wait_or_settle(state, &mut quiet);
+            state = self.wait_or_settle(state, quiet);
         }
     }
 

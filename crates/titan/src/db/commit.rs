@@ -75,6 +75,7 @@ impl Shared {
             self.note_unlogged(&families);
         }
         self.counters.publish_sequence(last);
+        self.end_quiet();
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, next.0 - first.0);
         stats::add(&self.statistics.user_bytes_written, user_bytes);
@@ -320,8 +321,6 @@ impl Shared {
             .start(number, self.counters.last_sequence().plus(1));
         started.map_err(|e| self.failure.set(self, e.context("starting a WAL")))?;
         let mut state = self.state.lock();
-        // Somebody writes; where it is to settle, that is said afterwards.
-        state.settling = false;
         if let Some(last) = state.wals.back_mut() {
             last.size = closed_size;
         }

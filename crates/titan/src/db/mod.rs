@@ -48,7 +48,7 @@ mod stall_news;
 mod state;
 mod warm_up;
 
-pub(crate) use directory::create_dir_durably;
+pub(crate) use directory::{create_dir_durably, files_of};
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use replay_target::ReplayTarget;
 

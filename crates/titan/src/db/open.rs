@@ -202,6 +202,7 @@ fn assemble(
         work: Condvar::new(),
         progress: Condvar::new(),
         stall_news: StallNews::default(),
+        tell_of_write: AtomicBool::new(false),
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),

@@ -10,6 +10,7 @@ use crate::compaction::levels::{HiddenGarbage, SETTLED};
 use crate::compaction::picker::Circumstances;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 
 /// Nobody writes if nobody did for so long.
 const SETTLE_AFTER: Duration = Duration::from_secs(5);
@@ -29,6 +30,15 @@ impl Shared {
         }
     }
 
+    /// To be called after a write has become visible.
+    pub(super) fn end_quiet(&self) {
+        // Not just read: then either this sees the flag, or who sets it sees the write.
+        if self.tell_of_write.swap(false, Ordering::AcqRel) {
+            let _state = self.state.lock();
+            self.work.notify_all();
+        }
+    }
+
     /// Waits for work, or until nobody has written for some time and there is something to settle,
     /// which is then made due.
     pub(super) fn wait_or_settle<'a>(
@@ -36,21 +46,32 @@ impl Shared {
         mut state: MutexGuard<'a, State>,
         quiet: &mut Quiet,
     ) -> MutexGuard<'a, State> {
-        let oldest_snapshot = self.snapshots.oldest();
-        let restless = |f: &FamilyState| is_restless(f, oldest_snapshot);
-        if state.settling || !state.families.values().any(restless) {
+        if !state.families.values().any(settles) {
             self.work.wait(&mut state);
             return state;
         }
-        let step = self.options.clock.begin_wait(SETTLE_AFTER / 2);
-        self.work.wait_for(&mut state, step);
         let now = self.quiet();
-        if now.last_sequence != quiet.last_sequence {
+        let wrote = now.last_sequence != quiet.last_sequence;
+        if wrote {
             *quiet = now;
-        } else if now.since.saturating_sub(quiet.since) >= SETTLE_AFTER {
+            state.settling = false;
+        }
+        let oldest_snapshot = self.snapshots.oldest();
+        let restless = |f: &FamilyState| is_restless(f, oldest_snapshot);
+        let restless = !state.settling && state.families.values().any(restless);
+        if restless && self.quiet().since.saturating_sub(quiet.since) >= SETTLE_AFTER {
             drop(state);
             self.settle();
-            state = self.state.lock();
+            return self.state.lock();
+        }
+        if restless || wrote {
+            let step = self.options.clock.begin_wait(SETTLE_AFTER / 2);
+            self.work.wait_for(&mut state, step);
+            return state;
+        }
+        self.tell_of_write.swap(true, Ordering::AcqRel);
+        if self.counters.last_sequence() == quiet.last_sequence {
+            self.work.wait(&mut state);
         }
         state
     }
@@ -59,7 +80,8 @@ impl Shared {
         // Where this fails, the database is closed or writes have stopped.
         let switched = self.alone(|| {
             let state = self.state.lock();
-            let waiting = state.families.values().filter(|f| hides_in_memtable(f));
+            let waiting = state.families.values();
+            let waiting = waiting.filter(|f| settles(f) && hides_in_memtable(f));
             let ids: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
             drop(state);
             self.failure.check()?;
@@ -71,12 +93,18 @@ impl Shared {
     }
 }
 
+/// Whether a family is one that settles.
+fn settles(family: &FamilyState) -> bool {
+    let options = &family.family.options;
+    options.enable_blob_garbage_collection && !options.disable_auto_compactions
+}
+
 /// Whether a family takes more space than it would if it were settled.
 fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
-    let options = &family.family.options;
-    if !options.enable_blob_garbage_collection || options.disable_auto_compactions {
+    if !settles(family) {
         return false;
     }
+    let options = &family.family.options;
     let settled = Circumstances {
         settling: true,
         oldest_snapshot,

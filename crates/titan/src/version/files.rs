@@ -16,7 +16,7 @@ use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::range_del::FragmentedTombstones;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{ArcSwap, Mutex};
-use crate::version::edit::{NewFile, Relocation, TableFacts};
+use crate::version::edit::{BlobFileAddition, NewFile, Relocation, TableFacts};
 
 /// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.
 const ASSUMED_VALUE_SIZE: u64 = 1024;
@@ -287,10 +287,7 @@ pub(crate) struct SharedBlobFile {
 }
 
 impl SharedBlobFile {
-    pub(crate) fn new(
-        addition: &crate::version::edit::BlobFileAddition,
-        queue: &Arc<ObsoleteFiles>,
-    ) -> Self {
+    pub(crate) fn new(addition: &BlobFileAddition, queue: &Arc<ObsoleteFiles>) -> Self {
         SharedBlobFile {
             number: addition.number,
             total_count: addition.count,
