@@ -24,8 +24,8 @@ pub(crate) struct LiveSnapshot {
 }
 
 impl SnapshotList {
-    /// Takes a snapshot, `now`, at what `last_sequence` gives. It is asked under the list's lock: a job
-    /// that collects the list before has only inputs that the snapshot sees whole, one that
+    /// Takes a snapshot, `now`, at what `last_sequence` gives. It is asked under the list's lock: a
+    /// job that collects the list before has only inputs that the snapshot sees whole, one that
     /// collects it after knows the snapshot.
     pub(crate) fn take(
         self: &Arc<Self>,
