@@ -153,7 +153,8 @@ impl Shared {
     }
 }
 
-/// Estimates: garbage that compactions have yet to find, and what the last level keeps for snapshots.
+/// Estimates: garbage that compactions have yet to find, and what the last level keeps for
+/// snapshots.
 fn hidden(version: &Version, oldest_snapshot: Option<SequenceNumber>) -> (u64, u64) {
     let last = version.num_levels().saturating_sub(1);
     let bottom = version.level(last).iter();

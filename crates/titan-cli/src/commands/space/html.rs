@@ -9,6 +9,9 @@ use super::parts::{age, holder_name, parts, percent};
 use crate::output;
 
 const STYLE: &str = include_str!("page.css");
+const LEGEND: &str = "<caption><span class=\"key live\"></span>live \
+    <span class=\"key held\"></span>garbage that is still read \
+    <span class=\"key garbage\"></span>garbage</caption>\n";
 
 /// The page. `title` is where the database is.
 pub(super) fn page(report: &SpaceReport, title: &str) -> String {
@@ -43,7 +46,7 @@ fn write_whole(report: &SpaceReport, page: &mut String) -> fmt::Result {
     parts.retain(|part| part.bytes > 0);
     let segments = parts.iter().map(|p| (p.class, p.name, p.bytes));
     write_bar(page, "bar whole", 100.0, segments, all)?;
-    page.push_str("<div class=\"scroll\"><table>\n<thead><tr><th>On disk</th><th>bytes</th><th>share</th></tr></thead>\n<tbody>\n");
+    write_head(page, "", &["On disk", "bytes", "share"])?;
     for part in &parts {
         writeln!(
             page,
@@ -67,7 +70,11 @@ fn write_holders(report: &SpaceReport, page: &mut String) -> fmt::Result {
         page.push_str("<p>No snapshot or iterator holds anything back.</p>\n");
         return Ok(());
     }
-    page.push_str("<div class=\"scroll\"><table>\n<thead><tr><th>Holder</th><th>for</th><th>older files</th><th>bytes</th><th>values</th></tr></thead>\n<tbody>\n");
+    write_head(
+        page,
+        "",
+        &["Holder", "for", "older files", "bytes", "values"],
+    )?;
     for holder in &report.holders {
         writeln!(
             page,
@@ -87,7 +94,8 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     let usage = &family.usage;
     writeln!(
         page,
-        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them hidden about {}, kept by snapshots about {}; garbage {}, of it still read {}.</p>",
+        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them hidden \
+         about {}, kept by snapshots about {}; garbage {}, of it still read {}.</p>",
         Escaped(&family.name),
         output::size(usage.sst_bytes),
         output::count(family.blob_files.len() as u64),
@@ -105,7 +113,11 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     };
     let mut files: Vec<&BlobFileSpace> = family.blob_files.iter().collect();
     files.sort_by_key(|file| (Reverse(file.garbage_bytes), file.number));
-    page.push_str("<div class=\"scroll\"><table>\n<caption><span class=\"key live\"></span>live <span class=\"key held\"></span>garbage that is still read <span class=\"key garbage\"></span>garbage</caption>\n<thead><tr><th>Blob file</th><th class=\"picture\"></th><th>live</th><th>garbage</th><th>size</th><th class=\"text\">collected</th></tr></thead>\n<tbody>\n");
+    write_head(
+        page,
+        LEGEND,
+        &["Blob file", "", "live", "garbage", "size", "collected"],
+    )?;
     for file in files {
         write_file(file, largest, page)?;
     }
@@ -135,6 +147,15 @@ fn write_file(file: &BlobFileSpace, largest: u64, page: &mut String) -> fmt::Res
         output::size(file.file_bytes + file.map_bytes),
         Escaped(&file.verdict.to_string())
     )
+}
+
+/// The beginning of a table, to the first row of its body.
+fn write_head(page: &mut String, caption: &str, columns: &[&str]) -> fmt::Result {
+    write!(page, "<div class=\"scroll\"><table>\n{caption}<thead><tr>")?;
+    for column in columns {
+        write!(page, "<th>{column}</th>")?;
+    }
+    page.write_str("</tr></thead>\n<tbody>\n")
 }
 
 /// A bar of segments (class, name, bytes), each with what it says when pointed at.

@@ -61,7 +61,8 @@ fn print_family(family: &FamilySpace, worst: usize, out: &mut Out) -> Result<()>
         return Ok(());
     }
     out.line(format_args!(
-        "  values {}, of them hidden about {}, kept by snapshots about {}; garbage {}, of it still read {}",
+        "  values {}, of them hidden about {}, kept by snapshots about {}; \
+         garbage {}, of it still read {}",
         output::size(usage.live_blob_bytes),
         output::size(usage.hidden_blob_bytes),
         output::size(usage.snapshot_blob_bytes),
