@@ -16,7 +16,7 @@ use crate::output::Out;
 /// Show what holds space back, and the live share of each blob file
 ///
 /// Opening the database replays its log; what was logged then is in tables. Whether a blob file is
-/// collected follows from the options given with --config.
+/// collected follows from the options given with --config; what is due then may be collected.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
