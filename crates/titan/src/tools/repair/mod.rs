@@ -54,6 +54,8 @@ mod orphans;
 mod report;
 mod rewrite;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod unfinished;
 mod walk;
 mod wals;

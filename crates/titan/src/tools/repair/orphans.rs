@@ -100,7 +100,7 @@ impl Repair<'_> {
         Ok(self.names_in_options()?.is_empty())
     }
 
-    /// A family of their own, under an id that no file has; `None` if there is no id left.
+    /// A family of their own, under an id that no table and no MANIFEST has; `None` if none is left.
     fn found_family(&mut self, kin: &Kin) -> Option<ColumnFamilyId> {
         let mut own = self.tables.values();
         let comparator = own.find(|table| kin.tables.contains(&table.number()))?;
