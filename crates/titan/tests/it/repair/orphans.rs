@@ -164,3 +164,45 @@ fn those_that_share_blob_files_are_of_one_family() {
     assert_eq!(found.len(), 2, "{report:#?}");
     assert!(found[0] == "default" || found[1] == "default", "{found:?}");
 }
+
+/// Garbage collection moved blob files of several tables into one, and one of the tables does not
+/// know its family any more.
+#[test]
+fn one_whose_values_lie_beside_those_of_others_keeps_them() {
+    let (mut case, _) = empty();
+    let db = case.open(DIR);
+    let halves = [0..KEYS / 2, KEYS / 2..KEYS];
+    for step in [1, 2, 2] {
+        for half in &halves {
+            for n in half.clone().step_by(step) {
+                db.put(&key(n), &value("default", n, 1000)).unwrap();
+            }
+            db.flush().unwrap();
+            let (from, to) = (key(half.start), key(half.end - 1));
+            db.compact_range(Some(&from), Some(&to), &CompactRangeOptions::default())
+                .unwrap();
+        }
+    }
+    db.close().unwrap();
+    case.options.default.enable_blob_garbage_collection = true;
+    let db = case.open(DIR);
+    db.wait_idle().unwrap();
+    assert!(db.statistics().garbage_collections() > 0);
+    db.close().unwrap();
+    assert!(!files(&case.vfs, DIR, ".blobmap").is_empty());
+    remove(&case, &case.manifest());
+    let whole = case;
+    let tables = files(&whole.vfs, DIR, ".sst");
+    let mut apart = 0;
+    for (n, a) in tables.iter().enumerate() {
+        for b in &tables[n..] {
+            let case = whole.on_a_copy();
+            for table in BTreeSet::from([a, b]) {
+                damage_properties(&case, table);
+            }
+            repair(&case, &["default"], 1000);
+            apart += usize::from(in_use(&case).len() > 1);
+        }
+    }
+    assert!(apart > 0, "all tables share blob files");
+}
