@@ -100,8 +100,13 @@ fn they_get_families_of_their_own() {
         }
         let report = repair(&case, &families, len);
         assert_eq!(in_use(&case), ["recovered-1", "recovered-2"], "{report:#?}");
-        let is_told = |table| report.notes.iter().any(|note| note.contains(table));
-        assert!(tables.iter().all(|table| is_told(table)), "{report:#?}");
+        let is_told = |table: &String| {
+            report
+                .notes
+                .iter()
+                .any(|note| note.contains(table.as_str()))
+        };
+        assert!(tables.iter().all(is_told), "{report:#?}");
 
         let db = case.open(REPAIRED);
         let new = db.create_column_family("new", small()).unwrap();
