@@ -11,9 +11,7 @@ use crate::compaction::factory::OutputFamily;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
-use crate::format::{ColumnFamilyId, FileNumber};
-use crate::options::file::{CF_OPTIONS, OptionsFile};
-use crate::vfs::read_file;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 
 /// A family of the repaired database.
 pub(super) struct Family {
@@ -68,13 +66,6 @@ impl Repair<'_> {
             };
             let of_table = of_table(&self.tables).or_else(|| of_table(&self.unlisted));
             let name = name.or_else(|| of_table.as_ref().map(|(name, _)| name.clone()));
-            let name = match name {
-                Some(name) => Some(name),
-                None => match self.names_in_options()?.as_slice() {
-                    [name] => Some(name.clone()),
-                    _ => None,
-                },
-            };
             // A MANIFEST that two families of one name are in does not open.
             let taken = |name: &String| self.families.values().any(|f| f.name == *name);
             let name = name.filter(|name| !taken(name));
@@ -99,21 +90,6 @@ impl Repair<'_> {
         self.families
             .get(&id)
             .ok_or_else(|| Error::corruption(format!("column family {id} is unknown")))
-    }
-
-    /// The names of families that the newest OPTIONS has and nothing else does.
-    pub(super) fn names_in_options(&self) -> Result<Vec<String>> {
-        let newest = self.files.iter().rev();
-        for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
-            let content = read_file(&*self.vfs, &file.path(self.dir))?;
-            let Ok(options) = OptionsFile::parse(&content) else {
-                continue;
-            };
-            let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
-            let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
-            return Ok(unknown.map(|section| section.name.clone()).collect());
-        }
-        Ok(Vec::new())
     }
 
     /// How new files of a family are written.
@@ -263,7 +239,23 @@ impl Repair<'_> {
             self.hint.dropped.contains(&id)
                 || (self.missing.is_empty() && self.is_held_elsewhere(id, table))
         });
-        explained && self.hint_levels_are_sorted()
+        explained && self.hint_levels_are_sorted() && self.replayed_is_newest()
+    }
+
+    /// Whether what WAL files hold is newer than what is in tables, above which it is to lie.
+    /// Tables without facts may have been ingested since.
+    fn replayed_is_newest(&self) -> bool {
+        let mut newest: BTreeMap<ColumnFamilyId, SequenceNumber> = BTreeMap::new();
+        let recorded = self.hint.tables.values();
+        for table in recorded.filter(|table| table.facts.is_some()) {
+            let newest = newest.entry(table.family).or_default();
+            *newest = table.meta.largest_seq.max(*newest);
+        }
+        self.placed.iter().all(|replayed| {
+            let newest = newest.entry(replayed.family).or_default();
+            let before = std::mem::replace(newest, replayed.meta.largest_seq.max(*newest));
+            replayed.meta.smallest_seq > before
+        })
     }
 
     /// Whether everything in a table that no edit names is in tables that edits name, or in WAL

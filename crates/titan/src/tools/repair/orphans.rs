@@ -20,6 +20,8 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::options::file::{CF_OPTIONS, OptionsFile};
+use crate::vfs::read_file;
 
 /// Tables of one family, whichever that is: of any two, directly or by way of others, blob files
 /// say so.
@@ -98,6 +100,21 @@ impl Repair<'_> {
             return Ok(false);
         }
         Ok(self.names_in_options()?.is_empty())
+    }
+
+    /// The names of families that the newest OPTIONS has and nothing else does.
+    fn names_in_options(&self) -> Result<Vec<String>> {
+        let newest = self.files.iter().rev();
+        for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
+            let content = read_file(&*self.vfs, &file.path(self.dir))?;
+            let Ok(options) = OptionsFile::parse(&content) else {
+                continue;
+            };
+            let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
+            let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
+            return Ok(unknown.map(|section| section.name.clone()).collect());
+        }
+        Ok(Vec::new())
     }
 
     /// A family of their own, under an id that no table and no MANIFEST has; `None` if none is left.
