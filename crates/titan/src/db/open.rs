@@ -84,6 +84,12 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         dir, lock, options, factory, versions, statistics, wal_number,
     )?);
     shared.purge();
+    let waiting = Arc::downgrade(&shared);
+    shared.snapshots.on_release(move || {
+        if let Some(shared) = waiting.upgrade() {
+            shared.snapshot_released();
+        }
+    });
     let core = Core {
         shared,
         threads: Mutex::default(),

@@ -8,6 +8,9 @@ use crate::version::Version;
 /// that run, and what small databases have no other room for (GC-2).
 pub(crate) const SPACE_CONSTANT: u64 = 256 << 20;
 
+/// The least that is worth collecting at once.
+const MIN_COLLECTION: u64 = 8 << 20;
+
 /// Bytes of a version's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Space {
@@ -52,10 +55,20 @@ impl Space {
         self.tables.saturating_add(self.blob_live - self.hidden)
     }
 
-    /// How far the files are beyond `max_space_amp` times what lives, as a part of the
-    /// [constant](SPACE_CONSTANT) that they may be.
+    /// The live bytes that one collection copies: what it writes stands beside what it replaces, so
+    /// that this is the smaller the less there is.
+    pub(crate) fn collection_size(&self, options: &ColumnFamilyOptions) -> u64 {
+        let share = self.live() as f64 * (options.max_space_amp - 1.0) / 8.0;
+        options
+            .blob_file_size
+            .min((share as u64).max(MIN_COLLECTION))
+    }
+
+    /// How far the files are beyond `max_space_amp` times what lives, with what a flush and a
+    /// collection are writing, as a part of the [constant](SPACE_CONSTANT) that they may be.
     pub(crate) fn excess(&self, options: &ColumnFamilyOptions) -> f64 {
         let bound = self.live() as f64 * options.max_space_amp;
-        (self.on_disk() as f64 - bound) / SPACE_CONSTANT as f64
+        let written = options.write_buffer_size + self.collection_size(options);
+        (self.on_disk().saturating_add(written) as f64 - bound) / SPACE_CONSTANT as f64
     }
 }
