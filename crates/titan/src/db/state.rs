@@ -63,6 +63,19 @@ impl FamilyState {
         }
     }
 
+    /// How many of the immutable memtables, the oldest, may be flushed.
+    pub(crate) fn flushable(&self, barrier: Option<&FlushBarrier>) -> usize {
+        let Some(barrier) = barrier else {
+            return self.immutables.len();
+        };
+        let newest = barrier.get(&self.family.id);
+        let is_newest = |i: &Immutable| newest.is_some_and(|m| Arc::ptr_eq(&i.memtable, m));
+        self.immutables
+            .iter()
+            .position(is_newest)
+            .map_or(0, |at| at + 1)
+    }
+
     /// Publishes memtables and version to readers. To be called after every change of them.
     pub(crate) fn publish(&self) {
         let immutables = self
@@ -113,6 +126,9 @@ pub(crate) struct LiveWal {
     pub(crate) size: u64,
 }
 
+/// The newest memtable of each family that may be flushed: what is written later waits.
+pub(crate) type FlushBarrier = BTreeMap<ColumnFamilyId, Arc<Memtable>>;
+
 /// Guarded by the state lock.
 pub(crate) struct State {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyState>,
@@ -121,6 +137,8 @@ pub(crate) struct State {
     pub(crate) running: RunningCounts,
     /// Whether garbage may be collected before the next compaction.
     pub(crate) collect_next: bool,
+    /// Set by a checkpoint, so that the tables of all families are of one moment.
+    pub(crate) flush_barrier: Option<FlushBarrier>,
     /// The family looked at first when work is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
 }

@@ -12,6 +12,7 @@
 mod bad_batches;
 mod bad_input;
 mod basics;
+mod checkpoint;
 mod concurrency;
 mod crash_recovery;
 mod determinism;
