@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::TryRecvError;
 
 use titan::tools::check;
 use titan::vfs::Vfs;
@@ -198,6 +199,9 @@ fn count(db: &Db, families: &[ColumnFamily; 2], n: u64, unlogged: bool) {
         let key = format!("counter {:03}", n % 50);
         let mut value = value(n as usize, 600);
         value[..8].copy_from_slice(&n.to_be_bytes());
+        batch.put(family, key, &value).unwrap();
+        // Garbage among what lives.
+        let key = format!("random {:03}", fastrand::Rng::with_seed(n).u64(..200));
         batch.put(family, key, value).unwrap();
     }
     let options = WriteOptions {
@@ -207,10 +211,10 @@ fn count(db: &Db, families: &[ColumnFamily; 2], n: u64, unlogged: bool) {
     db.write(batch, &options).unwrap();
 }
 
-/// The numbers in a family.
+/// The counters of a family.
 fn counted(rows: &Rows) -> BTreeSet<u64> {
-    let numbers = rows.iter();
-    let numbers = numbers.map(|(_, value)| u64::from_be_bytes(value[..8].try_into().unwrap()));
+    let counters = rows.iter().filter(|(key, _)| key.starts_with(b"counter"));
+    let numbers = counters.map(|(_, value)| u64::from_be_bytes(value[..8].try_into().unwrap()));
     numbers.collect()
 }
 
@@ -232,16 +236,18 @@ fn a_batch_is_in_it_whole_or_not_at_all() {
     options.families.insert("second".to_owned(), busy);
     let db = open(&options);
     let families = [(*db).clone(), db.column_family("second").unwrap()];
-    let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let written = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for n in 1.. {
-                if stop.load(Ordering::SeqCst) {
-                    break;
-                }
-                count(&db, &families, n, n % 3 == 0);
-                written.store(n, Ordering::SeqCst);
-            }
+        // Dropped when the rounds end, also by a failure.
+        let (_rounds, ended) = std::sync::mpsc::channel::<()>();
+        let (db, families, written) = (&db, &families, &written);
+        scope.spawn(move || {
+            let goes_on = |n: &u64| {
+                written.store(n - 1, Ordering::SeqCst);
+                ended.try_recv() == Err(TryRecvError::Empty)
+            };
+            let numbers = (1..).take_while(goes_on);
+            numbers.for_each(|n| count(db, families, n, n % 3 == 0));
         });
         for round in 0..scaled(30) {
             let dir = format!("/copy{round}");
@@ -264,7 +270,6 @@ fn a_batch_is_in_it_whole_or_not_at_all() {
             assert_eq!(first, (newest - 49..=newest).collect(), "round {round}");
             Db::destroy(&dir, &options).unwrap();
         }
-        stop.store(true, Ordering::SeqCst);
     });
     assert!(db.statistics().garbage_collections() > 0);
     db.close().unwrap();
