@@ -21,7 +21,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, compact, delete, dump, get, inspect, load, options, put, repair, scan, stats,
+    bench, check, checkpoint, compact, delete, dump, get, inspect, load, options, put, repair,
+    scan, stats,
 };
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
@@ -57,6 +58,7 @@ enum Command {
     Stats(stats::Args),
     Check(check::Args),
     Repair(repair::Args),
+    Checkpoint(checkpoint::Args),
     Inspect(inspect::Args),
     Compact(compact::Args),
     Bench(Box<bench::Args>),
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(args, &global),
         Command::Check(args) => check::run(args, &global),
         Command::Repair(args) => repair::run(args, &global),
+        Command::Checkpoint(args) => checkpoint::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod delete;
 pub(crate) mod dump;

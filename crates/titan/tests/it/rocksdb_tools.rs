@@ -286,6 +286,24 @@ fn rocksdb_reads_what_was_repaired() {
 }
 
 #[test]
+fn rocksdb_reads_a_checkpoint() {
+    if !installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+    let all = fill(&source, 6);
+    let db = Db::open(&source, &options()).unwrap();
+    db.checkpoint(&copy).unwrap();
+    write_rounds(&db, &mut fastrand::Rng::with_seed(6), 300);
+    for family in db.column_families() {
+        compact(&family);
+    }
+    db.close().unwrap();
+    rocksdb_agrees(&copy, &all, "checkpoint");
+}
+
+#[test]
 fn rocksdb_reads_what_titan_wrote() {
     if !installed() {
         return;
