@@ -17,6 +17,7 @@ mod concurrency;
 mod crash_recovery;
 mod determinism;
 mod directory;
+mod downgrade;
 mod faults;
 mod gc;
 mod iterators;
