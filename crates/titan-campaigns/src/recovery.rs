@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use titan::tools::check;
-use titan::{Db, Error, FamilyMetrics, Options};
+use titan::{Db, Error, Metrics, Options};
 use titan_testkit::model::Model;
 use titan_testkit::sim::SimVfs;
 
@@ -76,7 +76,7 @@ pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Checked<Vec<String>> {
     let names: BTreeSet<String> = vfs.list(DIR)?.into_iter().collect();
     let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();
     let current = String::from_utf8_lossy(&vfs.read_all(file("CURRENT"))?).into_owned();
-    let mut wrong = misplaced_data(&db.metrics().families, &names);
+    let mut wrong = misplaced_data(&db.metrics(), &names);
     let mut expect = |what: &str, found: usize, allowed: RangeInclusive<usize>| {
         if !allowed.contains(&found) {
             wrong.push(format!("{found} {what}, not {allowed:?}"));
@@ -96,14 +96,25 @@ pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Checked<Vec<String>> {
     Ok(wrong)
 }
 
-/// Of the files named, whether there are as many tables and blob files as the families have.
-pub(crate) fn misplaced_data(families: &[FamilyMetrics], names: &BTreeSet<String>) -> Vec<String> {
-    let tables = families.iter().flat_map(|f| &f.levels);
+/// Of the files named, whether there are as many tables and blob files as the families have, and no
+/// others are open.
+pub(crate) fn misplaced_data(metrics: &Metrics, names: &BTreeSet<String>) -> Vec<String> {
+    let tables = metrics.families.iter().flat_map(|f| &f.levels);
     let tables: usize = tables.map(|level| level.files).sum();
-    let blob_files: usize = families.iter().map(|f| f.blob_files).sum();
+    let blob_files: usize = metrics.families.iter().map(|f| f.blob_files).sum();
     let mut wrong = Vec::new();
+    let found = |suffix: &'static str| -> Vec<&String> {
+        names.iter().filter(|n| n.ends_with(suffix)).collect()
+    };
+    let there: usize = [".sst", ".blob", ".blobmap"]
+        .map(|suffix| found(suffix).len())
+        .iter()
+        .sum();
+    if metrics.open_files > there {
+        wrong.push(format!("{} files are open, of {there}", metrics.open_files));
+    }
     for (suffix, live) in [(".sst", tables), (".blob", blob_files)] {
-        let found: Vec<&String> = names.iter().filter(|n| n.ends_with(suffix)).collect();
+        let found = found(suffix);
         if found.len() != live {
             wrong.push(format!(
                 "{live} files {suffix} are live, but there are {found:?}"

@@ -118,7 +118,7 @@ impl Settings {
                 other => other,
             },
             enable_blob_garbage_collection: self.collects,
-            blob_garbage_collection_threshold: 0.05,
+            blob_garbage_collection_low_threshold: 0.05,
             ..ColumnFamilyOptions::default()
         };
         Options {

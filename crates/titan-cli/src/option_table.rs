@@ -72,6 +72,12 @@ const DB: &[Entry] = &[
          read from the device.",
     ),
     entry(
+        "blob_garbage_collection_rate",
+        Bytes,
+        "Bytes per second that collecting garbage may read and write while the database is in use\n\
+         and space is within bounds; at least 1 MiB.",
+    ),
+    entry(
         "delayed_write_rate",
         Bytes,
         "Bytes per second that writes are slowed down to while compaction is behind; at least\n\
@@ -187,9 +193,21 @@ const FAMILY: &[Entry] = &[
         "Move what lives out of blob files with much garbage. RocksDB refuses the database then.",
     ),
     entry(
-        "blob_garbage_collection_threshold",
+        "blob_garbage_collection_low_threshold",
         Plain,
-        "The part of all blob files that may be garbage before some are collected; 0.01 to 0.99.",
+        "The part of all blob files that may be garbage before some are collected as far as that\n\
+         does not disturb; 0.01 to 0.99.",
+    ),
+    entry(
+        "blob_garbage_collection_high_threshold",
+        Plain,
+        "The part of all blob files from which garbage is collected as fast as possible; from the\n\
+         low threshold to 0.99.",
+    ),
+    entry(
+        "max_space_amp",
+        Plain,
+        "How many times what lives all files may measure, beside 256 MiB; 1.1 to 100.",
     ),
 ];
 

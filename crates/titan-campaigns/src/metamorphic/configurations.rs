@@ -63,7 +63,7 @@ fn separated_from(o: &mut Options, min_blob_size: u64) {
 fn collected(o: &mut ColumnFamilyOptions) {
     o.blob_file_size = 64 << 10;
     o.enable_blob_garbage_collection = true;
-    o.blob_garbage_collection_threshold = 0.02;
+    o.blob_garbage_collection_low_threshold = 0.02;
 }
 
 fn compressed(o: &mut Options, tables: CompressionType, blobs: CompressionType) {

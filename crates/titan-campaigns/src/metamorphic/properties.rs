@@ -24,9 +24,9 @@ pub(super) struct Account {
 /// directory, and what tables refer to is what blob files count as live (BLOB-3).
 pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
     session.db().wait_idle()?;
-    let families = session.db().metrics().families;
+    let metrics = session.db().metrics();
     let names = session.options().db.vfs.read_dir(dir)?;
-    let wrong = misplaced_data(&families, &names.into_iter().collect());
+    let wrong = misplaced_data(&metrics, &names.into_iter().collect());
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     let account = |f: titan::FamilyMetrics| {
         let referenced: u64 = f.levels.iter().map(|l| l.referenced_blob_bytes).sum();
@@ -42,7 +42,7 @@ pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
             garbage_blob_bytes: f.garbage_blob_bytes,
         })
     };
-    families.into_iter().map(account).collect()
+    metrics.families.into_iter().map(account).collect()
 }
 
 /// After everything was merged, live are exactly the records of the values there are.

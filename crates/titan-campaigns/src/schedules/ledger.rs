@@ -139,7 +139,7 @@ impl Ledger {
                 }
             }
         }
-        self::ensure_prefix(&entries, found)
+        ensure_prefix(&entries, found)
     }
 }
 

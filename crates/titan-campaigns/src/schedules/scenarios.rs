@@ -325,7 +325,7 @@ fn fault(rng: &mut fastrand::Rng) -> Fault {
     }
 }
 
-/// Hears of stalls, and that each is a change.
+/// Remembers how writes to each family are held back, as it was last told.
 #[derive(Default)]
 struct Stalls(std::sync::Mutex<std::collections::BTreeMap<u32, StallEvent>>);
 

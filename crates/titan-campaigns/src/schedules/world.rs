@@ -60,7 +60,7 @@ pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
         min_blob_size: 100,
         blob_file_size: 64 << 10,
         enable_blob_garbage_collection: rng.bool(),
-        blob_garbage_collection_threshold: 0.05,
+        blob_garbage_collection_low_threshold: 0.05,
         compression: CompressionType::None,
         bloom_bits_per_key: 0.0,
         ..ColumnFamilyOptions::default()
@@ -186,7 +186,7 @@ impl World {
         again.db.put(b"after", b"the crash")?;
         again.db.flush_all()?;
         again.db.close()?;
-        self::check_files(&image, rng)
+        check_files(&image, rng)
     }
 
     /// Closes the database for good: from here on nobody may touch its directory.

@@ -9,14 +9,13 @@ use crate::Place;
 const STEPS: &str = "fillseq,fillrandom,overwrite,readrandom,multireadrandom,seekrandom,readseq,\
                      deleterandom";
 
+/// Settings small enough that flushes and compactions happen.
+const SMALL: &str = "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n";
+
 #[test]
 fn bench_measures_every_step() {
     let place = Place::new();
-    // Small enough that flushes and compactions happen.
-    place.write(
-        "c.toml",
-        "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n",
-    );
+    place.write("c.toml", SMALL);
     let sizes = [
         "--num",
         "2000",
@@ -168,10 +167,7 @@ fn bench_tells_people_too_and_obeys_the_clock() {
 #[test]
 fn a_killed_bench_leaves_only_what_it_wrote() {
     let place = Place::new();
-    place.write(
-        "c.toml",
-        "[default]\nwrite_buffer_size = 1000000\nmin_blob_size = 2000\n",
-    );
+    place.write("c.toml", SMALL);
     let sizes = [
         "--num",
         "3000",

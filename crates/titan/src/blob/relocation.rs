@@ -224,6 +224,11 @@ impl RelocationMap {
         self.number
     }
 
+    /// The map's own file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The physical file that the map leads into.
     pub(crate) fn physical(&self) -> BlobFileNumber {
         self.physical

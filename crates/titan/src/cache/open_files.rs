@@ -12,7 +12,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::table::{TableIdentity, TableReader, TableReaderOptions};
-use crate::vfs::{Access, Vfs};
+use crate::vfs::{Access, Vfs, open_live};
 
 #[derive(Clone)]
 enum OpenFile {
@@ -75,11 +75,9 @@ impl OpenFiles {
         comparator: &InternalKeyComparator,
     ) -> Result<Arc<TableReader>> {
         let number = identity.number;
-        let kind = FileKind::Table(number);
         let file = self.get_or_open(number.0, || {
-            let path = kind.path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random);
-            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let path = FileKind::Table(number).path(&self.dir);
+            let file = open_live(&*self.vfs, &path, Access::Random)?;
             let options = TableReaderOptions {
                 identity,
                 comparator: comparator.clone(),
@@ -118,11 +116,15 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Forgets a deleted file.
-    pub(crate) fn forget(&self, file: FileKind) {
+    /// Deletes a file that nobody needs any more, and closes it.
+    pub(crate) fn delete(&self, file: FileKind) -> Result<()> {
+        let deleted = self.vfs.remove(&file.path(&self.dir));
+        // Behind the removal: a reader that garbage collection has overtaken may open the file up
+        // to then, and it would stay open.
         if let Some(number) = file.number() {
             self.files.remove(&number);
         }
+        deleted
     }
 }
 
@@ -130,8 +132,7 @@ impl BlobReaders for OpenFiles {
     fn reader(&self, number: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
         let file = self.get_or_open(number.0, || {
             let path = FileKind::Blob(number).path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random);
-            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let file = open_live(&*self.vfs, &path, Access::Random)?;
             Ok(OpenFile::Blob(BlobFileReader::open(file, &path, number)?))
         })?;
         match file {
@@ -143,8 +144,7 @@ impl BlobReaders for OpenFiles {
     fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>> {
         let file = self.get_or_open(number.0, || {
             let path = FileKind::BlobMap(number).path(&self.dir);
-            let file = self.vfs.open(&path, Access::Random);
-            let file = file.map_err(|e| e.of_live_file(&path))?;
+            let file = open_live(&*self.vfs, &path, Access::Random)?;
             let map = RelocationMap::open(file, &path, number, Arc::clone(&self.block_cache))?;
             Ok(OpenFile::Map(map))
         })?;

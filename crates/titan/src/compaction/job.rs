@@ -16,7 +16,7 @@ use crate::iterator::merging::MergingIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::TableIterOptions;
-use crate::version::edit::VersionEdit;
+use crate::version::edit::{BlobFileGarbage, VersionEdit};
 use crate::version::level_iterator::{LevelIterator, open_table_iter};
 use crate::version::tombstones::table_tombstones;
 
@@ -97,13 +97,14 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         let garbage = survivors.read_references().garbage(writer.carried_on())?;
         Ok((output, garbage))
     })();
-    let (output, garbage) = match written {
+    let (mut output, garbage) = match written {
         Ok(written) => written,
         Err(e) => {
             context.factory.discard(&writer.created());
             return Err(e);
         }
     };
+    output.set_shadowed_bytes(still_hidden(compaction, &context, &garbage));
     let now = context.factory.unix_seconds();
     output.add_to(&mut edit, compaction.output_level, now);
     edit.blob_garbage = garbage;
@@ -114,6 +115,30 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         bytes_read,
         trivial_move: false,
     })
+}
+
+/// What the inputs hid and the compaction did not find: it is further down, if anything is there
+/// that they overlap, or snapshots see it.
+fn still_hidden(
+    compaction: &Compaction,
+    context: &JobContext<'_>,
+    found: &[BlobFileGarbage],
+) -> u64 {
+    let version = &compaction.version;
+    let deepest = (compaction.output_level + 1..version.num_levels())
+        .all(|level| version.level(level).is_empty());
+    let oldest = context.snapshots.first().copied();
+    let newest = compaction
+        .all_inputs()
+        .map(|(_, f)| f.meta.largest_seq)
+        .max();
+    if deepest && (oldest.is_none() || oldest >= newest) {
+        return 0;
+    }
+    let inputs = compaction.all_inputs().map(|(_, f)| f.shadowed_bytes());
+    let hidden = inputs.fold(0, u64::saturating_add);
+    let found = found.iter().map(|garbage| garbage.bytes);
+    hidden.saturating_sub(found.fold(0, u64::saturating_add))
 }
 
 fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<MergingIterator> {

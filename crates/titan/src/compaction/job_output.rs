@@ -10,6 +10,8 @@ use crate::version::edit::{BlobFileAddition, NewFile, TableFacts, VersionEdit};
 pub(crate) struct OutputTable {
     pub(crate) number: FileNumber,
     pub(crate) summary: TableSummary,
+    /// See [`TableFacts::shadowed_bytes`].
+    pub(crate) shadowed_bytes: u64,
 }
 
 /// Everything a job wrote; all of it synced, names included.
@@ -38,9 +40,31 @@ impl JobOutput {
         tables.chain(blob_files).collect()
     }
 
+    /// Says how many bytes in blob files the tables hide together; each is taken to hide as large a
+    /// part of them as it has of the data.
+    pub(crate) fn set_shadowed_bytes(&mut self, bytes: u64) {
+        let size = |table: &OutputTable| {
+            let values = table.summary.blob_refs.iter().map(|refs| refs.bytes);
+            values.fold(table.summary.file_size, u64::saturating_add)
+        };
+        let all = self
+            .tables
+            .iter()
+            .map(size)
+            .fold(0, u64::saturating_add)
+            .max(1);
+        for table in &mut self.tables {
+            let part = u128::from(bytes) * u128::from(size(table)) / u128::from(all);
+            table.shadowed_bytes = u64::try_from(part).unwrap_or(bytes);
+        }
+    }
+
     /// Adds the files to an edit, the tables at `level`; `now` is in seconds since 1970.
     pub(crate) fn add_to(&self, edit: &mut VersionEdit, level: usize, now: u64) {
-        for OutputTable { number, summary } in &self.tables {
+        for table in &self.tables {
+            let OutputTable {
+                number, summary, ..
+            } = table;
             edit.new_files.push((
                 level,
                 NewFile {
@@ -57,7 +81,7 @@ impl JobOutput {
                     ..NewFile::default()
                 },
             ));
-            edit.table_facts.push(table_facts(*number, summary));
+            edit.table_facts.push(table_facts(table));
         }
         for blob in &self.blob_files {
             edit.blob_additions.push(BlobFileAddition {
@@ -72,9 +96,11 @@ impl JobOutput {
     }
 }
 
-fn table_facts(number: FileNumber, summary: &TableSummary) -> TableFacts {
+fn table_facts(table: &OutputTable) -> TableFacts {
+    let summary = &table.summary;
     TableFacts {
-        table: number,
+        table: table.number,
+        shadowed_bytes: table.shadowed_bytes,
         num_entries: summary.num_entries,
         num_deletions: summary.num_deletions,
         num_range_deletions: summary.num_range_deletions,

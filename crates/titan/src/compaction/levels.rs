@@ -5,8 +5,12 @@
 //! by a share of the last (RocksDB's dynamic level sizes). Sizes are
 //! [logical](crate::version::TableFile::logical_size): values in blob files count.
 
+use super::picker::Circumstances;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
+
+/// How large a part of what lives may be hidden garbage once nobody writes.
+pub(crate) const SETTLED: f64 = 0.02;
 
 /// Target sizes of one version's levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +85,7 @@ impl LevelTargets {
         &self,
         version: &Version,
         options: &ColumnFamilyOptions,
+        hidden: &HiddenGarbage,
     ) -> Vec<(usize, f64)> {
         let mut scores = Vec::new();
         let last = version.num_levels().saturating_sub(1);
@@ -102,7 +107,10 @@ impl LevelTargets {
             } else {
                 bytes as f64 / self.target(level) as f64
             };
-            scores.push((level, score));
+            scores.push((
+                level,
+                score.max(hidden.score(version.level_shadowed_bytes(level))),
+            ));
         }
         scores.sort_by(|a, b| b.1.total_cmp(&a.1));
         scores
@@ -131,6 +139,58 @@ impl LevelTargets {
             carried = 0;
         }
         pending
+    }
+}
+
+/// Garbage that compactions have yet to find, against what there may be of it.
+pub(crate) struct HiddenGarbage {
+    /// From 1.0 there is too much.
+    urgency: f64,
+    /// What the level with most of it has.
+    most: u64,
+}
+
+impl HiddenGarbage {
+    pub(crate) fn of(
+        version: &Version,
+        options: &ColumnFamilyOptions,
+        circumstances: Circumstances,
+    ) -> Self {
+        let last = version.num_levels().saturating_sub(1);
+        let levels = (0..last).map(|level| version.level_shadowed_bytes(level));
+        let bottom = version.level(last).iter();
+        let released = bottom.map(|f| f.released_bytes(circumstances.oldest_snapshot));
+        let hidden = version.hidden_garbage_bytes() + released.sum::<u64>();
+        let referenced = version.blob_files.values().map(|meta| meta.live_bytes());
+        let live = referenced.sum::<u64>().saturating_sub(hidden) as f64;
+        let allowed = match circumstances.settling {
+            true => (live * SETTLED).max(1.0),
+            // One memtable's may wait in any case, or each flush of a small database would compact
+            // it.
+            false => {
+                (live * options.hidden_garbage_allowance()).max(options.write_buffer_size as f64)
+            }
+        };
+        HiddenGarbage {
+            urgency: match options.enable_blob_garbage_collection {
+                true => hidden as f64 / allowed,
+                false => 0.0,
+            },
+            most: levels.max().unwrap_or(0),
+        }
+    }
+
+    /// Whether compactions are due until there is less.
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.urgency >= 1.0
+    }
+
+    /// How urgent compacting a level is that hides so much: where most is hidden first.
+    fn score(&self, shadowed: u64) -> f64 {
+        match self.is_too_much() {
+            true => self.urgency * shadowed as f64 / self.most.max(1) as f64,
+            false => 0.0,
+        }
     }
 }
 

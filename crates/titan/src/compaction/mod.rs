@@ -8,6 +8,7 @@
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
 //!   tables at what [`grandparents`] says. Flushes use it too. [`factory`] says where files go,
 //!   [`job_output`] what came of it.
+//! * [`shadows`] estimates what a flush hides further down, so that it is found soon.
 //! * [`job`] runs a compaction and gives the edit that installs it.
 //!
 //! A compaction carries blob pointers on unchanged; it moves no values except from inline to a
@@ -22,3 +23,4 @@ pub(crate) mod merge;
 pub(crate) mod output;
 pub(crate) mod picker;
 pub(crate) mod references;
+pub(crate) mod shadows;

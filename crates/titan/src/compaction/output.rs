@@ -235,7 +235,11 @@ impl OutputWriter {
             writer.add_range_tombstone(tombstone)?;
         }
         let summary = writer.finish()?;
-        self.finished.push(OutputTable { number, summary });
+        self.finished.push(OutputTable {
+            number,
+            summary,
+            shadowed_bytes: 0,
+        });
         Ok(())
     }
 

@@ -3,9 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::levels::LevelTargets;
-use crate::format::FileNumber;
+use super::levels::{HiddenGarbage, LevelTargets};
 use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
@@ -77,13 +77,27 @@ impl Drop for Compaction {
     }
 }
 
+/// What beside the version decides which compactions are due.
+#[derive(Clone, Copy)]
+pub(crate) struct Circumstances {
+    /// Nobody writes, and what little garbage is hidden is to be found, too.
+    pub(crate) settling: bool,
+    /// The oldest snapshot alive.
+    pub(crate) oldest_snapshot: Option<SequenceNumber>,
+}
+
 /// The most urgent compaction that conflicts with none that runs. The caller holds the state
 /// lock, so that marks do not change meanwhile.
-pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions) -> Option<Compaction> {
+pub(crate) fn pick(
+    version: &Arc<Version>,
+    options: &ColumnFamilyOptions,
+    circumstances: Circumstances,
+) -> Option<Compaction> {
     let targets = LevelTargets::of(version, options);
-    for (level, score) in targets.scores(version, options) {
+    let hidden = HiddenGarbage::of(version, options, circumstances);
+    for (level, score) in targets.scores(version, options, &hidden) {
         if score < 1.0 {
-            return None;
+            break;
         }
         let picked = if level == 0 {
             pick_level0(version, targets.base_level)
@@ -94,7 +108,25 @@ pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions) -> Opt
             return picked;
         }
     }
-    None
+    hidden
+        .is_too_much()
+        .then(|| pick_released(version, circumstances))
+        .flatten()
+}
+
+/// The table of the last level that hides most of what snapshots kept that are gone by now, to be
+/// written anew without it.
+fn pick_released(version: &Arc<Version>, circumstances: Circumstances) -> Option<Compaction> {
+    let last = version.num_levels().saturating_sub(1);
+    let released = version
+        .level(last)
+        .iter()
+        .filter(|f| !f.is_compacting() && f.released_bytes(circumstances.oldest_snapshot) > 0);
+    let most = released.max_by_key(|f| f.shadowed_bytes())?;
+    let inputs = clean_cut(version, last, vec![Arc::clone(most)]);
+    let mut compaction = complete(version, last, last, inputs)?;
+    compaction.force_rewrite = true;
+    Some(compaction)
 }
 
 /// All of level 0 into the base level. One at a time: level 0 files overlap.

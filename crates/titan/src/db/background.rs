@@ -6,36 +6,41 @@ use std::sync::Arc;
 use super::core::{Core, Shared};
 use super::family::Family;
 use super::running::RunningJob;
+use super::settle::Quiet;
 use super::state::{Immutable, State};
-use crate::compaction::picker::{self, Compaction};
+use crate::compaction::picker::{self, Circumstances, Compaction};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
-use crate::gc::choose::{Collection, choose};
+use crate::gc::choose::{Collection, judge};
 use crate::sync::thread;
 
 enum Job {
     Flush(Arc<Family>, Vec<Immutable>),
     Compaction(Arc<Family>, Compaction),
-    Collection(Arc<Family>, Collection),
 }
 
 /// Starts the threads of a database. Those that were started before one could not be end with
 /// the core.
 pub(super) fn start(core: &Core) -> Result<()> {
     for i in 0..core.shared.options.max_background_jobs {
-        let shared = Arc::clone(&core.shared);
-        let thread = thread::Builder::new()
-            .name(format!("titan-{i}"))
-            .spawn(move || {
-                if i == 0 {
-                    shared.warm_up();
-                }
-                shared.run_jobs();
-            });
-        let thread = thread
-            .map_err(|e| Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-        core.threads.lock().push(thread);
+        spawn(core, format!("titan-{i}"), move |shared| {
+            if i == 0 {
+                shared.warm_up();
+            }
+            shared.run_jobs();
+        })?;
     }
+    spawn(core, "titan-gc".to_owned(), Shared::run_collections)
+}
+
+fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
+    let shared = Arc::clone(&core.shared);
+    let thread = thread::Builder::new()
+        .name(name)
+        .spawn(move || run(&shared));
+    let thread = thread
+        .map_err(|e| Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+    core.threads.lock().push(thread);
     Ok(())
 }
 
@@ -47,7 +52,6 @@ impl Shared {
             let _ = catch_unwind(AssertUnwindSafe(|| match job {
                 Job::Flush(family, immutables) => self.run_flush(family, immutables),
                 Job::Compaction(family, compaction) => self.run_compaction(&family, compaction),
-                Job::Collection(family, collection) => self.run_collection(&family, collection),
             }));
             // A listener that is told of a file that stays may panic, too; that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
@@ -63,7 +67,7 @@ impl Shared {
             }
             if let Some(job) = self.find_job(&mut state) {
                 // There may be more for another thread.
-                self.work.notify_one();
+                self.work.notify_all();
                 return Some(job);
             }
             self.work.wait(&mut state);
@@ -82,20 +86,61 @@ impl Shared {
         // Those that users run are on threads of their own.
         let automatic = state.families.values().filter(|f| !f.manual_compaction);
         let compactions = automatic.map(|f| f.running_compactions).sum::<usize>();
-        if compactions + state.running.collections >= limit {
+        if compactions >= limit {
             return None;
         }
-        // Compactions first: they find the garbage. But where they never end, they take turns.
-        let collect_first = std::mem::take(&mut state.collect_next);
-        if let Some(job) = collect_first.then(|| claim_collection(state)).flatten() {
-            return Some(job);
+        self.claim_compaction(state)
+    }
+
+    fn claim_compaction(&self, state: &mut State) -> Option<Job> {
+        let (id, compaction) = self.due_compaction(state)?;
+        state.turn = ColumnFamilyId(id.0 + 1);
+        let family = state.families.get_mut(&id)?;
+        RunningJob::Compaction.count(family, &mut state.running);
+        Some(Job::Compaction(Arc::clone(&family.family), compaction))
+    }
+
+    fn due_compaction(&self, state: &State) -> Option<(ColumnFamilyId, Compaction)> {
+        let circumstances = Circumstances {
+            settling: state.settling,
+            oldest_snapshot: self.snapshots.oldest(),
+        };
+        state
+            .in_turn()
+            .filter(|f| !f.family.options.disable_auto_compactions && !f.manual_compaction)
+            .find_map(|f| {
+                let picked = picker::pick(&f.version, &f.family.options, circumstances)?;
+                Some((f.family.id, picked))
+            })
+    }
+
+    /// Collects garbage until the database closes, one collection at a time: it is the device that
+    /// is slow.
+    fn run_collections(&self) {
+        let mut quiet = self.quiet();
+        while let Some((family, collection)) = self.next_collection(&mut quiet) {
+            // As for other jobs.
+            let run = || self.run_collection(&family, collection);
+            let _ = catch_unwind(AssertUnwindSafe(run));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
-        match claim_compaction(state) {
-            Some(job) => {
-                state.collect_next = true;
-                Some(job)
+    }
+
+    /// Waits for garbage that is to be collected; `None` when the database closes.
+    fn next_collection(&self, quiet: &mut Quiet) -> Option<(Arc<Family>, Collection)> {
+        let mut state = self.state.lock();
+        loop {
+            if self.is_closing() {
+                return None;
             }
-            None => claim_collection(state),
+            if self.failure.get().is_some() {
+                self.work.wait(&mut state);
+                continue;
+            }
+            if let Some(collection) = claim_collection(&mut state) {
+                return Some(collection);
+            }
+            state = self.wait_or_settle(state, quiet);
         }
     }
 
@@ -111,7 +156,7 @@ impl Shared {
                     .families
                     .values()
                     .any(|f| !f.immutables.is_empty() || f.manual_compaction)
-                || due_compaction(&state).is_some()
+                || self.due_compaction(&state).is_some()
                 || due_collection(&state).is_some();
             if !busy {
                 drop(state);
@@ -148,35 +193,19 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
     ))
 }
 
-fn claim_compaction(state: &mut State) -> Option<Job> {
-    let (id, compaction) = due_compaction(state)?;
-    state.turn = ColumnFamilyId(id.0 + 1);
-    let family = state.families.get_mut(&id)?;
-    RunningJob::Compaction.count(family, &mut state.running);
-    Some(Job::Compaction(Arc::clone(&family.family), compaction))
-}
-
-fn claim_collection(state: &mut State) -> Option<Job> {
+fn claim_collection(state: &mut State) -> Option<(Arc<Family>, Collection)> {
     let (id, collection) = due_collection(state)?;
     let family = state.families.get_mut(&id)?;
     RunningJob::Collection.count(family, &mut state.running);
-    Some(Job::Collection(Arc::clone(&family.family), collection))
+    Some((Arc::clone(&family.family), collection))
 }
 
 fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
-    // One at a time: it is the device that is slow.
     if state.running.collections > 0 {
         return None;
     }
     state.in_turn().find_map(|f| {
-        let collection = choose(&f.version, &f.family.options, &f.set_aside, &f.held)?;
+        let collection = judge(&f.version, &f.family.options, &f.exempt).next()?;
         Some((f.family.id, collection))
     })
-}
-
-fn due_compaction(state: &State) -> Option<(ColumnFamilyId, Compaction)> {
-    state
-        .in_turn()
-        .filter(|f| !f.family.options.disable_auto_compactions && !f.manual_compaction)
-        .find_map(|f| Some((f.family.id, picker::pick(&f.version, &f.family.options)?)))
 }

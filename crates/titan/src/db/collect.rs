@@ -1,16 +1,28 @@
 //! Running garbage collections.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
 use super::running::{Running, RunningJob};
+use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::BlobFileNumber;
-use crate::gc::choose::Collection;
+use crate::gc::choose::{Collection, Urgency, judge};
 use crate::gc::job::{self, Collected, GcContext};
 use crate::stats::{self, GarbageCollectionEvent};
 use crate::version::edit::VersionEdit;
+
+/// Where nobody does anything for so long, nobody is disturbed.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Whether collecting garbage of a family has become urgent.
+fn is_urgent(family: &FamilyState) -> bool {
+    let judgement = judge(&family.version, &family.family.options, &family.exempt);
+    judgement.urgency() == Some(Urgency::High)
+}
 
 impl Shared {
     /// Runs a collection that the caller has counted as running, and installs it.
@@ -20,10 +32,18 @@ impl Shared {
         collection: Collection,
     ) -> Result<()> {
         let _running = Running::counted(self, family.id, RunningJob::Collection);
+        let started = self.options.clock.monotonic();
         let outcome = self.collect_and_install(family, &collection);
-        let inputs = collection.physical.clone();
+        let took = self.options.clock.monotonic().saturating_sub(started);
+        let (inputs, freed) = (collection.physical.clone(), collection.garbage);
+        let urgent = collection.urgency == Urgency::High;
         // The inputs are released before the job counts as done: their files can go then.
         drop(collection);
+        let mut state = self.state.lock();
+        if urgent && matches!(outcome, Ok(Some(_))) {
+            state.freeing.add(freed, took);
+        }
+        self.update_stalls(state);
         match outcome {
             Ok(Some(event)) => self.listeners.tell(|l| l.garbage_collected(&event)),
             Ok(None) => {}
@@ -37,13 +57,46 @@ impl Shared {
         Ok(())
     }
 
+    /// The pace of a collection: as fast as it can be if that is urgent or nobody is disturbed, else
+    /// no faster than the options say.
+    fn pace_of(&self, family: &Family, urgency: Urgency) -> impl Fn(u64) -> Result<()> {
+        let clock = &*self.options.clock;
+        let hurries = Cell::new(urgency == Urgency::High);
+        let due = Cell::new(Duration::ZERO);
+        move |bytes| {
+            due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
+            let mut seen = (clock.monotonic(), self.statistics.activity());
+            loop {
+                self.check_open()?;
+                let now = clock.monotonic();
+                let left = due.get().saturating_sub(now);
+                if left.is_zero() || hurries.get() {
+                    return Ok(());
+                }
+                if now.saturating_sub(seen.0) >= IDLE {
+                    let activity = self.statistics.activity();
+                    if activity == seen.1 {
+                        return Ok(());
+                    }
+                    seen = (now, activity);
+                }
+                let mut state = self.state.lock();
+                hurries.set(state.families.get(&family.id).is_none_or(is_urgent));
+                if !hurries.get() {
+                    let step = clock.begin_wait(left.min(IDLE));
+                    self.work.wait_for(&mut state, step);
+                }
+            }
+        }
+    }
+
     /// Gives up collecting files that are damaged: what lives in them stays readable as far as it
     /// is whole.
     fn set_aside(&self, family: &Family, inputs: &[BlobFileNumber], error: &Error) {
         {
             let mut state = self.state.lock();
             if let Some(family) = state.families.get_mut(&family.id) {
-                family.set_aside.extend(inputs);
+                family.exempt.damaged.extend(inputs);
             }
         }
         self.listeners.tell(|l| l.garbage_collection_failed(error));
@@ -64,7 +117,7 @@ impl Shared {
             family: &family.output(),
             open_files: &self.open_files,
             versions,
-            cancel: &self.closing,
+            keep_pace: &self.pace_of(family, collection.urgency),
         };
         let collected = job::run(collection, &context)?;
         drop(context);
@@ -123,10 +176,9 @@ impl Shared {
                 let live = relocation.logical.iter();
                 let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
                 let held = relocation.total_bytes.saturating_sub(live.sum());
-                family.held.insert(relocation.file, held);
-                family
-                    .held
-                    .retain(|file, held| *held > 0 && !collection.physical.contains(file));
+                let all_held = &mut family.exempt.held;
+                all_held.insert(relocation.file, held);
+                all_held.retain(|file, held| *held > 0 && !collection.physical.contains(file));
                 family.version = version;
                 family.publish();
             }

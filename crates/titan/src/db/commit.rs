@@ -75,6 +75,7 @@ impl Shared {
             self.note_unlogged(&families);
         }
         self.counters.publish_sequence(last);
+        self.end_quiet();
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, next.0 - first.0);
         stats::add(&self.statistics.user_bytes_written, user_bytes);
@@ -93,6 +94,8 @@ impl Shared {
     fn check_not_stalled(&self) -> Result<()> {
         match self.state.lock().stall() {
             StallEvent::Normal => Ok(()),
+            // That depends on what is in the batch.
+            StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
             StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(held_back(cause)),
         }
     }
@@ -231,11 +234,14 @@ impl Shared {
 
     fn wait_out_stall(&self, group: &Group) -> Result<()> {
         let mut state = self.state.lock();
-        if state.stall() == StallEvent::Normal {
+        let stall = state.stall();
+        if stall == StallEvent::Normal {
             return Ok(());
         }
-        let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
-        let delay = Duration::from_secs_f64(bytes as f64 / self.options.delayed_write_rate as f64);
+        let delay = self.delay(&state, stall, group)?;
+        if delay.is_zero() {
+            return Ok(());
+        }
         let clock = &*self.options.clock;
         let started = clock.monotonic();
         let elapsed = || clock.monotonic().saturating_sub(started);
@@ -271,6 +277,23 @@ impl Shared {
             stats::add(&self.statistics.stall_micros, elapsed().as_micros() as u64);
         }
         outcome
+    }
+
+    /// How long a group is held back where writes are slowed down.
+    fn delay(&self, state: &State, stall: StallEvent, group: &Group) -> Result<Duration> {
+        let rate = self.options.delayed_write_rate;
+        if stall != StallEvent::Delayed(StallCause::SpaceAmplification) {
+            let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
+            return Ok(Duration::from_secs_f64(bytes as f64 / rate as f64));
+        }
+        // Only what takes space: deletions are what gives it back.
+        let mut bytes = 0;
+        for op in group.batches.iter().flat_map(|batch| batch.iter()) {
+            if let BatchOp::Put { key, value, .. } = op? {
+                bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(state.freeing.delay(bytes, state.space_excess(), rate))
     }
 
     /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them
@@ -322,7 +345,7 @@ impl Shared {
             family.publish();
         }
         self.update_stalls(state);
-        self.work.notify_one();
+        self.work.notify_all();
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::cache::OpenFiles;
 use crate::compaction::factory::FileFactory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
+use crate::gc::pace::Pace;
 use crate::options::DbOptions;
 use crate::read::SnapshotList;
 use crate::stats::{Listeners, Statistics};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     /// The lock on the directory until it is given free. Obsolete files are deleted with this
     /// held: whoever waits for it finds them gone, and none goes once the directory is another's.
     pub(super) directory: Mutex<Option<Box<dyn FileLock>>>,
+    pub(super) pace: Pace,
     pub(super) factory: FileFactory,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) families: ArcSwap<FamilyMap>,
@@ -55,6 +57,8 @@ pub(crate) struct Shared {
     /// Signalled when background work has changed something that someone may wait for.
     pub(super) progress: Condvar,
     pub(super) stall_news: StallNews,
+    /// Whether the thread that collects garbage waits for somebody to write.
+    pub(super) tell_of_write: AtomicBool,
     pub(super) failure: BackgroundFailure,
     /// Set when the database begins to close: no more batches are taken.
     pub(super) stopping: AtomicBool,

@@ -125,13 +125,12 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files in `dir` that are a database's by their names.
+/// The files in `dir` that are a database's by their names, those of a kind by number.
 pub(crate) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
-    Ok(vfs
-        .read_dir(dir)?
-        .iter()
-        .filter_map(|name| FileKind::parse(name))
-        .collect())
+    let names = vfs.read_dir(dir)?;
+    let mut files: Vec<_> = names.iter().filter_map(|n| FileKind::parse(n)).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// Every live file must be there and have the recorded size; what is inside is checked when read.

@@ -1,6 +1,6 @@
 //! Families that come and go while the database is open, and how one starts.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::core::{FamilyMap, Shared};
@@ -9,6 +9,7 @@ use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber};
+use crate::gc::choose::Exempt;
 use crate::memtable::Memtable;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
@@ -155,8 +156,8 @@ pub(super) fn family_state(
         flushing: false,
         running_compactions: 0,
         collecting: false,
-        set_aside: BTreeSet::new(),
-        held: BTreeMap::new(),
+        exempt: Exempt::default(),
+        space_excess: 0.0,
         manual_compaction: false,
         stall: StallEvent::Normal,
     }

@@ -10,6 +10,7 @@ use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, Unknown, surviving_tombstones};
 use crate::compaction::output::OutputWriter;
+use crate::compaction::shadows::ShadowSample;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -21,12 +22,14 @@ use crate::stats::{self, FlushEvent};
 use crate::version::edit::VersionEdit;
 
 /// Writes memtables, newest last, to one table and its blob files, all of it durable. On an
-/// error every file written is removed: nothing but the memtables ever held the data.
+/// error every file written is removed: nothing but the memtables ever held the data. `shadows`
+/// estimates what the table hides of tables that are there.
 pub(crate) fn write_memtables(
     memtables: &[Arc<Memtable>],
     factory: &FileFactory,
     family: OutputFamily,
     snapshots: Vec<SequenceNumber>,
+    mut shadows: Option<ShadowSample<'_>>,
 ) -> Result<JobOutput> {
     let comparator = family.comparator.clone();
     let tombstones = memtables
@@ -47,9 +50,14 @@ pub(crate) fn write_memtables(
     let written = (|| {
         while survivors.valid() {
             writer.add(survivors.key(), survivors.value())?;
+            if let Some(shadows) = &mut shadows {
+                shadows.see(survivors.key(), survivors.value())?;
+            }
             survivors.next()?;
         }
-        writer.finish()
+        let mut output = writer.finish()?;
+        output.set_shadowed_bytes(shadows.map_or(0, |shadows| shadows.bytes()));
+        Ok(output)
     })();
     written.inspect_err(|_| factory.discard(&writer.created()))
 }
@@ -183,7 +191,17 @@ impl Shared {
     ) -> Result<Flushed<'a>> {
         let memtables: Vec<_> = immutables.iter().map(|i| Arc::clone(&i.memtable)).collect();
         let snapshots = self.snapshots.sequences();
-        let output = write_memtables(&memtables, &self.factory, family.output(), snapshots)?;
+        // Of about now: another job may install a newer one at any time.
+        let version = Arc::clone(&family.super_version.load().version);
+        let threshold = family.options.min_blob_size;
+        let shadows = ShadowSample::of(&version, &self.open_files, threshold);
+        let output = write_memtables(
+            &memtables,
+            &self.factory,
+            family.output(),
+            snapshots,
+            shadows,
+        )?;
         stats::add(&self.statistics.flush_sst_bytes, output.table_bytes());
         stats::add(&self.statistics.flush_blob_bytes, output.blob_bytes());
         Ok(Flushed {

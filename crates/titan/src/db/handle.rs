@@ -267,6 +267,17 @@ impl Db {
         self.shared().resume()
     }
 
+    /// Changes [`DbOptions::blob_garbage_collection_rate`](crate::DbOptions), at once and until the
+    /// database is closed.
+    ///
+    /// # Errors
+    /// `InvalidOption` for less than 1 MiB.
+    pub fn set_blob_garbage_collection_rate(&self, bytes_per_second: u64) -> Result<()> {
+        crate::options::validate_collection_rate(bytes_per_second)?;
+        self.shared().pace.set(bytes_per_second);
+        Ok(())
+    }
+
     /// Counters since the database was opened.
     pub fn statistics(&self) -> &Statistics {
         &self.shared().statistics

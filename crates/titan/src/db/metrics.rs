@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::core::Shared;
 use super::family::Family;
-use crate::compaction::levels::LevelTargets;
+use crate::compaction::levels::{HiddenGarbage, LevelTargets};
+use crate::compaction::picker::Circumstances;
 use crate::format::SequenceNumber;
 use crate::stats::StallEvent;
 
@@ -107,7 +108,12 @@ impl Shared {
         let super_version = family.super_version.load_full();
         let version = &super_version.version;
         let targets = LevelTargets::of(version, &family.options);
-        let scores = targets.scores(version, &family.options);
+        let circumstances = Circumstances {
+            settling: false,
+            oldest_snapshot: self.snapshots.oldest(),
+        };
+        let hidden = HiddenGarbage::of(version, &family.options, circumstances);
+        let scores = targets.scores(version, &family.options, &hidden);
         let levels = (0..version.num_levels()).map(|level| {
             let files = version.level(level);
             LevelMetrics {

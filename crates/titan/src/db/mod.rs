@@ -40,6 +40,7 @@ mod purge;
 mod replay;
 mod replay_target;
 mod running;
+mod settle;
 mod staging;
 mod stall_news;
 mod state;

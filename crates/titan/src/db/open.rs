@@ -21,6 +21,7 @@ use crate::compaction::factory::FileFactory;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
+use crate::gc::pace::{FreeingRate, Pace};
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::SnapshotList;
@@ -179,6 +180,7 @@ fn assemble(
         fetcher,
         locations,
         obsolete: Arc::clone(versions.obsolete()),
+        pace: Pace::new(options.db.blob_garbage_collection_rate),
         directory: Mutex::new(Some(lock)),
         factory,
         snapshots: Arc::new(SnapshotList::default()),
@@ -193,13 +195,15 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
-            collect_next: false,
             flush_barrier: None,
+            settling: false,
+            freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),
         work: Condvar::new(),
         progress: Condvar::new(),
         stall_news: StallNews::default(),
+        tell_of_write: AtomicBool::new(false),
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),

@@ -28,13 +28,12 @@ impl Shared {
                     continue;
                 }
             };
-            self.open_files.forget(file);
             match file {
                 FileKind::Table(_) => stats::add(&self.statistics.sst_files_deleted, 1),
                 FileKind::Blob(_) => stats::add(&self.statistics.blob_files_deleted, 1),
                 _ => {}
             }
-            if let Err(e) = self.vfs.remove(&file.path(&self.dir))
+            if let Err(e) = self.open_files.delete(file)
                 && !e.is_not_found()
             {
                 self.listeners.tell(|l| l.deletion_failed(&e));

@@ -124,8 +124,7 @@ impl Replay<'_> {
                     continue;
                 }
             }
-            let batch = BatchView::parse(record.payload).map_err(at)?;
-            batch.validate().map_err(at)?;
+            let batch = BatchView::parse_whole(record.payload).map_err(at)?;
             self.apply(&batch, number).map_err(at)?;
             if batch.count() > 0 {
                 let last = batch.sequence().plus(u64::from(batch.count()) - 1);

@@ -34,7 +34,7 @@ impl ReplayTarget {
             return Ok(None);
         }
         let full = std::mem::replace(&mut self.memtable, empty_memtable(&self.family));
-        write_memtables(&[full], factory, self.family.clone(), Vec::new()).map(Some)
+        write_memtables(&[full], factory, self.family.clone(), Vec::new(), None).map(Some)
     }
 }
 

@@ -1,12 +1,15 @@
 //! What the state lock guards.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::family::Family;
 use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
-use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::format::{ColumnFamilyId, FileNumber};
+use crate::gc::choose::Exempt;
+use crate::gc::pace::{FreeingRate, must_delay_writes};
+use crate::gc::space::Space;
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
@@ -35,10 +38,10 @@ pub(crate) struct FamilyState {
     pub(crate) running_compactions: usize,
     /// Whether garbage is being collected.
     pub(crate) collecting: bool,
-    /// Blob files that cannot be collected, since they are damaged.
-    pub(crate) set_aside: BTreeSet<BlobFileNumber>,
-    /// Bytes in files written by collections that only older versions saw at that time.
-    pub(crate) held: BTreeMap<BlobFileNumber, u64>,
+    /// Blob files that are not to be collected.
+    pub(crate) exempt: Exempt,
+    /// How far the family's files exceed their bound; see [`Space::excess`].
+    pub(crate) space_excess: f64,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
     pub(crate) stall: StallEvent,
@@ -92,7 +95,22 @@ impl FamilyState {
     }
 
     /// How writes should be held back now.
-    pub(crate) fn judge_stall(&self) -> StallEvent {
+    pub(crate) fn judge_stall(&mut self) -> StallEvent {
+        self.space_excess = match self.family.options.enable_blob_garbage_collection {
+            true => Space::of(&self.version, &self.exempt).excess(&self.family.options),
+            false => 0.0,
+        };
+        let stall = self.judge_tree();
+        match stall {
+            StallEvent::Normal if must_delay_writes(self.space_excess) => {
+                StallEvent::Delayed(StallCause::SpaceAmplification)
+            }
+            stall => stall,
+        }
+    }
+
+    /// How writes should be held back for memtables and levels.
+    fn judge_tree(&self) -> StallEvent {
         let options = &self.family.options;
         let level0 = self.version.level(0).len();
         if self.immutables.len() >= options.max_write_buffer_number {
@@ -135,10 +153,12 @@ pub(crate) struct State {
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
-    /// Whether garbage may be collected before the next compaction.
-    pub(crate) collect_next: bool,
     /// Set by a checkpoint, so that the tables of all families are of one moment.
     pub(crate) flush_barrier: Option<FlushBarrier>,
+    /// Nobody writes, and hidden garbage is sought down to a small part.
+    pub(crate) settling: bool,
+    /// How fast space has been freed where that was urgent.
+    pub(crate) freeing: FreeingRate,
     /// The family looked at first when work is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
 }
@@ -169,6 +189,12 @@ impl State {
             }
         }
         strongest
+    }
+
+    /// How far the files of the family that is worst exceed their bound.
+    pub(crate) fn space_excess(&self) -> f64 {
+        let excess = self.families.values().map(|f| f.space_excess);
+        excess.fold(0.0, f64::max)
     }
 
     /// The families, starting with the one whose turn it is.

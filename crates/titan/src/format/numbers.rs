@@ -43,6 +43,8 @@ pub struct ColumnFamilyId(pub u32);
 impl ColumnFamilyId {
     /// The family every database has.
     pub const DEFAULT: ColumnFamilyId = ColumnFamilyId(0);
+    /// The name of that family.
+    pub const DEFAULT_NAME: &'static str = "default";
 }
 
 macro_rules! plain_number_text {

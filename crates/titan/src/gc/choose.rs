@@ -1,9 +1,10 @@
-//! Which blob files to collect.
+//! Which blob files to collect, and how urgent that is.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::space::Space;
 use crate::format::BlobFileNumber;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
@@ -15,80 +16,212 @@ pub(crate) struct Collection {
     pub(crate) logical: Vec<Arc<SharedBlobFile>>,
     /// The physical files, the best to collect first.
     pub(crate) physical: Vec<BlobFileNumber>,
+    /// Bytes of them that nothing refers to.
+    pub(crate) garbage: u64,
+    pub(crate) urgency: Urgency,
 }
 
-/// A physical file that could be given up.
-struct Candidate<'v> {
-    file: Arc<PhysicalBlobFile>,
-    logical: Vec<&'v Arc<SharedBlobFile>>,
-    live: u64,
+/// How much a collection may cost those who use the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// It gives way to them.
+    Low,
+    /// It is needed to keep space bounded, and runs as fast as it can.
+    High,
+}
+
+/// Why a blob file will be collected next, later, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is part of the next collection.
+    Next,
+    /// It is worth collecting, once so many collections have run before it.
+    Later(usize),
+    /// Everything in it lives.
+    Clean,
+    /// Too small a part of it is garbage.
+    LittleGarbage,
+    /// It is worth collecting, but so little of all blob files is garbage that nothing needs to be.
+    NotNeeded,
+    /// What is garbage in it is still seen by a snapshot's or an iterator's older version, and
+    /// would be copied with the rest.
+    Held,
+    /// It is damaged, and stays as it is.
+    Damaged,
+    /// The family's garbage is not collected.
+    Off,
+}
+
+/// Blob files that may not be collected, and why.
+#[derive(Default)]
+pub(crate) struct Exempt {
+    /// Those that cannot be collected, since they are damaged.
+    pub(crate) damaged: BTreeSet<BlobFileNumber>,
+    /// Bytes in files written by collections that only older versions saw at that time: another
+    /// collection would copy them again.
+    pub(crate) held: BTreeMap<BlobFileNumber, u64>,
+}
+
+/// A physical file, judged.
+pub(crate) struct Judged<'v> {
+    pub(crate) file: Arc<PhysicalBlobFile>,
+    pub(crate) logical: Vec<&'v Arc<SharedBlobFile>>,
+    pub(crate) live: u64,
+    /// Bytes that nothing refers to.
+    pub(crate) garbage: u64,
     /// Bytes that only older versions see.
-    held: u64,
+    pub(crate) held: u64,
+    pub(crate) verdict: Verdict,
 }
 
-impl Candidate<'_> {
-    fn garbage(&self) -> u64 {
-        let dead = self.file.total_bytes.saturating_sub(self.live);
-        dead.saturating_sub(self.held)
-    }
-
+impl Judged<'_> {
     /// Bytes freed for each byte that has to be copied, in units of 1/1024.
     fn gain(&self) -> u128 {
-        (u128::from(self.garbage()) << 10) / u128::from(self.live.max(1))
+        (u128::from(self.garbage) << 10) / u128::from(self.live.max(1))
     }
 }
 
-/// The best collection, if so much is garbage that one is due. `set_aside` are the physical files
-/// that cannot be collected, `held` the bytes of files that a collection copied for older versions:
-/// another one would copy them again.
+/// What collection thinks of every blob file of a family, the best to collect first.
+pub(crate) struct Judgement<'v> {
+    pub(crate) files: Vec<Judged<'v>>,
+    /// `None` if nothing needs to be collected.
+    urgency: Option<Urgency>,
+}
+
+impl Judgement<'_> {
+    /// How urgent collecting is; `None` if nothing needs to be.
+    pub(crate) fn urgency(&self) -> Option<Urgency> {
+        self.urgency
+    }
+
+    /// The collection that is due, if one is.
+    pub(crate) fn next(self) -> Option<Collection> {
+        let urgency = self.urgency?;
+        let chosen = self
+            .files
+            .into_iter()
+            .filter(|f| f.verdict == Verdict::Next);
+        let mut collection = Collection {
+            logical: Vec::new(),
+            physical: Vec::new(),
+            garbage: 0,
+            urgency,
+        };
+        for file in chosen {
+            collection.physical.push(file.file.number);
+            collection
+                .logical
+                .extend(file.logical.into_iter().map(Arc::clone));
+            collection.garbage += file.garbage;
+        }
+        collection.logical.sort_by_key(|file| file.number);
+        (!collection.physical.is_empty()).then_some(collection)
+    }
+}
+
+/// Judges every blob file of a version.
 ///
 /// Files are taken by what they free for each byte copied, as long as what is live in them fits one
 /// output file, and none that frees less in proportion than the family as a whole would have to.
-pub(crate) fn choose(
-    version: &Version,
+pub(crate) fn judge<'v>(
+    version: &'v Version,
     options: &ColumnFamilyOptions,
-    set_aside: &BTreeSet<BlobFileNumber>,
-    held: &BTreeMap<BlobFileNumber, u64>,
-) -> Option<Collection> {
-    if !options.enable_blob_garbage_collection {
-        return None;
-    }
-    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    exempt: &Exempt,
+) -> Judgement<'v> {
+    let mut files: Vec<Judged<'v>> = Vec::new();
     let (mut total, mut garbage) = (0u64, 0u64);
     for (number, (file, logical)) in version.physical_blob_files() {
         let live = logical.iter().map(|meta| meta.live_bytes()).sum();
-        let candidate = Candidate {
-            file,
+        let held = exempt.held.get(&number).copied().unwrap_or(0);
+        let judged = Judged {
+            garbage: file.total_bytes.saturating_sub(live).saturating_sub(held),
             logical: logical.iter().map(|meta| &meta.shared).collect(),
             live,
-            held: held.get(&number).copied().unwrap_or(0),
+            held,
+            verdict: Verdict::Clean,
+            file,
         };
-        if set_aside.contains(&number) {
-            continue;
+        if !exempt.damaged.contains(&number) {
+            total = total.saturating_add(judged.file.total_bytes);
+            garbage = garbage.saturating_add(judged.garbage);
         }
-        total = total.saturating_add(candidate.file.total_bytes);
-        garbage = garbage.saturating_add(candidate.garbage());
-        candidates.push(candidate);
+        files.push(judged);
     }
-    let threshold = options.blob_garbage_collection_threshold;
-    let due = |garbage: u64, total: u64| garbage > 0 && garbage as f64 > total as f64 * threshold;
-    if !due(garbage, total) {
-        return None;
+    let thresholds = Thresholds::of(&Space::of(version, exempt), options);
+    let urgency = thresholds.urgency(garbage, total);
+    for file in &mut files {
+        file.verdict = if !options.enable_blob_garbage_collection {
+            Verdict::Off
+        } else if exempt.damaged.contains(&file.file.number) {
+            Verdict::Damaged
+        } else if file.garbage == 0 {
+            if file.held > 0 {
+                Verdict::Held
+            } else {
+                Verdict::Clean
+            }
+        } else if thresholds
+            .urgency(file.garbage, file.file.total_bytes)
+            .is_none()
+        {
+            Verdict::LittleGarbage
+        } else {
+            Verdict::NotNeeded
+        };
     }
-    candidates.retain(|c| due(c.garbage(), c.file.total_bytes));
-    candidates.sort_by_key(|c| (Reverse(c.gain()), c.file.number));
-    let mut room = options.blob_file_size;
-    let mut logical: Vec<Arc<SharedBlobFile>> = Vec::new();
-    let mut physical = Vec::new();
-    for candidate in candidates {
-        // The best one is taken whatever its size.
-        if !physical.is_empty() && candidate.live > room {
-            continue;
+    files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
+    if urgency.is_some() {
+        rank(&mut files, options.blob_file_size);
+    }
+    Judgement { files, urgency }
+}
+
+/// Spreads what is worth collecting over collections whose live bytes fit `room` each.
+fn rank(files: &mut [Judged<'_>], room: u64) {
+    for collection in 0.. {
+        let mut left = room;
+        let mut empty = true;
+        for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
+            // The best one is taken whatever its size.
+            if empty || file.live <= left {
+                left = left.saturating_sub(file.live);
+                empty = false;
+                file.verdict = match collection {
+                    0 => Verdict::Next,
+                    later => Verdict::Later(later),
+                };
+            }
         }
-        room = room.saturating_sub(candidate.live);
-        physical.push(candidate.file.number);
-        logical.extend(candidate.logical.into_iter().map(Arc::clone));
+        if empty {
+            return;
+        }
     }
-    logical.sort_by_key(|file| file.number);
-    (!physical.is_empty()).then(|| Collection { logical, physical })
+}
+
+/// The parts of files that may be garbage.
+struct Thresholds {
+    low: f64,
+    high: f64,
+}
+
+impl Thresholds {
+    /// Those of the options, but no more than leaves room for what else takes space.
+    fn of(space: &Space, options: &ColumnFamilyOptions) -> Self {
+        let garbage = space.live() as f64 * options.garbage_allowance();
+        let bound = garbage / (space.blob_live as f64 + garbage).max(1.0);
+        let high = options.blob_garbage_collection_high_threshold.min(bound);
+        Thresholds {
+            low: options.blob_garbage_collection_low_threshold.min(high),
+            high,
+        }
+    }
+
+    fn urgency(&self, garbage: u64, total: u64) -> Option<Urgency> {
+        let exceeds = |part: f64| garbage > 0 && garbage as f64 > total as f64 * part;
+        match (exceeds(self.high), exceeds(self.low)) {
+            (true, _) => Some(Urgency::High),
+            (false, true) => Some(Urgency::Low),
+            (false, false) => None,
+        }
+    }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::choose::Collection;
 use super::live::live_records;
+use super::pace::STEP;
 use super::source::{LiveRecord, Source};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
 use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType};
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::Version;
 use crate::version::edit::Relocation;
 
@@ -42,8 +42,9 @@ pub(crate) struct GcContext<'a> {
     pub(crate) open_files: &'a OpenFiles,
     /// Every version that somebody may read from.
     pub(crate) versions: Vec<Arc<Version>>,
-    /// Set when the database closes: the job gives up.
-    pub(crate) cancel: &'a AtomicBool,
+    /// Told, again and again, how many bytes were read and written since. Waits where that is too
+    /// fast; an error ends the collection.
+    pub(crate) keep_pace: &'a dyn Fn(u64) -> Result<()>,
 }
 
 /// Runs a collection. Nothing is installed; on an error every file written is removed.
@@ -146,12 +147,13 @@ fn copy(
     let factory = context.factory;
     let mut writer: Option<BlobFileWriter> = None;
     let mut moved = RelocationBuilder::default();
+    let (mut written, mut told) = (0, 0);
+    (context.keep_pace)(0)?;
     while let Some(first) = first(sources, context.family) {
-        if context.cancel.load(Ordering::Relaxed) {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the collection was cancelled",
-            ));
+        if written >= STEP {
+            let read: u64 = sources.iter().map(Source::bytes_read).sum();
+            (context.keep_pace)(written + (read - told))?;
+            (written, told) = (0, read);
         }
         let Some(source) = sources.get_mut(first) else {
             break;
@@ -169,6 +171,7 @@ fn copy(
                 )?),
             };
             let to = writer.add_raw(raw)?;
+            written += record.len();
             let offset = record.reference.offset;
             moved.add(record.logical, MovedRecord { offset, to });
         }

@@ -8,7 +8,9 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`choose`] | says which files are worth collecting |
+//! | [`space`] | measures what there is and what lives |
+//! | [`choose`] | says which files are worth collecting, and how soon |
+//! | [`pace`] | says how fast that is, and how fast writes are where it does not keep up |
 //! | [`live`] | gathers what live tables refer to |
 //! | [`source`] | reads records of one physical file in their order |
 //! | [`job`] | merges the records of all sources into the new file |
@@ -22,4 +24,6 @@
 pub(crate) mod choose;
 pub(crate) mod job;
 mod live;
+pub(crate) mod pace;
 mod source;
+pub(crate) mod space;

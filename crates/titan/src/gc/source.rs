@@ -29,6 +29,11 @@ impl LiveRecord {
         self.at - (self.reference.offset - self.reference.record_offset())
     }
 
+    /// Bytes of header, key and stored value.
+    pub(super) fn len(&self) -> u64 {
+        self.end() - self.start()
+    }
+
     fn end(&self) -> u64 {
         self.at + self.reference.size
     }

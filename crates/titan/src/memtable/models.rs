@@ -9,7 +9,7 @@ use super::arena::Arena;
 use crate::format::internal_key::{InternalKeyComparator, ValueType};
 use crate::format::{BytewiseComparator, SequenceNumber};
 use crate::iterator::InternalIterator;
-use crate::sync::{model, spawn};
+use crate::sync::{model, spawn, thread};
 use crate::version::Counters;
 
 fn memtable() -> Arc<Memtable> {
@@ -21,6 +21,14 @@ fn add(table: &Memtable, sequence: u64, key: u8) -> bool {
     table
         .add(SequenceNumber(sequence), ValueType::Value, &[key], &value)
         .is_ok()
+}
+
+/// Threads that add an entry each.
+fn writers(table: &Arc<Memtable>, entries: [(u64, u8); 2]) -> [thread::JoinHandle<()>; 2] {
+    entries.map(|(sequence, key)| {
+        let table = Arc::clone(table);
+        spawn(move || assert!(add(&table, sequence, key)))
+    })
 }
 
 fn keys(table: &Arc<Memtable>) -> Vec<u8> {
@@ -40,10 +48,7 @@ fn keys(table: &Arc<Memtable>) -> Vec<u8> {
 fn two_that_insert_and_one_that_reads() {
     model(2, || {
         let table = memtable();
-        let writers = [(1, b'a'), (2, b'b')].map(|(sequence, key)| {
-            let table = Arc::clone(&table);
-            spawn(move || assert!(add(&table, sequence, key)))
-        });
+        let writers = writers(&table, [(1, b'a'), (2, b'b')]);
         let seen = keys(&table);
         assert!(seen.is_sorted() && seen.iter().all(|key| b"ab".contains(key)));
         writers.into_iter().for_each(|w| w.join().unwrap());
@@ -59,10 +64,7 @@ fn inserts_between_others() {
         for (sequence, key) in (1..).zip(*b"adg") {
             assert!(add(&table, sequence, key));
         }
-        let writers = [(4, b'b'), (5, b'c')].map(|(sequence, key)| {
-            let table = Arc::clone(&table);
-            spawn(move || assert!(add(&table, sequence, key)))
-        });
+        let writers = writers(&table, [(4, b'b'), (5, b'c')]);
         assert!(table.get(b"d", SequenceNumber::MAX).is_some());
         writers.into_iter().for_each(|w| w.join().unwrap());
         assert_eq!(keys(&table), b"abcdg");

@@ -56,9 +56,17 @@ pub struct ColumnFamilyOptions {
     /// much garbage. Where it is off, only files without any live value are deleted. RocksDB
     /// refuses a database in which values have been moved. Default: false.
     pub enable_blob_garbage_collection: bool,
-    /// The part of all blob files that may be garbage before some are collected; 0.01 to 0.99.
+    /// The part of all blob files that may be garbage before some are collected as far as that
+    /// does not disturb; 0.01 to 0.99. Default: 0.15.
+    pub blob_garbage_collection_low_threshold: f64,
+    /// The part of all blob files from which garbage is collected as fast as possible, if
+    /// `max_space_amp` does not ask for it sooner; at least the low threshold, to 0.99.
     /// Default: 0.25.
-    pub blob_garbage_collection_threshold: f64,
+    pub blob_garbage_collection_high_threshold: f64,
+    /// How many times what lives all files of the family may measure, beside 256 MiB; 1.1 to 100.
+    /// Where garbage is collected, it is found, collected and in the end waited for in time: writes
+    /// are slowed down, never stopped. Default: 1.5.
+    pub max_space_amp: f64,
     /// The order of keys. Stored by name; it can never change. Default: bytewise.
     #[serde(skip, default = "bytewise")]
     pub comparator: Arc<dyn Comparator>,
@@ -92,7 +100,9 @@ impl Default for ColumnFamilyOptions {
             blob_file_size: 256 << 20,
             blob_compression_type: CompressionType::None,
             enable_blob_garbage_collection: false,
-            blob_garbage_collection_threshold: 0.25,
+            blob_garbage_collection_low_threshold: 0.15,
+            blob_garbage_collection_high_threshold: 0.25,
+            max_space_amp: 1.5,
             comparator: bytewise(),
         }
     }
@@ -195,12 +205,28 @@ impl ColumnFamilyOptions {
         )?;
         let blob = self.blob_file_size;
         require(blob >= 64 << 10, "blob_file_size", "at least 64 KiB", blob)?;
-        let threshold = self.blob_garbage_collection_threshold;
+        let low = self.blob_garbage_collection_low_threshold;
+        let rule = "0.01 to 0.99";
         require(
-            (0.01..=0.99).contains(&threshold),
-            "blob_garbage_collection_threshold",
-            "0.01 to 0.99",
-            threshold,
+            (0.01..=0.99).contains(&low),
+            "blob_garbage_collection_low_threshold",
+            rule,
+            low,
+        )?;
+        let high = self.blob_garbage_collection_high_threshold;
+        let rule = "blob_garbage_collection_low_threshold to 0.99";
+        require(
+            (low..=0.99).contains(&high),
+            "blob_garbage_collection_high_threshold",
+            rule,
+            high,
+        )?;
+        let amp = self.max_space_amp;
+        require(
+            (1.1..=100.0).contains(&amp),
+            "max_space_amp",
+            "1.1 to 100",
+            amp,
         )?;
         require(
             self.blob_compression_type != CompressionType::Snappy,
@@ -208,5 +234,17 @@ impl ColumnFamilyOptions {
             "none, lz4 or zstd",
             "snappy",
         )
+    }
+
+    /// How large a part of what lives known garbage may be: half of the slack that `max_space_amp`
+    /// leaves.
+    pub(crate) fn garbage_allowance(&self) -> f64 {
+        (self.max_space_amp - 1.0) / 2.0
+    }
+
+    /// How large a part of what lives garbage may be that compaction has not found: a quarter of
+    /// the slack that `max_space_amp` leaves. The rest is for files that are being replaced.
+    pub(crate) fn hidden_garbage_allowance(&self) -> f64 {
+        (self.max_space_amp - 1.0) / 4.0
     }
 }

@@ -38,6 +38,10 @@ pub struct DbOptions {
     /// Bytes per second that writes are slowed down to while compaction is behind.
     /// Default: 16 MiB.
     pub delayed_write_rate: u64,
+    /// Bytes per second that collecting garbage may read and write together while the database is
+    /// in use and space is within bounds. It is as fast as it can be where nobody does anything, and
+    /// where space is short. At least 1 MiB. Default: 64 MiB.
+    pub blob_garbage_collection_rate: u64,
     /// Bytes after which a new MANIFEST is started. Default: 64 MiB.
     pub max_manifest_file_size: u64,
     /// The file system. Default: the operating system's.
@@ -70,6 +74,7 @@ impl Default for DbOptions {
             max_total_wal_size: 0,
             use_direct_io_for_flush_and_compaction: true,
             delayed_write_rate: 16 << 20,
+            blob_garbage_collection_rate: 64 << 20,
             max_manifest_file_size: 64 << 20,
             vfs: std_vfs(),
             clock: std_clock(),
@@ -99,6 +104,7 @@ impl DbOptions {
         )?;
         let rate = self.delayed_write_rate;
         require(rate >= 1024, "delayed_write_rate", "at least 1024", rate)?;
+        validate_collection_rate(self.blob_garbage_collection_rate)?;
         let manifest = self.max_manifest_file_size;
         require(
             manifest >= 4096,
@@ -107,6 +113,16 @@ impl DbOptions {
             manifest,
         )
     }
+}
+
+/// Checks [`DbOptions::blob_garbage_collection_rate`], which can be changed later, too.
+pub(crate) fn validate_collection_rate(rate: u64) -> Result<()> {
+    require(
+        rate >= 1 << 20,
+        "blob_garbage_collection_rate",
+        "at least 1 MiB",
+        rate,
+    )
 }
 
 impl fmt::Debug for DbOptions {
@@ -123,6 +139,10 @@ impl fmt::Debug for DbOptions {
                 &self.use_direct_io_for_flush_and_compaction,
             )
             .field("delayed_write_rate", &self.delayed_write_rate)
+            .field(
+                "blob_garbage_collection_rate",
+                &self.blob_garbage_collection_rate,
+            )
             .field("max_manifest_file_size", &self.max_manifest_file_size)
             .finish_non_exhaustive()
     }

@@ -37,6 +37,11 @@ impl SnapshotList {
         self.alive.lock().keys().copied().collect()
     }
 
+    /// The oldest sequence number alive.
+    pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
+        self.alive.lock().keys().next().copied()
+    }
+
     /// How many snapshots are alive.
     pub(crate) fn len(&self) -> usize {
         self.alive.lock().values().sum()

@@ -17,6 +17,9 @@ pub enum StallCause {
     Level0Files,
     /// Too many bytes wait to be compacted.
     PendingCompactionBytes,
+    /// Files take more space than `max_space_amp` allows, and collecting garbage is behind. Writes
+    /// are slowed down by 100 ms a group at most, those that only delete are not.
+    SpaceAmplification,
 }
 
 impl fmt::Display for StallCause {
@@ -25,6 +28,7 @@ impl fmt::Display for StallCause {
             StallCause::Memtables => "memtables wait for flush",
             StallCause::Level0Files => "too many files at level 0",
             StallCause::PendingCompactionBytes => "too many bytes wait for compaction",
+            StallCause::SpaceAmplification => "garbage collection is behind",
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Counters and events: what the engine did, for people and for tests.
 //!
-//! Counters are plain atomics, added to where the work happens and never used for decisions.
+//! Counters are plain atomics, added to where the work happens. They decide nothing but how gently
+//! garbage is collected.
 
 mod events;
 
@@ -84,6 +85,20 @@ counters! {
     sst_files_deleted,
     /// Blob files deleted.
     blob_files_deleted,
+}
+
+impl Statistics {
+    /// Grows with everything that users do.
+    pub(crate) fn activity(&self) -> u64 {
+        let counters = [
+            &self.keys_written,
+            &self.gets,
+            &self.iterators,
+            &self.blob_reads,
+        ];
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        counters.into_iter().map(read).fold(0, u64::wrapping_add)
+    }
 }
 
 /// Adds to a counter.

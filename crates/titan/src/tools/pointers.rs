@@ -2,8 +2,10 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::format::CompressionType;
+use crate::blob::RelocationMap;
+use crate::error::Error;
 use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
+use crate::format::{BlobFileNumber, CompressionType};
 
 /// What stands in a table for a value: enough to tell whether a record is the right one.
 pub(super) struct Pointer {
@@ -47,6 +49,46 @@ impl FileReferences {
             }
         }
         self.pointers.extend(other.pointers);
+    }
+
+    /// How many there are, and the bytes of their records.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let lengths = self.pointers.iter().map(Pointer::record_len);
+        let bytes = lengths.fold(0, u64::saturating_add);
+        (self.pointers.len() as u64, bytes)
+    }
+
+    /// Turns pointers into a logical file into where its map says they lead; those that lead
+    /// nowhere are left out. Reads all that the map has of the file; returns what is wrong with it.
+    pub(super) fn follow(&mut self, map: &RelocationMap, logical: BlobFileNumber) -> Vec<Error> {
+        let mut problems = Vec::new();
+        let all = self.pointers.len();
+        self.pointers.sort_unstable_by_key(|pointer| pointer.offset);
+        let mut pointers = std::mem::take(&mut self.pointers).into_iter().peekable();
+        for record in map.records(logical) {
+            let record = match record {
+                Ok(record) => record,
+                Err(e) => {
+                    problems.push(e);
+                    continue;
+                }
+            };
+            while let Some(pointer) = pointers.next_if(|p| p.offset <= record.offset) {
+                if pointer.offset == record.offset {
+                    let offset = record.to;
+                    self.pointers.push(Pointer { offset, ..pointer });
+                }
+            }
+        }
+        let astray = all - self.pointers.len();
+        if astray > 0 {
+            let text = format!(
+                "{astray} pointers into blob file {logical} lead to records that the map does not \
+                 have"
+            );
+            problems.push(Error::corruption(text).in_file(map.path()));
+        }
+        problems
     }
 
     pub(super) fn add(&mut self, user_key: &[u8], index: &BlobIndex, table: u32) {

@@ -12,11 +12,11 @@ use std::sync::{Arc, OnceLock};
 use crate::blob::BlobPlace;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
-use crate::format::{BlobFileNumber, FileNumber};
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::range_del::FragmentedTombstones;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{ArcSwap, Mutex};
-use crate::version::edit::{NewFile, Relocation, TableFacts};
+use crate::version::edit::{BlobFileAddition, NewFile, Relocation, TableFacts};
 
 /// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.
 const ASSUMED_VALUE_SIZE: u64 = 1024;
@@ -160,8 +160,24 @@ impl TableFile {
         self.size().saturating_add(self.referenced_blob_bytes())
     }
 
+    /// An estimate of the bytes of values in blob files that this table's entries hide: garbage that
+    /// is found when the table meets the older entries in a compaction.
+    pub(crate) fn shadowed_bytes(&self) -> u64 {
+        self.facts().map_or(0, |facts| facts.shadowed_bytes)
+    }
+
+    /// Of [`TableFile::shadowed_bytes`] of a table in the last level, which it kept for snapshots,
+    /// what none of them sees any more.
+    pub(crate) fn released_bytes(&self, oldest_snapshot: Option<SequenceNumber>) -> u64 {
+        match oldest_snapshot.is_none_or(|oldest| oldest >= self.meta.largest_seq) {
+            true => self.shadowed_bytes(),
+            false => 0,
+        }
+    }
+
     /// [`TableFile::logical_size`] with each tombstone counted as a value of average size, where
-    /// tombstones are a considerable part: they free space below only once compacted.
+    /// tombstones are a considerable part, and values that the table hides counted again: they free
+    /// space below only once compacted.
     pub(crate) fn compensated_size(&self) -> u64 {
         let Some(facts) = self.facts() else {
             return self.size();
@@ -179,6 +195,7 @@ impl TableFile {
         };
         self.logical_size()
             .saturating_add(extra.saturating_mul(average))
+            .saturating_add(facts.shadowed_bytes)
     }
 
     pub(crate) fn is_compacting(&self) -> bool {
@@ -260,10 +277,7 @@ pub(crate) struct SharedBlobFile {
 }
 
 impl SharedBlobFile {
-    pub(crate) fn new(
-        addition: &crate::version::edit::BlobFileAddition,
-        queue: &Arc<ObsoleteFiles>,
-    ) -> Self {
+    pub(crate) fn new(addition: &BlobFileAddition, queue: &Arc<ObsoleteFiles>) -> Self {
         SharedBlobFile {
             number: addition.number,
             total_count: addition.count,
@@ -327,5 +341,9 @@ pub(crate) struct BlobFileMeta {
 impl BlobFileMeta {
     pub(crate) fn live_bytes(&self) -> u64 {
         self.shared.total_bytes.saturating_sub(self.garbage_bytes)
+    }
+
+    pub(crate) fn live_count(&self) -> u64 {
+        self.shared.total_count.saturating_sub(self.garbage_count)
     }
 }

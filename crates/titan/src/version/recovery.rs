@@ -75,7 +75,7 @@ impl RecoveredState {
         state.families.insert(
             ColumnFamilyId::DEFAULT,
             Replayed {
-                name: "default".to_owned(),
+                name: ColumnFamilyId::DEFAULT_NAME.to_owned(),
                 comparator: None,
                 log_number: FileNumber(0),
                 builder: None,
@@ -121,7 +121,15 @@ impl RecoveredState {
                 log_number: FileNumber(0),
                 builder: None,
             };
-            if self.families.insert(id, family).is_some() && id != ColumnFamilyId::DEFAULT {
+            let is_default = name == ColumnFamilyId::DEFAULT_NAME;
+            let taken = self.families.values().any(|known| known.name == *name);
+            if is_default != (id == ColumnFamilyId::DEFAULT) || (taken && !is_default) {
+                let text = format!("column family {id} cannot be named {name:?}");
+                return Err(Error::corruption(text));
+            }
+            let known = self.families.insert(id, family);
+            // The default family is there before an edit adds it.
+            if known.is_some_and(|known| !is_default || known.builder.is_some()) {
                 return Err(Error::corruption(format!(
                     "column family {id} is added twice"
                 )));
@@ -309,7 +317,7 @@ impl VersionSet {
         options: &Options,
         statistics: Arc<Statistics>,
     ) -> Self {
-        let default = options.family("default");
+        let default = options.family(ColumnFamilyId::DEFAULT_NAME);
         let comparator = InternalKeyComparator::new(Arc::clone(&default.comparator));
         let current = Arc::new(Version::empty(
             ColumnFamilyId::DEFAULT,
@@ -318,7 +326,12 @@ impl VersionSet {
         ));
         let counters = Arc::new(Counters::default());
         counters.mark_file_number_used(FileNumber(0));
-        let family = Family::new("default".to_owned(), comparator, FileNumber(0), current);
+        let family = Family::new(
+            ColumnFamilyId::DEFAULT_NAME.to_owned(),
+            comparator,
+            FileNumber(0),
+            current,
+        );
         VersionSet {
             vfs,
             dir: dir.to_owned(),

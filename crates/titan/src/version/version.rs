@@ -174,6 +174,20 @@ impl Version {
         moved.collect()
     }
 
+    /// An estimate of the bytes in blob files that are referred to and yet not alive: newer entries
+    /// hide them, and no compaction has found that out. What the last level keeps is kept for
+    /// snapshots.
+    pub(crate) fn hidden_garbage_bytes(&self) -> u64 {
+        let last = self.num_levels().saturating_sub(1);
+        let above = (0..last).map(|level| self.level_shadowed_bytes(level));
+        above.fold(0, u64::saturating_add)
+    }
+
+    /// Sum of [`TableFile::shadowed_bytes`] over a level.
+    pub(crate) fn level_shadowed_bytes(&self, level: usize) -> u64 {
+        self.level(level).iter().map(|f| f.shadowed_bytes()).sum()
+    }
+
     /// Sum of [`TableFile::logical_size`] over a level.
     pub(crate) fn level_logical_size(&self, level: usize) -> u64 {
         self.level(level).iter().map(|f| f.logical_size()).sum()

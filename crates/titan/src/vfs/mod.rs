@@ -181,6 +181,18 @@ pub trait ReadableFile: Send + Sync {
 /// Holds an exclusive lock until dropped.
 pub trait FileLock: Send + Sync {}
 
+/// Opens a file that the database needs.
+///
+/// # Errors
+/// `Corruption` if it is missing: that is damage, not a wrong question.
+pub(crate) fn open_live(
+    vfs: &dyn Vfs,
+    path: &Path,
+    access: Access,
+) -> Result<Arc<dyn ReadableFile>> {
+    vfs.open(path, access).map_err(|e| e.of_live_file(path))
+}
+
 /// Reads a whole file. For small ones: CURRENT, IDENTITY.
 pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> Result<Bytes> {
     let file = vfs.open(path, Access::Sequential)?;

@@ -62,16 +62,18 @@ impl Committed {
     }
 }
 
+fn two_writers(committed: &Arc<Committed>) -> [thread::JoinHandle<()>; 2] {
+    [0, 1].map(|mark| {
+        let committed = Arc::clone(committed);
+        spawn(move || committed.submit(mark, false).unwrap())
+    })
+}
+
 #[test]
 fn each_batch_is_committed_once_by_one_leader_at_a_time() {
     model(3, || {
         let committed = Arc::new(Committed::default());
-        let writers: Vec<_> = (0..2)
-            .map(|mark| {
-                let committed = Arc::clone(&committed);
-                spawn(move || committed.submit(mark, false).unwrap())
-            })
-            .collect();
+        let writers = two_writers(&committed);
         committed.submit(2, false).unwrap();
         writers.into_iter().for_each(|w| w.join().unwrap());
         assert_eq!(committed.last_sequence.load(Ordering::Relaxed), 3);
@@ -86,12 +88,7 @@ fn each_batch_is_committed_once_by_one_leader_at_a_time() {
 fn whoever_wants_to_be_alone_is() {
     model(3, || {
         let committed = Arc::new(Committed::default());
-        let writers: Vec<_> = (0..2)
-            .map(|mark| {
-                let committed = Arc::clone(&committed);
-                spawn(move || committed.submit(mark, false).unwrap())
-            })
-            .collect();
+        let writers = two_writers(&committed);
         let alone = committed.queue.exclusive(|| {
             let first = committed.next();
             thread::yield_now();

@@ -48,20 +48,18 @@ fn a_synced_name_of_an_unsynced_file_may_be_empty() {
     assert_eq!(crash(&vfs, Loss::All).read_all("/db/f").unwrap(), b"");
 }
 
+/// The first byte of each block of the file.
+fn starts_of_blocks(image: &SimVfs) -> Vec<u8> {
+    let data = image.read_all("/db/f").unwrap();
+    data.chunks(4096).map(|block| block[0]).collect()
+}
+
 #[test]
 fn a_block_in_the_middle_may_be_lost_while_later_ones_are_there() {
     let vfs = fresh();
     let mut f = settled(&vfs, "/db/f", &[1; 4096]);
     f.append(&[2; 3 * 4096]).unwrap();
-    let blocks = |image: &SimVfs| -> Vec<u8> {
-        image
-            .read_all("/db/f")
-            .unwrap()
-            .chunks(4096)
-            .map(|block| block[0])
-            .collect()
-    };
-    let seen = outcomes(&vfs, blocks);
+    let seen = outcomes(&vfs, starts_of_blocks);
     for possible in [
         &[1][..],
         &[1, 2],
@@ -99,19 +97,12 @@ fn a_failed_sync_loses_its_pages_for_good() {
     );
     f.append(&[3; 4096]).unwrap();
     f.sync().unwrap();
-    let lost = |image: &SimVfs| -> Vec<u8> {
-        image
-            .read_all("/db/f")
-            .unwrap()
-            .chunks(4096)
-            .map(|block| block[0])
-            .collect()
-    };
-    assert_eq!(outcomes(&vfs, lost), [vec![1, 0, 3]].into());
+    assert_eq!(outcomes(&vfs, starts_of_blocks), [vec![1, 0, 3]].into());
     // The process's crash still leaves the pages in the cache, and the machine's takes them then.
     let after_process = crash(&vfs, Loss::None);
-    assert_eq!(lost(&after_process), [1, 2, 3]);
-    assert_eq!(lost(&crash(&after_process, Loss::All)), [1, 0, 3]);
+    assert_eq!(starts_of_blocks(&after_process), [1, 2, 3]);
+    let after_both = crash(&after_process, Loss::All);
+    assert_eq!(starts_of_blocks(&after_both), [1, 0, 3]);
 }
 
 #[test]
@@ -134,7 +125,7 @@ fn each_unsynced_hole_may_be_there_or_not() {
             let block = &data[hole * 4096..(hole + 1) * 4096];
             assert!(block.iter().all(|byte| *byte == block[0]), "a torn hole");
         }
-        data.chunks(4096).map(|block| block[0]).collect()
+        starts_of_blocks(image)
     };
     assert_eq!(starts(&vfs), [1, 0, 0, 0, 1]);
     assert_eq!(starts(&crash(&vfs, Loss::All)), [1; 5]);

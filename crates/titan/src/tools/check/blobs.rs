@@ -1,6 +1,5 @@
 //! Checks the blob files of a column family, and that every pointer leads to its record.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,26 +10,33 @@ use crate::blob::{
 };
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
+use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, FileNumber};
 use crate::tools::pointers::{FileReferences, Pointer, hash_of};
 use crate::version::Family;
 use crate::version::files::{BlobFileMeta, PhysicalBlobFile};
-use crate::vfs::Access;
+use crate::vfs::{Access, open_live};
 
 impl Check<'_> {
     /// Checks every blob file of a family against itself and against `references`.
     pub(super) fn blob_files(&mut self, family: &Family, mut references: References) {
         for (number, (place, logical)) in family.current.physical_blob_files() {
             self.report.blob_files += 1;
+            let map = place.map.map(|map| self.open_map(map, &place));
             let mut file = FileReferences::default();
             let mut referenced = Vec::new();
             for meta in logical {
-                let found = references.files.remove(&meta.shared.number);
-                let mut found = found.unwrap_or_default();
-                referenced.push((meta, totals(&found.pointers)));
-                if let Some(map) = place.map {
-                    self.follow(map, &place, meta.shared.number, &mut found.pointers);
+                let logical = meta.shared.number;
+                let mut found = references.files.remove(&logical).unwrap_or_default();
+                referenced.push((meta, found.totals()));
+                match &map {
+                    None => {}
+                    Some(Some(map)) => {
+                        let problems = found.follow(map, logical);
+                        problems.into_iter().for_each(|e| self.problem(e));
+                    }
+                    // Where they lead nobody can tell.
+                    Some(None) => found.pointers.clear(),
                 }
                 file.join(found);
             }
@@ -64,64 +70,28 @@ impl Check<'_> {
         }
     }
 
-    /// Checks what a map says of a logical file, and turns pointers into it into where they lead.
-    /// Those that lead nowhere are left out.
-    fn follow(
+    /// Opens a map, which has to lead into the file that the MANIFEST says; `None` if it is damaged.
+    fn open_map(
         &mut self,
         number: FileNumber,
         place: &PhysicalBlobFile,
-        logical: BlobFileNumber,
-        pointers: &mut Vec<Pointer>,
-    ) {
-        let kind = FileKind::BlobMap(number);
-        let path = self.begin(kind);
-        let mut moved = HashMap::new();
-        let opened = self.vfs.open(&path, Access::Sequential);
-        let opened = opened.map_err(|e| e.of_live_file(&path)).and_then(|file| {
+    ) -> Option<Arc<RelocationMap>> {
+        let path = self.begin(FileKind::BlobMap(number));
+        let opened = open_live(self.vfs, &path, Access::Sequential);
+        let opened = opened.and_then(|file| {
             RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0)))
         });
-        match opened {
-            Ok(map) => {
-                if map.physical() != place.number {
-                    let text = format!(
-                        "the map leads into blob file {}, the MANIFEST says {}",
-                        map.physical(),
-                        place.number
-                    );
-                    self.problem(Error::corruption(text).in_file(&path));
-                }
-                for record in map.records(logical) {
-                    match record {
-                        Ok(record) => drop(moved.insert(record.offset, record.to)),
-                        Err(e) => self.problem(e),
-                    }
-                }
-            }
-            Err(e) => self.problem(e),
-        }
-        let all = pointers.len();
-        pointers.retain_mut(|pointer| match moved.get(&pointer.offset) {
-            Some(to) => {
-                pointer.offset = *to;
-                true
-            }
-            None => false,
-        });
-        if pointers.len() < all {
+        let map = opened.map_err(|e| self.problem(e)).ok()?;
+        if map.physical() != place.number {
             let text = format!(
-                "{} pointers into blob file {logical} lead to records that the map does not have",
-                all - pointers.len()
+                "the map leads into blob file {}, the MANIFEST says {}",
+                map.physical(),
+                place.number
             );
             self.problem(Error::corruption(text).in_file(&path));
         }
+        Some(map)
     }
-}
-
-fn totals(pointers: &[Pointer]) -> (u64, u64) {
-    let bytes = pointers
-        .iter()
-        .fold(0, |sum: u64, p| sum.saturating_add(p.record_len()));
-    (pointers.len() as u64, bytes)
 }
 
 /// The check of one blob file.
@@ -143,8 +113,7 @@ impl Walk<'_, '_> {
     }
 
     fn file(&mut self, family: &Family, file: FileReferences) -> Result<()> {
-        let opened = self.check.vfs.open(&self.path, Access::Sequential);
-        let opened = opened.map_err(|e| e.of_live_file(&self.path))?;
+        let opened = open_live(self.check.vfs, &self.path, Access::Sequential)?;
         let reader = BlobFileReader::open(opened, &self.path, self.place.number)?;
         if let Err(e) = reader.check_family(family.current.column_family) {
             self.problem(e);

@@ -19,7 +19,7 @@ use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
 use crate::tools::pointers::{FileReferences, Pointer};
 use crate::version::edit::{NewFile, TableFacts};
 use crate::version::{Family, TableFile, VersionSet};
-use crate::vfs::Access;
+use crate::vfs::{Access, open_live};
 
 /// Pointers of all tables of a family.
 pub(super) struct References {
@@ -158,8 +158,7 @@ impl TableVisitor for Walk<'_, '_> {
 impl Walk<'_, '_> {
     fn table(&mut self, table: &TableFile, family: &Family, cache: &Arc<BlockCache>) -> Result<()> {
         let vfs = self.check.vfs;
-        let file = vfs.open(&self.path, Access::Sequential);
-        let file = file.map_err(|e| e.of_live_file(&self.path))?;
+        let file = open_live(vfs, &self.path, Access::Sequential)?;
         let options = TableReaderOptions {
             identity: self.meta.identity(),
             comparator: family.comparator.clone(),
@@ -254,6 +253,8 @@ impl Walk<'_, '_> {
             num_range_deletions: found.range_tombstones,
             raw_key_bytes: found.raw_key_size,
             raw_value_bytes: found.raw_value_size,
+            // An estimate: what it is about is in other tables.
+            shadowed_bytes: facts.shadowed_bytes,
             blob_refs: found.blob_refs.clone(),
         };
         if actual != *facts {

@@ -67,11 +67,7 @@ impl Check<'_> {
             if let Some(before) = Predecessor::decode(record.payload) {
                 self.follows(number, before, previous, wals, versions);
             }
-            let batch = BatchView::parse(record.payload).and_then(|batch| {
-                batch.validate()?;
-                Ok(batch)
-            });
-            match batch {
+            match BatchView::parse_whole(record.payload) {
                 Ok(batch) if batch.count() > 0 => {
                     let before =
                         last_sequence.max(previous.map_or(last_sequence, |p| p.last_sequence));

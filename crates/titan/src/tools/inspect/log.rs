@@ -20,7 +20,7 @@ pub(super) fn starts_like_manifest(file: &Arc<dyn ReadableFile>, path: &Path) ->
 
 pub(super) fn starts_like_wal(file: &Arc<dyn ReadableFile>, path: &Path) -> bool {
     starts_with(file, path, |payload| {
-        BatchView::parse(payload).is_ok_and(|batch| batch.validate().is_ok())
+        BatchView::parse_whole(payload).is_ok()
     })
 }
 

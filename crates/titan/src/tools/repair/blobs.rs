@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Repair;
 use crate::blob::{BlobFileReader, RelocationMap};
 use crate::cache::BlockCache;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber};
@@ -98,7 +98,7 @@ impl Repair<'_> {
             let file = self.vfs.open(&path, Access::Random)?;
             match RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0))) {
                 Ok(map) => maps.push(map),
-                Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
+                Err(e) if e.kind() == ErrorKind::Io => return Err(e),
                 Err(e) => self.report.notes.push(format!("a map is of no use: {e}")),
             }
         }
@@ -133,10 +133,9 @@ impl Repair<'_> {
         let mut damage = None;
         for (logical, (family, mut references)) in logical {
             families.push((logical, family));
-            if let Some(map) = &map
-                && let Err(e) = follow(map, logical, &mut references)
-            {
-                if e.kind() == crate::ErrorKind::Io {
+            let problems = map.as_deref().map(|map| references.follow(map, logical));
+            for e in problems.into_iter().flatten() {
+                if e.kind() == ErrorKind::Io {
                     return Err(e);
                 }
                 damage.get_or_insert(e);
@@ -192,7 +191,7 @@ impl Repair<'_> {
         let reader = Arc::clone(&file);
         let reader = BlobFileReader::without_header(reader, &path, number, family, compression)?;
         let owner = match BlobFileReader::named_family(&*file) {
-            Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
+            Err(e) if e.kind() == ErrorKind::Io => return Err(e),
             named => named.unwrap_or(family),
         };
         let opened = BlobFileReader::open(file, &path, number);
@@ -202,7 +201,7 @@ impl Repair<'_> {
                 (found.count, found.total_bytes) = (count, total_bytes);
                 None
             }
-            Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
+            Err(e) if e.kind() == ErrorKind::Io => return Err(e),
             // The header has no checksum: what looks like a feature may be damage.
             Err(e) => Some(e.in_file(&path)),
         };
@@ -212,29 +211,6 @@ impl Repair<'_> {
         let own = owner == family || !self.families.contains_key(&owner);
         Ok((found, own.then_some(reader), damage))
     }
-}
-
-/// Turns pointers into a logical file into where they lead; those that lead nowhere are left out,
-/// and an error.
-fn follow(
-    map: &RelocationMap,
-    logical: BlobFileNumber,
-    references: &mut FileReferences,
-) -> Result<()> {
-    let mut outcome = Ok(());
-    references.pointers.retain_mut(|pointer| {
-        match map.lookup(logical, pointer.offset) {
-            Ok(to) => pointer.offset = to,
-            Err(e) => {
-                if outcome.is_ok() {
-                    outcome = Err(e);
-                }
-                return false;
-            }
-        }
-        true
-    });
-    outcome
 }
 
 /// Goes through records and pointers side by side, both by offset. Gives the records' count and

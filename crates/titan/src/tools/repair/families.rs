@@ -1,11 +1,14 @@
 //! Which column families there are, and which tables are theirs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Repair;
+use super::hint::HintedTable;
 use super::report::Loss;
+use super::survey::Table;
 use crate::compaction::factory::OutputFamily;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
 use crate::format::{ColumnFamilyId, FileNumber};
@@ -50,7 +53,7 @@ impl Repair<'_> {
         if !self.families.contains_key(&id) {
             let hinted = self.hint.families.get(&id);
             let log_number = hinted.map(|f| f.log_number).unwrap_or_default();
-            let of_table = |tables: &std::collections::BTreeMap<_, super::Table>| {
+            let of_table = |tables: &BTreeMap<_, Table>| {
                 let mut own = tables.values().filter(|table| table.family == Some(id));
                 own.find_map(|table| Some((table.family_name.clone()?, table.comparator.clone())))
             };
@@ -79,7 +82,7 @@ impl Repair<'_> {
         }
         self.families
             .get(&id)
-            .ok_or_else(|| crate::Error::corruption(format!("column family {id} is unknown")))
+            .ok_or_else(|| Error::corruption(format!("column family {id} is unknown")))
     }
 
     /// The name of the one family that OPTIONS names and nothing else does.
@@ -133,6 +136,12 @@ impl Repair<'_> {
         } else {
             self.tables.append(&mut self.unlisted);
         }
+        self.tell_missing();
+        self.leave_out_strays();
+    }
+
+    /// Tells of tables that are named and not there.
+    fn tell_missing(&mut self) {
         for number in std::mem::take(&mut self.missing) {
             let Some(hinted) = self.hint.tables.get(&number) else {
                 continue;
@@ -148,6 +157,10 @@ impl Repair<'_> {
                 ..Loss::of_file(&FileKind::Table(number).name(), "the table is gone")
             });
         }
+    }
+
+    /// Leaves out tables of families that there are not, or of which nobody knows the family.
+    fn leave_out_strays(&mut self) {
         let only_family = (self.families.len() == 1).then_some(ColumnFamilyId::DEFAULT);
         let mut strays = Vec::new();
         for (number, table) in &mut self.tables {
@@ -236,7 +249,7 @@ impl Repair<'_> {
         if self.replayed.keys().any(|id| self.hint.never_had(*id)) {
             return false;
         }
-        let of_use = |table: &&super::Table| table.damage.is_none() && table.entries > 0;
+        let of_use = |table: &&Table| table.damage.is_none() && table.entries > 0;
         let explained = self.unlisted.values().filter(of_use).all(|table| {
             let Some(id) = table.family else {
                 return true;
@@ -250,7 +263,7 @@ impl Repair<'_> {
 
     /// Whether everything in a table that no edit names is in tables that edits name, or in WAL
     /// files: then a job wrote it and did not finish.
-    fn is_held_elsewhere(&self, id: ColumnFamilyId, table: &super::Table) -> bool {
+    fn is_held_elsewhere(&self, id: ColumnFamilyId, table: &Table) -> bool {
         // A family is flushed in order: its tables hold everything up to their newest entry.
         let tables = self.hint.tables.values().filter(|table| table.family == id);
         let flushed = tables.map(|table| table.meta.largest_seq).max();
@@ -267,7 +280,7 @@ impl Repair<'_> {
 
     /// Whether the tables of each sorted level follow each other.
     fn hint_levels_are_sorted(&self) -> bool {
-        let sorted = |a: &super::hint::HintedTable, b: &super::hint::HintedTable| {
+        let sorted = |a: &HintedTable, b: &HintedTable| {
             let Some(family) = self.families.get(&a.family) else {
                 return true;
             };

@@ -73,14 +73,13 @@ impl Hint {
             }
             Err(e) => return Err(e),
         };
-        let mut there: Vec<FileNumber> = files
+        let there: Vec<FileNumber> = files
             .iter()
             .filter_map(|file| match file {
                 FileKind::Manifest(number) => Some(*number),
                 _ => None,
             })
             .collect();
-        there.sort();
         let in_force = named.filter(|number| there.contains(number));
         // What CURRENT does not name was replaced, unless CURRENT is what was lost.
         let stale = named.is_some() && in_force.is_none();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{LOST_DIR, Repair, WORK_DIR, unfinished};
-use crate::db::random_uuid;
+use crate::db::{create_dir_durably, random_uuid};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
@@ -253,9 +253,8 @@ impl Repair<'_> {
 
     /// The newest OPTIONS stays, if it is of these families; else a new one is written.
     fn write_options(&self, target: &Path, versions: &VersionSet) -> Result<()> {
-        let newest = self.files.iter().rev();
-        let newest = newest.filter(|file| matches!(file, FileKind::Options(_)));
-        for file in newest.take(1) {
+        let mut newest = self.files.iter().rev();
+        if let Some(file) = newest.find(|file| matches!(file, FileKind::Options(_))) {
             let content = read_file(&*self.vfs, &file.path(self.dir))?;
             let fits = OptionsFile::parse(&content).is_ok_and(|options| {
                 self.families.values().all(|family| {
@@ -287,7 +286,7 @@ impl Repair<'_> {
         let live = versions.live_files();
         let mut unused = self.files.clone();
         unused.retain(|file| match file {
-            FileKind::Table(_) | FileKind::Blob(_) => !live.contains(file),
+            FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_) => !live.contains(file),
             FileKind::Wal(_) | FileKind::Manifest(_) | FileKind::Temp(_) => true,
             _ => false,
         });
@@ -300,7 +299,7 @@ impl Repair<'_> {
             return Ok(());
         }
         let lost = self.dir.join(LOST_DIR);
-        crate::db::create_dir_durably(&*self.vfs, &lost)?;
+        create_dir_durably(&*self.vfs, &lost)?;
         for file in unused {
             let to = file.path(&lost);
             // Numbers are given once: it is the same file, put there by a repair cut short.

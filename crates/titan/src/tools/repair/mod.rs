@@ -9,7 +9,7 @@
 //! | file | step |
 //! |---|---|
 //! | [`hint`] | reads what MANIFESTs are left, damaged or not |
-//! | [`survey`] | reads every table |
+//! | [`survey`], [`walk`] | reads every table |
 //! | [`wals`] | replays WAL files into new tables, also behind damage |
 //! | [`families`] | which column families there are, and whether the MANIFEST can be believed |
 //! | [`blobs`] | holds pointers and blob records against each other |
@@ -50,6 +50,7 @@ mod report;
 mod rewrite;
 mod survey;
 mod unfinished;
+mod walk;
 mod wals;
 
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ use std::sync::Arc;
 use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::compaction::factory::FileFactory;
-use crate::db::session_id;
+use crate::db::{create_dir_durably, files_of, session_id};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -191,14 +192,6 @@ fn is_read_only(e: &Error) -> bool {
     matches!(e.io_kind(), Some(PermissionDenied | ReadOnlyFilesystem))
 }
 
-/// The files in `dir` that are a database's by their names.
-fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
-    let names = vfs.read_dir(dir)?;
-    let mut files: Vec<_> = names.iter().filter_map(|n| FileKind::parse(n)).collect();
-    files.sort();
-    Ok(files)
-}
-
 /// A repair in progress.
 struct Repair<'r> {
     vfs: Arc<dyn Vfs>,
@@ -206,7 +199,7 @@ struct Repair<'r> {
     options: &'r Options,
     /// Writes new files, where they are prepared.
     factory: FileFactory,
-    /// All that is in the directory.
+    /// All that is in the directory, those of a kind by number.
     files: Vec<FileKind>,
     hint: Hint,
     families: BTreeMap<ColumnFamilyId, Family>,
@@ -278,7 +271,7 @@ impl Repair<'_> {
                 self.vfs.remove(&work.join(name))?;
             }
         }
-        crate::db::create_dir_durably(&*self.vfs, &work)?;
+        create_dir_durably(&*self.vfs, &work)?;
         unfinished::mark(&*self.vfs, &work, self.dir, counters.new_file_number())
     }
 

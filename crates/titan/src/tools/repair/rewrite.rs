@@ -8,7 +8,7 @@ use super::survey::{Table, lost_keys};
 use crate::compaction::factory::OutputFamily;
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::output::OutputWriter;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
@@ -166,7 +166,7 @@ impl Copy<'_, '_> {
                         self.entries += 1;
                         return self.writer.add(&ikey, &value);
                     }
-                    Err(e) if e.kind() == crate::ErrorKind::Io => return Err(e),
+                    Err(e) if e.kind() == ErrorKind::Io => return Err(e),
                     Err(e) => {
                         self.lost(&key, &index, &e);
                         return Ok(());

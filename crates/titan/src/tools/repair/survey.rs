@@ -5,17 +5,14 @@ use std::sync::Arc;
 
 use super::Repair;
 use super::hint::HintedTable;
+use super::walk::Walk;
 use crate::cache::BlockCache;
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::blob_index::{BlobIndex, BlobRefs};
+use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
-use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
-use crate::format::range_tombstone::RangeTombstone;
-use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::table::writer::bounds;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::table::{
     LostPart, Salvage, TableIdentity, TableProperties, TableReader, TableReaderOptions,
-    TableVisitor,
 };
 use crate::tools::pointers::FileReferences;
 use crate::version::choose_comparator;
@@ -37,7 +34,7 @@ pub(super) struct Table {
     pub(super) entries: u64,
     /// What is wrong with it, if anything is: the first of it.
     pub(super) damage: Option<Error>,
-    /// Whether it can be the table that the MANIFEST describes.
+    /// Whether it can be the table that the MANIFEST describes, if that describes any.
     pub(super) as_recorded: bool,
     /// What it refers to.
     pub(super) files: BTreeMap<BlobFileNumber, FileReferences>,
@@ -51,6 +48,24 @@ impl Table {
 
     pub(super) fn name(&self) -> String {
         FileKind::Table(self.meta.number).name()
+    }
+
+    /// Takes over what the MANIFEST says beyond what was found: if it is of this table after all.
+    fn take_over(&mut self, hinted: &HintedTable) {
+        self.family = Some(hinted.family);
+        let scanned = std::mem::replace(&mut self.meta, hinted.meta.clone());
+        self.meta.oldest_blob_file = scanned.oldest_blob_file;
+        self.meta.unique_id = scanned.unique_id;
+        let bounds = |meta: &NewFile| {
+            let sequences = (meta.smallest_seq, meta.largest_seq);
+            (meta.smallest.clone(), meta.largest.clone(), sequences)
+        };
+        let exact = bounds(&scanned) == bounds(&self.meta);
+        if hinted.facts.is_none() {
+            self.record_facts = exact;
+        } else if !exact && self.damage.is_none() {
+            (self.meta, self.as_recorded) = (scanned, false);
+        }
     }
 }
 
@@ -75,22 +90,9 @@ impl Repair<'_> {
         let salvage = self.salvage(number, hinted)?;
         let displaced = hinted.is_some_and(|hinted| is_another(&salvage, &hinted.meta));
         let hinted = hinted.filter(|_| !displaced);
-        let comparator = self.comparator_of(hinted, &salvage)?;
-        let mut walk = Walk {
-            order: &comparator,
-            recorded: hinted.map(|hinted| &hinted.meta),
-            as_recorded: !displaced,
-            smallest: Vec::new(),
-            largest: Vec::new(),
-            smallest_seq: SequenceNumber::MAX,
-            largest_seq: SequenceNumber::ZERO,
-            files: BTreeMap::new(),
-            damage: None,
-            deletions: 0,
-            entries: 0,
-            raw_key_size: 0,
-            raw_value_size: 0,
-        };
+        let properties = salvage.properties();
+        let comparator = self.comparator_of(hinted, properties)?;
+        let mut walk = Walk::new(&comparator, hinted.map(|hinted| &hinted.meta));
         let options = TableReaderOptions {
             // Which table it is was told already.
             identity: TableIdentity {
@@ -102,48 +104,18 @@ impl Repair<'_> {
             comparator: comparator.clone(),
             block_cache: Arc::new(BlockCache::new(0)),
         };
-        match TableReader::open(file, &path, options) {
-            Ok(reader) => {
-                reader.verify(&mut walk);
-            }
-            // A feature that salvaging did not meet is damage: the footer has no checksum.
-            Err(e) if e.is_corruption() || e.kind() == ErrorKind::Unsupported => {
-                walk.damage = Some(e);
-            }
-            Err(e) => return Err(e),
-        }
-        if let Some(damage) = walk.damage.take() {
-            walk.restart();
-            salvage.entries(&comparator, &mut |ikey, value| {
-                walk.add(ParsedInternalKey::parse(ikey)?, ikey, value);
-                Ok(())
-            })?;
-            walk.damage = Some(damage);
-        }
+        walk.read(TableReader::open(file, &path, options), &salvage)?;
         self.tell(kind, size);
-        let properties = salvage.properties();
         let id = properties.and_then(|p| p.column_family_id);
         let mut table = walk.table(number, size, salvage.range_tombstones());
         table.meta.unique_id = properties.and_then(TableProperties::unique_id);
         table.family_name = properties.and_then(|p| p.column_family_name());
         table.db_id = properties.and_then(|p| p.db_id());
+        table.family = id;
+        table.as_recorded &= !displaced;
         // Bounds that do not hold are another table's: then only what the file says counts.
-        let hinted = hinted.filter(|_| table.as_recorded);
-        table.family = hinted.map(|hinted| hinted.family).or(id);
-        if let Some(hinted) = hinted {
-            let scanned = std::mem::replace(&mut table.meta, hinted.meta.clone());
-            table.meta.oldest_blob_file = scanned.oldest_blob_file;
-            table.meta.unique_id = scanned.unique_id;
-            let bounds = |meta: &NewFile| {
-                let sequences = (meta.smallest_seq, meta.largest_seq);
-                (meta.smallest.clone(), meta.largest.clone(), sequences)
-            };
-            let exact = bounds(&scanned) == bounds(&table.meta);
-            if hinted.facts.is_none() {
-                table.record_facts = exact;
-            } else if !exact && table.damage.is_none() {
-                (table.meta, table.as_recorded) = (scanned, false);
-            }
+        if let Some(hinted) = hinted.filter(|_| table.as_recorded) {
+            table.take_over(hinted);
         }
         Ok(Some(table))
     }
@@ -160,22 +132,17 @@ impl Repair<'_> {
         Salvage::open(
             file,
             &path,
-            &|properties| {
-                let recorded = properties.and_then(|p| p.comparator.as_deref());
-                let id = properties.and_then(|p| p.column_family_id);
-                let name = properties.and_then(|p| p.column_family_name());
-                self.comparator(hinted.map(|h| h.family).or(id), name, recorded)
-            },
+            &|properties| self.comparator_of(hinted, properties),
             largest_seq,
         )
     }
 
+    /// The order of a table's keys, of which the properties may be lost.
     fn comparator_of(
         &self,
         hinted: Option<&HintedTable>,
-        salvage: &Salvage,
+        properties: Option<&TableProperties>,
     ) -> Result<InternalKeyComparator> {
-        let properties = salvage.properties();
         let id = properties.and_then(|p| p.column_family_id);
         let name = properties.and_then(|p| p.column_family_name());
         let recorded = properties.and_then(|p| p.comparator.as_deref());
@@ -209,126 +176,6 @@ impl Repair<'_> {
 fn is_another(salvage: &Salvage, meta: &NewFile) -> bool {
     let found = salvage.properties().and_then(TableProperties::unique_id);
     meta.unique_id.is_some() && found.is_some() && found != meta.unique_id
-}
-
-/// Gathers what a table holds.
-struct Walk<'w> {
-    order: &'w InternalKeyComparator,
-    recorded: Option<&'w NewFile>,
-    as_recorded: bool,
-    smallest: Vec<u8>,
-    largest: Vec<u8>,
-    smallest_seq: SequenceNumber,
-    largest_seq: SequenceNumber,
-    files: BTreeMap<BlobFileNumber, FileReferences>,
-    damage: Option<Error>,
-    deletions: u64,
-    entries: u64,
-    raw_key_size: u64,
-    raw_value_size: u64,
-}
-
-impl TableVisitor for Walk<'_> {
-    fn entry(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8], _: u64) {
-        self.add(key, ikey, value);
-    }
-
-    fn damage(&mut self, error: Error) {
-        self.damage.get_or_insert(error);
-    }
-}
-
-impl Walk<'_> {
-    fn add(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8]) {
-        if let Some(recorded) = self.recorded {
-            self.as_recorded &= self.order.compare(&recorded.smallest, ikey).is_le()
-                && self.order.compare(ikey, &recorded.largest).is_le()
-                && (recorded.smallest_seq..=recorded.largest_seq).contains(&key.sequence);
-        }
-        if self.entries == 0 {
-            self.smallest = ikey.to_vec();
-        }
-        self.largest.clear();
-        self.largest.extend_from_slice(ikey);
-        self.smallest_seq = self.smallest_seq.min(key.sequence);
-        self.largest_seq = self.largest_seq.max(key.sequence);
-        self.entries += 1;
-        self.raw_key_size += ikey.len() as u64;
-        self.raw_value_size += value.len() as u64;
-        match key.value_type {
-            ValueType::Deletion | ValueType::SingleDeletion => self.deletions += 1,
-            ValueType::BlobIndex => {
-                if let Ok(index) = BlobIndex::decode(value) {
-                    let file = self.files.entry(index.file).or_default();
-                    file.add(key.user_key, &index, 0);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Forgets what was gathered up to damage.
-    fn restart(&mut self) {
-        self.smallest.clear();
-        self.largest.clear();
-        (self.smallest_seq, self.largest_seq) = (SequenceNumber::MAX, SequenceNumber::ZERO);
-        self.files.clear();
-        (self.deletions, self.entries) = (0, 0);
-        (self.raw_key_size, self.raw_value_size) = (0, 0);
-    }
-
-    fn table(mut self, number: FileNumber, size: u64, tombstones: &[RangeTombstone]) -> Table {
-        for tombstone in tombstones {
-            self.smallest_seq = self.smallest_seq.min(tombstone.sequence);
-            self.largest_seq = self.largest_seq.max(tombstone.sequence);
-            if let Some(recorded) = self.recorded {
-                let sequences = recorded.smallest_seq..=recorded.largest_seq;
-                self.as_recorded &= sequences.contains(&tombstone.sequence);
-            }
-            self.raw_key_size += (tombstone.start.len() + 8) as u64;
-            self.raw_value_size += tombstone.end.len() as u64;
-        }
-        let points = (self.smallest, self.largest);
-        let (smallest, largest) = bounds(points, tombstones, self.order);
-        let blob_refs = self.files.iter().map(|(file, references)| BlobRefs {
-            file: *file,
-            count: references.pointers.len() as u64,
-            bytes: references
-                .pointers
-                .iter()
-                .fold(0, |sum: u64, p| sum.saturating_add(p.record_len())),
-        });
-        Table {
-            record_facts: true,
-            facts: TableFacts {
-                table: number,
-                num_entries: self.entries,
-                num_deletions: self.deletions,
-                num_range_deletions: tombstones.len() as u64,
-                raw_key_bytes: self.raw_key_size,
-                raw_value_bytes: self.raw_value_size,
-                blob_refs: blob_refs.collect(),
-            },
-            meta: NewFile {
-                number,
-                size,
-                smallest,
-                largest,
-                smallest_seq: self.smallest_seq,
-                largest_seq: self.largest_seq,
-                oldest_blob_file: self.files.keys().next().copied(),
-                ..NewFile::default()
-            },
-            family: None,
-            family_name: None,
-            comparator: self.order.clone(),
-            entries: self.entries,
-            damage: self.damage,
-            as_recorded: self.as_recorded,
-            files: self.files,
-            db_id: None,
-        }
-    }
 }
 
 /// A part of a table that was lost, with its place and, where the index does not bound the keys,

@@ -9,7 +9,8 @@
 
 use std::path::Path;
 
-use super::{WORK_DIR, files_of};
+use super::WORK_DIR;
+use crate::db::files_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;

@@ -37,7 +37,7 @@ impl Repair<'_> {
     /// Replays the WAL files that are still needed and writes what they hold to new tables.
     pub(super) fn replay_wals(&mut self) -> Result<()> {
         let needed = self.hint.oldest_log_needed();
-        let mut wals: Vec<FileNumber> = self
+        let wals: Vec<FileNumber> = self
             .files
             .iter()
             .filter_map(|file| match file {
@@ -45,7 +45,6 @@ impl Repair<'_> {
                 _ => None,
             })
             .collect();
-        wals.sort();
         // One that is missing in between is noticed by what its successor says.
         if self.hint.trusted && wals.is_empty() {
             let name = FileKind::Wal(needed).name();
@@ -81,20 +80,7 @@ impl Repair<'_> {
         let mut first = true;
         loop {
             let Some(record) = log.next()? else {
-                let end = log.end().cloned();
-                let goes_on = log.resume()?;
-                let (offset, reason) = match end {
-                    Some(LogEnd::Truncated { offset }) => (offset, "the last record is cut short"),
-                    Some(LogEnd::Corrupt { offset, reason }) => (offset, reason),
-                    Some(LogEnd::Stale { offset }) if goes_on => (
-                        offset,
-                        "records are damaged, later ones of the same log are not",
-                    ),
-                    // What the file held before: how a recycled log normally ends.
-                    Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(()),
-                };
-                self.wal_gap(replay, kind, Some(offset), reason);
-                match goes_on {
+                match self.passes_damage(replay, kind, &mut log)? {
                     true => continue,
                     false => return Ok(()),
                 }
@@ -112,11 +98,7 @@ impl Repair<'_> {
                 continue;
             }
             let offset = record.offset;
-            let batch = BatchView::parse(record.payload).and_then(|batch| {
-                batch.validate()?;
-                Ok(batch)
-            });
-            match batch {
+            match BatchView::parse_whole(record.payload) {
                 Ok(batch) if batch.count() > 0 => {
                     let next = replay.last_sequence.plus(1);
                     let known = replay.last_sequence > SequenceNumber::ZERO;
@@ -125,14 +107,7 @@ impl Repair<'_> {
                                       between is gone, or they never were in any";
                         self.wal_gap(replay, kind, None, reason);
                     }
-                    if let Some(mut gap) = replay.gap.take() {
-                        if let (Some((first, last)), Some(before)) =
-                            (&mut gap.sequences, batch.sequence().0.checked_sub(1))
-                        {
-                            *last = before.max(*first);
-                        }
-                        self.report.lost.push(gap);
-                    }
+                    self.close_gap(replay, batch.sequence());
                     self.first_replayed.get_or_insert(batch.sequence());
                     self.apply(replay, &batch, number)
                         .map_err(|e| e.at(&path, offset))?;
@@ -147,6 +122,29 @@ impl Repair<'_> {
         }
     }
 
+    /// At the end of what could be read of a log: whether there is more behind damage.
+    fn passes_damage(
+        &mut self,
+        replay: &mut Replay,
+        kind: FileKind,
+        log: &mut LogReader,
+    ) -> Result<bool> {
+        let end = log.end().cloned();
+        let goes_on = log.resume()?;
+        let (offset, reason) = match end {
+            Some(LogEnd::Truncated { offset }) => (offset, "the last record is cut short"),
+            Some(LogEnd::Corrupt { offset, reason }) => (offset, reason),
+            Some(LogEnd::Stale { offset }) if goes_on => (
+                offset,
+                "records are damaged, later ones of the same log are not",
+            ),
+            // What the file held before: how a recycled log normally ends.
+            Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(false),
+        };
+        self.wal_gap(replay, kind, Some(offset), reason);
+        Ok(goes_on)
+    }
+
     /// Operations are missing from here on, until a later one shows up.
     fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
         self.wals_damaged = true;
@@ -157,6 +155,17 @@ impl Repair<'_> {
             reason: why.to_owned(),
             ..Loss::default()
         });
+    }
+
+    /// Operations go on with this one.
+    fn close_gap(&mut self, replay: &mut Replay, next: SequenceNumber) {
+        let Some(mut gap) = replay.gap.take() else {
+            return;
+        };
+        if let (Some((first, last)), Some(before)) = (&mut gap.sequences, next.0.checked_sub(1)) {
+            *last = before.max(*first);
+        }
+        self.report.lost.push(gap);
     }
 
     fn apply(&mut self, replay: &mut Replay, batch: &BatchView<'_>, wal: FileNumber) -> Result<()> {

@@ -1,8 +1,9 @@
 //! What we note about an SST beyond RocksDB's fields, so that opening need not read the SST.
 //!
 //! ```text
-//! 1 (version) | SST number | entries | deletions | range deletions | raw key bytes
-//!   | raw value bytes | n | n * { blob file, references, bytes }           all varints
+//! 2 (version) | SST number | entries | deletions | range deletions | raw key bytes
+//!   | raw value bytes | shadowed bytes | n | n * { blob file, references, bytes }
+//!                                                                          all varints
 //! ```
 //!
 //! RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of its SST. Where
@@ -15,7 +16,7 @@ use crate::format::blob_index::BlobRefs;
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// No reference takes fewer bytes than this.
 const MIN_REFERENCE_LEN: usize = 3;
 
@@ -33,6 +34,8 @@ pub(crate) struct TableFacts {
     pub(crate) raw_key_bytes: u64,
     /// Bytes of all values; a pointer to a blob counts as the pointer.
     pub(crate) raw_value_bytes: u64,
+    /// An estimate of the bytes in blob files that entries of this SST hide from readers of now.
+    pub(crate) shadowed_bytes: u64,
     /// Which blob files the SST points to.
     pub(crate) blob_refs: Vec<BlobRefs>,
 }
@@ -47,6 +50,7 @@ impl TableFacts {
         put_varint(out, self.num_range_deletions);
         put_varint(out, self.raw_key_bytes);
         put_varint(out, self.raw_value_bytes);
+        put_varint(out, self.shadowed_bytes);
         put_varint(out, self.blob_refs.len() as u64);
         for reference in &self.blob_refs {
             put_varint(out, reference.file.0);
@@ -68,6 +72,7 @@ impl TableFacts {
             num_range_deletions: d.varint()?,
             raw_key_bytes: d.varint()?,
             raw_value_bytes: d.varint()?,
+            shadowed_bytes: d.varint()?,
             blob_refs: Vec::new(),
         };
         let n = d.varint()?;

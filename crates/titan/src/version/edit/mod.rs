@@ -47,6 +47,7 @@ mod tests;
 
 pub(crate) use facts::TableFacts;
 pub(crate) use new_file::NewFile;
+pub(crate) use relocation::Relocation;
 
 use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 
@@ -129,21 +130,6 @@ pub(crate) struct BlobFileGarbage {
     pub(crate) bytes: u64,
     /// Ignorable fields this version does not know.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
-}
-
-/// Records of logical blob files, moved into a physical file of their own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Relocation {
-    /// The file that holds the records now.
-    pub(crate) file: BlobFileNumber,
-    /// The map of where in it.
-    pub(crate) map: FileNumber,
-    /// Records in the file.
-    pub(crate) count: u64,
-    /// Their headers, keys and values, in bytes.
-    pub(crate) total_bytes: u64,
-    /// The logical files, ascending. Wherever their records were before, they are here now.
-    pub(crate) logical: Vec<BlobFileNumber>,
 }
 
 /// A WAL that was created or, with a size, synced.

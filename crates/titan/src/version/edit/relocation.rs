@@ -1,11 +1,25 @@
 //! The field that says where garbage collection put records.
 
-use super::Relocation;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
 const VERSION: u64 = 1;
+
+/// Records of logical blob files, moved into a physical file of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Relocation {
+    /// The file that holds the records now.
+    pub(crate) file: BlobFileNumber,
+    /// The map of where in it.
+    pub(crate) map: FileNumber,
+    /// Records in the file.
+    pub(crate) count: u64,
+    /// Their headers, keys and values, in bytes.
+    pub(crate) total_bytes: u64,
+    /// The logical files, ascending. Wherever their records were before, they are here now.
+    pub(crate) logical: Vec<BlobFileNumber>,
+}
 
 impl Relocation {
     /// Appends the encoding.

@@ -121,6 +121,7 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
             num_deletions: number(r),
             num_range_deletions: number(r),
             raw_key_bytes: number(r),
+            shadowed_bytes: r.u64(..),
             raw_value_bytes: number(r),
             blob_refs: some(r, |r| BlobRefs {
                 file: BlobFileNumber(number(r)),
@@ -295,11 +296,11 @@ fn impossible_content_is_corruption() {
         );
     }
     // Facts that announce billions of references, and facts of a later version.
-    let mut facts = vec![1, 9, 0, 0, 0, 0, 0];
+    let mut facts = vec![2, 9, 0, 0, 0, 0, 0, 0];
     put_varint(&mut facts, u64::MAX);
     assert!(TableFacts::decode(&facts).unwrap_err().is_corruption());
     let future = VersionEdit {
-        unknown: vec![(12289, vec![2, 9])],
+        unknown: vec![(12289, vec![3, 9])],
         ..VersionEdit::default()
     };
     assert_eq!(VersionEdit::decode(&encoded(&future)).unwrap(), future);

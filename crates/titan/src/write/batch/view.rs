@@ -49,8 +49,16 @@ impl<'a> BatchView<'a> {
         BatchOps::new(self.operations)
     }
 
+    /// Reads the header and all operations once. Recovery does this before it applies the first
+    /// one.
+    pub(crate) fn parse_whole(data: &'a [u8]) -> Result<Self> {
+        let batch = BatchView::parse(data)?;
+        batch.validate()?;
+        Ok(batch)
+    }
+
     /// Reads all operations once: they are whole, and as many take a sequence number as the
-    /// header says. Recovery does this before it applies the first one.
+    /// header says.
     pub(crate) fn validate(&self) -> Result<()> {
         let mut found = 0u64;
         for op in self.ops() {

@@ -72,14 +72,7 @@ fn a_batch_for_a_dropped_family_fails_alone() {
     let db = open(&options(&vfs, manual()));
     let gone = db.create_column_family("gone", manual()).unwrap();
     db.drop_column_family(&gone).unwrap();
-    let gate = Arc::new(Gate::default());
-    let hooked = Arc::clone(&gate);
-    vfs.set_hook(move |call| {
-        if call.kind == OpKind::Append {
-            hooked.pass();
-        }
-    });
-    gate.shut();
+    let gate = Gate::shut_at(&vfs, |call| call.kind == OpKind::Append);
     std::thread::scope(|scope| {
         // One holds the queue up, so that the others are committed together.
         let first = scope.spawn(|| db.put(b"first", b"1"));

@@ -7,7 +7,9 @@ use parking_lot::Mutex;
 use titan::{CompactRangeOptions, ErrorKind};
 use titan_testkit::sim::{OpKind, SimVfs};
 
-use super::{Act, Gate, busy, come_and_go, compare_pairs, disturb, repeat, write_pair};
+use super::{
+    Act, Gate, busy, come_and_go, compare_pairs, disturb, is_of_table, repeat, write_pair,
+};
 use crate::support::{eventually, key, manual, open, options, scaled, value};
 
 #[test]
@@ -83,7 +85,7 @@ fn closing_waits_for_a_compaction_that_a_user_runs() {
     let [done, late] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let (hooked, is_done, is_late) = (Arc::clone(&gate), Arc::clone(&done), Arc::clone(&late));
     vfs.set_hook(move |call| {
-        if call.kind == OpKind::Append && call.path.extension().is_some_and(|e| e == "sst") {
+        if call.kind == OpKind::Append && is_of_table(call) {
             hooked.pass();
         }
         is_late.fetch_or(is_done.load(Ordering::SeqCst), Ordering::SeqCst);

@@ -5,6 +5,7 @@ mod closing;
 mod listeners;
 mod stalls;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
@@ -12,6 +13,7 @@ use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, ReadOptions, Result,
     WriteBatch, WriteOptions,
 };
+use titan_testkit::sim::{Call, SimVfs};
 
 use crate::support::{key, value};
 
@@ -35,6 +37,19 @@ struct Gate {
 }
 
 impl Gate {
+    /// One at the file system, shut for the calls that `meets` it.
+    fn shut_at(vfs: &SimVfs, meets: fn(&Call<'_>) -> bool) -> Arc<Gate> {
+        let gate = Arc::new(Gate::default());
+        gate.shut();
+        let hooked = Arc::clone(&gate);
+        vfs.set_hook(move |call| {
+            if meets(call) {
+                hooked.pass();
+            }
+        });
+        gate
+    }
+
     fn shut(&self) {
         *self.shut.lock() = true;
     }
@@ -53,6 +68,10 @@ impl Gate {
             self.opened.wait(&mut shut);
         }
     }
+}
+
+fn is_of_table(call: &Call<'_>) -> bool {
+    call.path.extension().is_some_and(|e| e == "sst")
 }
 
 /// Each key has the same value in both families, always: every batch says so.

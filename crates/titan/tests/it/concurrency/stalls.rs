@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use titan::{
-    ColumnFamilyId, ColumnFamilyOptions, ErrorKind, EventListener, StallCause, StallEvent,
-    WriteBatch, WriteOptions,
+    ColumnFamilyId, ColumnFamilyOptions, Db, ErrorKind, EventListener, Result, StallCause,
+    StallEvent, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::{OpKind, SimVfs};
 
-use super::{Gate, busy};
+use super::{Gate, busy, is_of_table};
 use crate::support::{eventually, key, open, options, value};
 
 #[derive(Default)]
@@ -20,6 +20,17 @@ impl EventListener for Stalls {
     fn stall_changed(&self, _: ColumnFamilyId, event: StallEvent) {
         self.0.lock().push(event);
     }
+}
+
+/// Writes, if that needs no waiting.
+fn put_at_once(db: &Db, key: &[u8], value: &[u8]) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(&**db, key, value)?;
+    let options = WriteOptions {
+        no_slowdown: true,
+        ..WriteOptions::default()
+    };
+    db.write(batch, &options)
 }
 
 #[test]
@@ -35,23 +46,8 @@ fn writes_wait_while_memtables_wait_for_their_flush() {
     );
     options.db.listeners.push(stalls.clone());
     let db = open(&options);
-    let gate = Arc::new(Gate::default());
-    let hooked = Arc::clone(&gate);
-    vfs.set_hook(move |call| {
-        if call.kind == OpKind::Create && call.path.extension().is_some_and(|e| e == "sst") {
-            hooked.pass();
-        }
-    });
-    gate.shut();
-    let no_slowdown = WriteOptions {
-        no_slowdown: true,
-        ..WriteOptions::default()
-    };
-    let put = |i: usize| {
-        let mut batch = WriteBatch::new();
-        batch.put(&*db, key(i), value(i, 1000)).unwrap();
-        db.write(batch, &no_slowdown)
-    };
+    let gate = Gate::shut_at(&vfs, |c| c.kind == OpKind::Create && is_of_table(c));
+    let put = |i: usize| put_at_once(&db, &key(i), &value(i, 1000));
     let mut written = 0;
     let refused = loop {
         match put(written) {
@@ -111,15 +107,8 @@ fn writes_slow_down_and_stop_with_the_files_of_level_0() {
     );
     options.db.listeners.push(stalls.clone());
     let db = open(&options);
-    let gate = Arc::new(Gate::default());
-    let hooked = Arc::clone(&gate);
     // Flushes are let through; the first compaction, which reads what they wrote, is not.
-    vfs.set_hook(move |call| {
-        if call.kind == OpKind::Open && call.path.extension().is_some_and(|e| e == "sst") {
-            hooked.pass();
-        }
-    });
-    gate.shut();
+    let gate = Gate::shut_at(&vfs, |c| c.kind == OpKind::Open && is_of_table(c));
     let fill = |i: usize| {
         db.put(&key(0), &value(i, 50)).unwrap();
         db.put(&key(i), &value(i, 50)).unwrap();
@@ -133,13 +122,7 @@ fn writes_slow_down_and_stop_with_the_files_of_level_0() {
     let delayed = StallEvent::Delayed(StallCause::Level0Files);
     let stopped = StallEvent::Stopped(StallCause::Level0Files);
     eventually("the stall", || *stalls.0.lock() == [delayed, stopped]);
-    let mut batch = WriteBatch::new();
-    batch.put(&*db, b"k", b"v").unwrap();
-    let options = WriteOptions {
-        no_slowdown: true,
-        ..WriteOptions::default()
-    };
-    let refused = db.write(batch, &options).unwrap_err();
+    let refused = put_at_once(&db, b"k", b"v").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| db.put(b"patient", b"1"));

@@ -6,8 +6,8 @@ use titan::ErrorKind;
 use titan::tools::{RepairTo, repair};
 use titan_testkit::sim::{Errno, Fault, OpKind};
 
-use super::{Case, REPAIRED};
-use crate::support::DIR;
+use super::{Case, REPAIRED, empty};
+use crate::support::{DIR, files, key, value};
 
 #[test]
 fn a_read_only_database_can_be_repaired_into_another_directory() {
@@ -31,6 +31,35 @@ fn a_read_only_database_can_be_repaired_into_another_directory() {
         assert!(report.notes.iter().any(|note| note.contains("not locked")));
         case.vfs.clear_faults();
         assert_eq!(case.contents(&target), case.newest());
+    }
+}
+
+#[test]
+fn blob_files_and_maps_that_are_not_used_any_more_are_in_lost() {
+    let (mut case, _) = empty();
+    case.options.default.enable_blob_garbage_collection = true;
+    let db = case.open(DIR);
+    for round in 0..3 {
+        for n in (0..100).filter(|n| round == 0 || n % 2 == 0) {
+            db.put(&key(n), &value(round * 100 + n, 1000)).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact_range(None, None, &Default::default()).unwrap();
+        db.wait_idle().unwrap();
+    }
+    assert!(db.statistics().garbage_collections() > 0);
+    db.close().unwrap();
+    let maps = files(&case.vfs, DIR, ".blobmap");
+    let blob_files = files(&case.vfs, DIR, ".blob");
+    for name in &blob_files {
+        case.vfs.flip_bit(format!("{DIR}/{name}"), 500).unwrap();
+    }
+    let report = case.repair(&RepairTo::InPlace);
+    assert_eq!(report.kept_blob_files, 0, "{report:#?}");
+    let there = files(&case.vfs, DIR, "");
+    let lost = files(&case.vfs, format!("{DIR}/lost"), "");
+    for name in maps.iter().chain(&blob_files) {
+        assert!(!there.contains(name) && lost.contains(name), "{name}");
     }
 }
 

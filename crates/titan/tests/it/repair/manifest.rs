@@ -21,8 +21,7 @@ fn writes_to_a_family_that_the_manifest_does_not_know_yet_are_kept() {
     let db = case.open(DIR);
     db.put(b"k", b"default").unwrap();
     // A copy of a database in use, its MANIFEST taken before its WAL.
-    let current = vfs.read_all(format!("{DIR}/CURRENT")).unwrap();
-    let manifest = format!("{DIR}/{}", String::from_utf8_lossy(&current).trim());
+    let manifest = case.manifest();
     let early = vfs.read_all(&manifest).unwrap();
     let late = db.create_column_family("late", small()).unwrap();
     late.put(b"k", b"late").unwrap();
@@ -48,18 +47,15 @@ fn writes_to_a_family_that_the_manifest_does_not_know_yet_are_kept() {
 #[test]
 fn a_damaged_table_whose_edit_is_missing_is_told() {
     let (case, _) = empty();
-    let manifest = || {
-        let current = case.vfs.read_all(format!("{DIR}/CURRENT")).unwrap();
-        format!("{DIR}/{}", String::from_utf8_lossy(&current).trim())
-    };
     let db = case.open(DIR);
     for n in 0..100 {
         db.put(format!("key{n:03}").as_bytes(), &[7; 50]).unwrap();
     }
-    let (path, early) = (manifest(), case.vfs.read_all(manifest()).unwrap());
+    let manifest = case.manifest();
+    let early = case.vfs.read_all(&manifest).unwrap();
     db.flush_all().unwrap();
     db.close().unwrap();
-    case.vfs.write_all(&path, &early).unwrap();
+    case.vfs.write_all(&manifest, &early).unwrap();
     let names = case.vfs.list(DIR).unwrap();
     let table = names.iter().find(|name| name.ends_with(".sst")).unwrap();
     case.vfs.flip_bit(format!("{DIR}/{table}"), 100).unwrap();

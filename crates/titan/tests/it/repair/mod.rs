@@ -91,6 +91,12 @@ impl Case {
         Db::open(dir, &self.options).unwrap()
     }
 
+    /// The MANIFEST in force.
+    fn manifest(&self) -> String {
+        let current = self.vfs.read_all(format!("{DIR}/CURRENT")).unwrap();
+        format!("{DIR}/{}", String::from_utf8_lossy(&current).trim())
+    }
+
     fn write(&mut self, db: &Db, rng: &mut fastrand::Rng) {
         let mut batch = WriteBatch::new();
         for _ in 0..rng.usize(1..4) {

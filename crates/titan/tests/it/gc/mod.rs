@@ -1,5 +1,7 @@
 //! Garbage collection: what lives is moved, found by everybody, and survives reopening.
 
+mod space;
+
 use std::collections::BTreeMap;
 
 use titan::tools::check;

@@ -1,0 +1,122 @@
+//! What is done once nobody writes: memtables that may hide much are flushed, hidden garbage is
+//! found down to a small part, and then collected like any other. So a database that is left alone
+//! takes no more space than it needs.
+
+use std::time::Duration;
+
+use super::core::Shared;
+use super::state::{FamilyState, State};
+use crate::compaction::levels::{HiddenGarbage, SETTLED};
+use crate::compaction::picker::Circumstances;
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
+
+/// Nobody writes if nobody did for so long.
+const SETTLE_AFTER: Duration = Duration::from_secs(5);
+
+/// Since when nobody has written.
+pub(super) struct Quiet {
+    since: Duration,
+    last_sequence: SequenceNumber,
+}
+
+impl Shared {
+    /// From now on.
+    pub(super) fn quiet(&self) -> Quiet {
+        Quiet {
+            since: self.options.clock.monotonic(),
+            last_sequence: self.counters.last_sequence(),
+        }
+    }
+
+    /// To be called after a write has become visible.
+    pub(super) fn end_quiet(&self) {
+        // Not just read: then either this sees the flag, or who sets it sees the write.
+        if self.tell_of_write.swap(false, Ordering::AcqRel) {
+            let _state = self.state.lock();
+            self.work.notify_all();
+        }
+    }
+
+    /// Waits for work, or until nobody has written for some time and there is something to settle,
+    /// which is then made due.
+    pub(super) fn wait_or_settle<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        quiet: &mut Quiet,
+    ) -> MutexGuard<'a, State> {
+        if !state.families.values().any(settles) {
+            self.work.wait(&mut state);
+            return state;
+        }
+        let now = self.quiet();
+        let wrote = now.last_sequence != quiet.last_sequence;
+        if wrote {
+            *quiet = now;
+            state.settling = false;
+        }
+        let oldest_snapshot = self.snapshots.oldest();
+        let restless = |f: &FamilyState| is_restless(f, oldest_snapshot);
+        let restless = !state.settling && state.families.values().any(restless);
+        if restless && self.quiet().since.saturating_sub(quiet.since) >= SETTLE_AFTER {
+            drop(state);
+            self.settle();
+            return self.state.lock();
+        }
+        if restless || wrote {
+            let step = self.options.clock.begin_wait(SETTLE_AFTER / 2);
+            self.work.wait_for(&mut state, step);
+            return state;
+        }
+        self.tell_of_write.swap(true, Ordering::AcqRel);
+        if self.counters.last_sequence() == quiet.last_sequence {
+            self.work.wait(&mut state);
+        }
+        state
+    }
+
+    fn settle(&self) {
+        // Where this fails, the database is closed or writes have stopped.
+        let switched = self.alone(|| {
+            let state = self.state.lock();
+            let waiting = state.families.values();
+            let waiting = waiting.filter(|f| settles(f) && hides_in_memtable(f));
+            let ids: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
+            drop(state);
+            self.failure.check()?;
+            self.switch_memtables(&ids)
+        });
+        let mut state = self.state.lock();
+        state.settling = switched.is_ok();
+        self.work.notify_all();
+    }
+}
+
+/// Whether a family is one that settles.
+fn settles(family: &FamilyState) -> bool {
+    let options = &family.family.options;
+    options.enable_blob_garbage_collection && !options.disable_auto_compactions
+}
+
+/// Whether a family takes more space than it would if it were settled.
+fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
+    if !settles(family) {
+        return false;
+    }
+    let options = &family.family.options;
+    let settled = Circumstances {
+        settling: true,
+        oldest_snapshot,
+    };
+    hides_in_memtable(family) || HiddenGarbage::of(&family.version, options, settled).is_too_much()
+}
+
+/// Whether what a memtable could replace is more than may stay hidden.
+fn hides_in_memtable(family: &FamilyState) -> bool {
+    let live = family.version.blob_files.values().map(|m| m.live_bytes());
+    let live = live.fold(0, u64::saturating_add);
+    let memtable = &family.memtable;
+    let size = memtable.approximate_memory_usage();
+    !memtable.is_empty() && live > 0 && size as f64 >= live as f64 * SETTLED
+}

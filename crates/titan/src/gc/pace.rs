@@ -1,0 +1,105 @@
+//! How fast garbage is collected, and how fast users may write where collecting does not keep up.
+
+use std::time::Duration;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that a collection writes between two looks at the pace.
+pub(crate) const STEP: u64 = 256 << 10;
+
+/// The longest that one group of writes is held back for space.
+const MAX_WRITE_DELAY: Duration = Duration::from_millis(100);
+/// Bytes per second that writes may always reach.
+const MIN_WRITE_RATE: f64 = (1 << 20) as f64;
+/// From which part of the constant on writes are held back.
+const DELAY_FROM: f64 = 0.5;
+
+/// The token bucket of all collections of a database: what they may read and write per second
+/// while somebody uses it and nothing is urgent. It can be changed at any time.
+pub(crate) struct Pace {
+    bytes_per_second: AtomicU64,
+}
+
+impl Pace {
+    pub(crate) fn new(bytes_per_second: u64) -> Self {
+        Pace {
+            bytes_per_second: AtomicU64::new(bytes_per_second),
+        }
+    }
+
+    pub(crate) fn set(&self, bytes_per_second: u64) {
+        self.bytes_per_second
+            .store(bytes_per_second, Ordering::Relaxed);
+    }
+
+    /// How long moving so many bytes should take.
+    pub(crate) fn time_for(&self, bytes: u64) -> Duration {
+        let rate = self.bytes_per_second.load(Ordering::Relaxed).max(1);
+        Duration::from_secs_f64(bytes as f64 / rate as f64)
+    }
+}
+
+/// How fast collections of late have freed space.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FreeingRate {
+    /// Zero before the first collection.
+    bytes_per_second: f64,
+}
+
+impl FreeingRate {
+    /// Takes notice of a collection that freed so much.
+    pub(crate) fn add(&mut self, bytes: u64, took: Duration) {
+        let rate = bytes as f64 / took.as_secs_f64().max(1e-3);
+        self.bytes_per_second = match self.bytes_per_second {
+            0.0 => rate,
+            before => 0.7 * before + 0.3 * rate,
+        };
+    }
+
+    /// How long a group of writes of so many bytes is held back where files exceed their bound by
+    /// that part of the constant: so that writes are at first faster than collecting, and slower
+    /// before the constant is used up.
+    pub(crate) fn delay(&self, bytes: u64, excess: f64, unknown: u64) -> Duration {
+        let freeing = match self.bytes_per_second {
+            0.0 => unknown as f64,
+            known => known,
+        };
+        let factor = (2.0 - 3.0 * (excess - DELAY_FROM)).clamp(0.25, 2.0);
+        let rate = (freeing * factor).max(MIN_WRITE_RATE);
+        Duration::from_secs_f64(bytes as f64 / rate).min(MAX_WRITE_DELAY)
+    }
+}
+
+/// Whether writes have to be held back so that collecting keeps up.
+pub(crate) fn must_delay_writes(excess: f64) -> bool {
+    excess > DELAY_FROM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_slower_than_collecting_before_the_constant_is_used_up() {
+        let mut freeing = FreeingRate::default();
+        let unknown = 16 << 20;
+        let rate = |freeing: &FreeingRate, excess| {
+            (1 << 20) as f64 / freeing.delay(1 << 20, excess, unknown).as_secs_f64()
+        };
+        assert!((rate(&freeing, 0.5) / (2.0 * unknown as f64) - 1.0).abs() < 0.01);
+        freeing.add(100 << 20, Duration::from_secs(1));
+        let collecting = f64::from(100 << 20);
+        assert!(rate(&freeing, 0.6) > collecting);
+        assert!(rate(&freeing, 0.9) < collecting);
+        // Capped: never a stop.
+        assert_eq!(freeing.delay(u64::MAX, 100.0, unknown), MAX_WRITE_DELAY);
+        assert!(
+            rate(
+                &FreeingRate {
+                    bytes_per_second: 1.0
+                },
+                9.0
+            ) >= MIN_WRITE_RATE
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! How soon garbage is found, and what is left of it when nobody writes.
+
+use std::sync::Arc;
+
+use titan::{ColumnFamilyOptions, Db, Options};
+use titan_testkit::clock::SimClock;
+use titan_testkit::sim::SimVfs;
+
+use super::{KEYS, LEN, checked, collecting};
+use crate::support::{eventually, key, open, options, value};
+
+/// Compacts by itself, but late for its tables alone.
+fn automatic() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        disable_auto_compactions: false,
+        level0_file_num_compaction_trigger: 10,
+        write_buffer_size: 64 << 10,
+        ..collecting()
+    }
+}
+
+fn put_all(db: &Db, round: usize) {
+    for n in 0..KEYS {
+        db.put(&key(n), &value(round * KEYS + n, LEN)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+}
+
+fn same(db: &Db, round: usize) {
+    for n in 0..KEYS {
+        let found = db.get(&key(n)).unwrap().unwrap();
+        assert_eq!(found, value(round * KEYS + n, LEN));
+    }
+}
+
+fn blob_bytes(db: &Db) -> u64 {
+    let metrics = db.metrics();
+    metrics.families.iter().map(|f| f.blob_bytes).sum()
+}
+
+const LIVE: u64 = (KEYS * LEN) as u64;
+
+#[test]
+fn what_flushes_hide_is_found_before_there_are_many_tables() {
+    for collects in [false, true] {
+        let vfs = SimVfs::new();
+        let family = ColumnFamilyOptions {
+            enable_blob_garbage_collection: collects,
+            write_buffer_size: 1 << 20,
+            max_space_amp: 1.1,
+            ..automatic()
+        };
+        let options = options(&vfs, family);
+        let db = open(&options);
+        let rounds = 7;
+        for round in 0..rounds {
+            put_all(&db, round);
+        }
+        match collects {
+            // Each round hides 200 KB: five of them are more than a write buffer.
+            true => assert!(blob_bytes(&db) < 6 * LIVE, "{}", blob_bytes(&db)),
+            false => assert!(blob_bytes(&db) > 7 * LIVE, "{}", blob_bytes(&db)),
+        }
+        same(&db, rounds - 1);
+        db.close().unwrap();
+        checked(&options);
+    }
+}
+
+#[test]
+fn new_keys_hide_nothing() {
+    let vfs = SimVfs::new();
+    let family = ColumnFamilyOptions {
+        write_buffer_size: 1 << 20,
+        max_space_amp: 1.1,
+        ..automatic()
+    };
+    let options = options(&vfs, family);
+    let db = open(&options);
+    for round in 0..8 {
+        for n in 0..KEYS {
+            // Among those that are there.
+            db.put(&key(n * 10 + round), &value(n, LEN)).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+    }
+    assert_eq!(db.statistics().compactions(), 0);
+    db.close().unwrap();
+}
+
+#[test]
+fn what_a_snapshot_kept_goes_after_it() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, automatic());
+    let db = open(&options);
+    put_all(&db, 0);
+    let snapshot = db.snapshot();
+    put_all(&db, 1);
+    db.compact_range(None, None, &Default::default()).unwrap();
+    db.wait_idle().unwrap();
+    assert!(blob_bytes(&db) > 2 * LIVE, "both versions live");
+    drop(snapshot);
+    db.wait_idle().unwrap();
+    eventually("what the snapshot kept", || {
+        db.wait_idle().unwrap();
+        blob_bytes(&db) < LIVE * 5 / 4
+    });
+    same(&db, 1);
+    db.close().unwrap();
+    checked(&options);
+}
+
+#[test]
+fn a_database_that_is_left_alone_settles() {
+    let vfs = SimVfs::new();
+    let family = ColumnFamilyOptions {
+        write_buffer_size: 64 << 20,
+        ..automatic()
+    };
+    let mut options: Options = options(&vfs, family);
+    options.db.clock = Arc::new(SimClock::with_seed(1));
+    let db = open(&options);
+    put_all(&db, 0);
+    for n in 0..KEYS {
+        db.put(&key(n), &value(KEYS + n, LEN)).unwrap();
+    }
+    // All of it waits in the memtable; time passes by itself.
+    eventually("settling", || {
+        db.wait_idle().unwrap();
+        db.metrics().families[0].memtable_bytes < LIVE / 10 && blob_bytes(&db) < LIVE * 5 / 4
+    });
+    same(&db, 1);
+    db.close().unwrap();
+    checked(&options);
+    same(&open(&options), 1);
+}
