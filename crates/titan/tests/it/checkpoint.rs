@@ -372,12 +372,19 @@ fn closing_ends_a_checkpoint() {
     let (closing, outcome) = std::thread::scope(|scope| {
         let (reached, made) = std::sync::mpsc::channel();
         vfs.set_hook({
-            let (db, closing) = (db.clone(), Arc::clone(&closing));
+            let (db, vfs, closing) = (db.clone(), vfs.clone(), Arc::clone(&closing));
             move |call| {
                 if call.kind == OpKind::Link && !closing.swap(true, Ordering::SeqCst) {
                     reached.send(()).unwrap();
                     let is_closed = || db.wait_idle().is_err_and(|e| e.kind() == ErrorKind::Closed);
                     eventually("the database closes", is_closed);
+                    // But not before the checkpoint has ended: another opening could delete files.
+                    for _ in 0..scaled(100_000) {
+                        std::thread::yield_now();
+                        let lock = Path::new(DIR).join("LOCK");
+                        let e = vfs.lock(&lock).err().expect("the directory was given free");
+                        assert_eq!(e.kind(), ErrorKind::Locked);
+                    }
                 }
             }
         });
