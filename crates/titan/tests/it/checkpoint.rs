@@ -379,7 +379,7 @@ fn closing_ends_a_checkpoint() {
                     let is_closed = || db.wait_idle().is_err_and(|e| e.kind() == ErrorKind::Closed);
                     eventually("the database closes", is_closed);
                     // But not before the checkpoint has ended: another opening could delete files.
-                    for _ in 0..scaled(100_000) {
+                    for _ in 0..scaled(50_000) {
                         std::thread::yield_now();
                         let lock = Path::new(DIR).join("LOCK");
                         let e = vfs.lock(&lock).err().expect("the directory was given free");
