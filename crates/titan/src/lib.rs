@@ -58,6 +58,10 @@ pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     ReverseBytewiseComparator, SequenceNumber,
 };
+pub use gc::disk_usage::DiskUsage;
+pub use gc::report::{
+    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
+};
 pub use options::{
     ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options, ReadOptions, WriteOptions,
 };

@@ -26,5 +26,6 @@ mod repair;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod separation;
+mod space;
 mod support;
 mod tools;

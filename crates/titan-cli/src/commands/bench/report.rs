@@ -1,13 +1,12 @@
 //! What a step measured, for people and as JSON.
 
 use serde::Serialize;
-use titan::Result;
+use titan::{DiskUsage, Result};
 
 use super::Args;
 use super::live::KnownBy;
 use super::worker::Tally;
 use crate::output::{self, Out};
-use crate::space::DiskUsage;
 
 /// Everything about one step. Field names are the interface of `--json`.
 #[derive(Serialize)]

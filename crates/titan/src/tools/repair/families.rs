@@ -63,6 +63,9 @@ impl Repair<'_> {
                 Some(name) => Some(name),
                 None => self.name_in_options()?,
             };
+            // A MANIFEST that two families of one name are in does not open.
+            let taken = |name: &String| self.families.values().any(|f| f.name == *name);
+            let name = name.filter(|name| !taken(name));
             let name = name.unwrap_or_else(|| format!("recovered-{id}"));
             if id != ColumnFamilyId::DEFAULT && hinted.is_none_or(|f| f.name != name) {
                 self.report
