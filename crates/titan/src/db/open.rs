@@ -77,7 +77,8 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     // ORDER: every recovered table is durable; this makes them, and that no older WAL is needed,
     // true in one step: the switch of CURRENT. A crash before it recovers the same state again.
     versions.start_manifest()?;
-    write_options_file(&*vfs, dir, counters.new_file_number(), options, &versions)?;
+    let number = counters.new_file_number();
+    write_options_file(&*vfs, dir, number, options, versions.family_names())?;
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
     let shared = Arc::new(assemble(
@@ -201,6 +202,7 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
+            flush_barrier: None,
             settling: false,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
@@ -212,5 +214,6 @@ fn assemble(
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
+        checkpoints: Mutex::new(()),
     })
 }
