@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
+use crate::gc::space::loosened_constant;
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::{IteratorList, SnapshotList};
@@ -85,6 +86,12 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         dir, lock, options, factory, versions, statistics, wal_number,
     )?);
     shared.purge();
+    for family in shared.families.load().values() {
+        if let Some(bytes) = loosened_constant(&family.options) {
+            let listeners = &shared.listeners;
+            listeners.tell(|l| l.space_bound_loosened(family.id, bytes));
+        }
+    }
     let waiting = Arc::downgrade(&shared);
     shared.snapshots.on_release(move || {
         if let Some(shared) = waiting.upgrade() {
