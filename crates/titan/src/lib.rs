@@ -52,14 +52,16 @@ mod write;
 
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
-pub use db::{ColumnFamily, Db, FamilyMetrics, LevelMetrics, Metrics};
+pub use db::{ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics, Metrics};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     ReverseBytewiseComparator, SequenceNumber,
 };
+pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
 pub use options::{
-    ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options, ReadOptions, WriteOptions,
+    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options,
+    ReadOptions, WriteOptions,
 };
 pub use read::{DbIterator, LazyValue, Snapshot};
 pub use stats::{

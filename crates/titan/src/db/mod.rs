@@ -10,6 +10,7 @@
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`locations`] | where readers find the values of blob files |
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
@@ -20,6 +21,7 @@
 
 mod background;
 mod collect;
+mod collect_range;
 mod commit;
 mod compact;
 mod core;
@@ -34,6 +36,7 @@ mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 mod open;
+mod pause;
 mod purge;
 mod replay;
 mod replay_target;
@@ -50,3 +53,4 @@ pub(crate) use replay_target::ReplayTarget;
 pub use family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};
+pub use pause::GarbageCollectionPause;

@@ -194,6 +194,8 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
+            collection_pauses: 0,
+            manual_collections: 0,
             settling: false,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,

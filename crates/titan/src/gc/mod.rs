@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`space`] | measures what there is and what lives |
 //! | [`choose`] | says which files are worth collecting, and how soon |
+//! | [`range`] | says which files a user's collection of a range of keys is about |
 //! | [`pace`] | says how fast that is, and how fast writes are where it does not keep up |
 //! | [`live`] | gathers what live tables refer to |
 //! | [`source`] | reads records of one physical file in their order |
@@ -25,5 +26,6 @@ pub(crate) mod choose;
 pub(crate) mod job;
 mod live;
 pub(crate) mod pace;
+pub(crate) mod range;
 mod source;
 pub(crate) mod space;
