@@ -12,7 +12,7 @@ mod open;
 mod option_table;
 mod output;
 mod progress;
-mod space;
+mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +21,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, compact, delete, dump, get, inspect, load, options, put, repair, scan, stats,
+    bench, check, compact, delete, dump, get, inspect, load, options, put, repair, scan, space,
+    stats,
 };
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
@@ -55,6 +56,7 @@ enum Command {
     Delete(delete::Args),
     Scan(scan::Args),
     Stats(stats::Args),
+    Space(space::Args),
     Check(check::Args),
     Repair(repair::Args),
     Inspect(inspect::Args),
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Delete(args) => delete::run(args, &global),
         Command::Scan(args) => scan::run(args, &global),
         Command::Stats(args) => stats::run(args, &global),
+        Command::Space(args) => space::run(args, &global),
         Command::Check(args) => check::run(args, &global),
         Command::Repair(args) => repair::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),

@@ -58,7 +58,11 @@ pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     ReverseBytewiseComparator, SequenceNumber,
 };
+pub use gc::disk_usage::DiskUsage;
 pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
+pub use gc::report::{
+    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
+};
 pub use options::{
     CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options,
     ReadOptions, WriteOptions,

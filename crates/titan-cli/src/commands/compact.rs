@@ -12,7 +12,7 @@ use crate::Global;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
-use crate::space::DiskUsage;
+use crate::usage;
 
 /// Compact a range of keys, or everything
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         force_bottommost: args.force,
     };
     let db = open::open(&args.db, global, Access::Write)?;
-    let before = DiskUsage::of(&args.db)?;
+    let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
     let families = match &args.cf {
         Some(name) => vec![open::family(&db, Some(name))?],
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     let seconds = started.elapsed().as_secs_f64();
     db.close()?;
-    let after = DiskUsage::of(&args.db)?;
+    let after = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     if global.json {
         out.json(&json!({ "seconds": seconds, "before": before, "after": after }))?;
@@ -65,6 +65,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         for (kind, before, after) in [
             ("SST", before.sst_bytes, after.sst_bytes),
             ("blob", before.blob_bytes, after.blob_bytes),
+            ("blob maps", before.map_bytes, after.map_bytes),
         ] {
             table.row([kind.to_owned(), output::size(before), output::size(after)]);
         }

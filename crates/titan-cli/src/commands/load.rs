@@ -15,13 +15,13 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use titan::{Error, Result};
+use titan::{DiskUsage, Error, Result};
 
 use crate::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
 use crate::progress;
-use crate::space::{DiskUsage, Live};
+use crate::usage::{Live, disk_usage};
 
 use loader::{Loader, Tally};
 use walk::Walk;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let summary = Summary {
         seconds,
         bytes_per_sec: tally.bytes as f64 / seconds.max(1e-9),
-        disk: DiskUsage::of(&args.db)?,
+        disk: disk_usage(&args.db)?,
         live: Live::count(&db)?,
         tally,
     };
@@ -160,8 +160,9 @@ fn print(summary: &Summary, records: bool, out: &mut Out) -> Result<()> {
     for (name, bytes) in [
         ("SST", disk.sst_bytes),
         ("blob", disk.blob_bytes),
+        ("blob maps", disk.map_bytes),
         ("WAL", disk.wal_bytes),
-        ("SST + blob", disk.data_bytes()),
+        ("SST + blob + maps", disk.data_bytes()),
     ] {
         let share = output::ratio_text(output::ratio(bytes, live.bytes));
         table.row([name.to_owned(), output::size(bytes), share]);

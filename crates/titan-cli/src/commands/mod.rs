@@ -12,4 +12,5 @@ pub(crate) mod options;
 pub(crate) mod put;
 pub(crate) mod repair;
 pub(crate) mod scan;
+pub(crate) mod space;
 pub(crate) mod stats;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::{Db, FamilyMetrics, LevelMetrics, Metrics, Result};
+use titan::{Db, DiskUsage, FamilyMetrics, LevelMetrics, Metrics, Result};
 
 use crate::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
-use crate::space::DiskUsage;
+use crate::usage;
 
 /// Show levels, blob files, memtables and counters
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ const EXAMPLES: &str = "Examples:
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let db = open::open(&args.db, global, Access::Read)?;
-    let disk = DiskUsage::of(&args.db)?;
+    let disk = usage::disk_usage(&args.db)?;
     let mut out = Out::new();
     if global.json {
         let counters = db.statistics().counters().into_iter().collect();
@@ -63,6 +63,7 @@ fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {
     for (kind, bytes) in [
         ("SST", disk.sst_bytes),
         ("blob", disk.blob_bytes),
+        ("blob maps", disk.map_bytes),
         ("WAL", disk.wal_bytes),
         ("MANIFEST", disk.manifest_bytes),
         ("other", disk.other_bytes),

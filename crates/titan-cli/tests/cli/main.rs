@@ -8,6 +8,7 @@ mod looking;
 mod records;
 mod repair;
 mod scan;
+mod space;
 mod trees;
 mod usage;
 

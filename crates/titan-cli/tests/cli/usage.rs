@@ -43,6 +43,7 @@ fn a_database_that_is_not_there_is_not_made() {
         &["scan", "db"],
         &["dump", "db", "out"],
         &["stats", "db"],
+        &["space", "db"],
         &["check", "db"],
         &["compact", "db"],
         &["bench", "db", "--verify"],

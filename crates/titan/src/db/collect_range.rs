@@ -9,11 +9,12 @@ use super::background::due_collection;
 use super::collect::Outcome;
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::held::{Contents, Held};
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
-use crate::gc::choose::{Collection, Urgency};
+use crate::gc::choose::{Collection, Exempt, Urgency};
 use crate::gc::range::{
     DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary, Waiting, files_of_range,
 };
@@ -38,10 +39,10 @@ impl Shared {
         }
         let _call = ManualCollection::begin(self)?;
         let files = self.find_garbage(family, begin, end, options)?;
-        self.forget_released(family);
+        let exempt = self.held_by_older(family)?;
         let mut waiting = self.with_state_of(family, |f| {
             let threshold = options.threshold;
-            Waiting::of(&f.version, &family.options, &f.exempt, &files, threshold)
+            Waiting::of(&f.version, &family.options, exempt, &files, threshold)
         })?;
         let mut summary = GarbageCollectionSummary::default();
         let mut progress = GarbageCollectionProgress {
@@ -101,16 +102,20 @@ impl Shared {
         Ok(files)
     }
 
-    /// Forgets what collections copied for older versions of the family, if nobody reads from one
-    /// any more: that is garbage now.
-    fn forget_released(&self, family: &Family) {
+    /// What collecting would copy for older versions of the family alone, as of now.
+    fn held_by_older(&self, family: &Family) -> Result<Exempt> {
         let versions = self.versions.lock();
         let known = versions.family(family.id);
-        if known.is_some_and(|f| f.live_versions().len() == 1)
-            && let Some(f) = self.state.lock().families.get_mut(&family.id)
-        {
-            f.exempt.held.clear();
+        let live = known.ok_or_else(|| dropped(&family.name))?.live_versions();
+        let mut held = Held::default();
+        if let Some((current, older)) = live.split_first() {
+            let current = Contents::of(current);
+            older.iter().for_each(|v| held.join(&Held::by(v, &current)));
         }
+        Ok(Exempt {
+            held: held.blob_bytes_by_file(),
+            ..Exempt::default()
+        })
     }
 
     /// What the state has to say of the family.
@@ -144,7 +149,7 @@ impl Shared {
         let Some(f) = state.families.get_mut(&family.id) else {
             return Err(dropped(&family.name));
         };
-        let collection = waiting.next(&f.version, &family.options, &f.exempt);
+        let collection = waiting.next(&f.version, &family.options);
         if collection.is_some() {
             RunningJob::ManualCollection.count(f, &mut state.running);
         }

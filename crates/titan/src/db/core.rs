@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::gc::pace::Pace;
 use crate::options::DbOptions;
-use crate::read::SnapshotList;
+use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
@@ -47,6 +47,7 @@ pub(crate) struct Shared {
     pub(super) pace: Pace,
     pub(super) factory: FileFactory,
     pub(super) snapshots: Arc<SnapshotList>,
+    pub(super) iterators: Arc<IteratorList>,
     pub(super) families: ArcSwap<FamilyMap>,
     pub(super) commits: CommitQueue,
     pub(super) wal: WalSet,

@@ -179,7 +179,9 @@ impl ColumnFamily {
         let super_version = self.super_version()?;
         let shared = &self.core.shared;
         stats::add(&shared.statistics.iterators, 1);
+        let now = shared.options.clock.monotonic();
         let source = IteratorSource {
+            listed: shared.iterators.enter(&super_version, now),
             super_version,
             open_files: Arc::clone(&shared.open_files),
             fetcher: shared.fetcher.clone(),

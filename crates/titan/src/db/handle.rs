@@ -12,6 +12,7 @@ use super::pause::GarbageCollectionPause;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
+use crate::gc::report::SpaceReport;
 use crate::options::{ColumnFamilyOptions, Options, WriteOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
@@ -201,7 +202,9 @@ impl Db {
     /// what is overwritten or deleted since. Cost: O(log snapshots), no I/O.
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
-        shared.snapshots.take(|| shared.counters.last_sequence())
+        let now = shared.options.clock.monotonic();
+        let sequence = || shared.counters.last_sequence();
+        shared.snapshots.take(now, sequence)
     }
 
     /// Flushes every family. Returns when it is done.
@@ -281,6 +284,17 @@ impl Db {
     pub fn metrics(&self) -> Metrics {
         let families = self.column_families().iter().map(|f| f.metrics()).collect();
         self.shared().metrics(families)
+    }
+
+    /// What holds space back now: what lives, what is garbage, which snapshot or iterator keeps
+    /// what, and which blob files are collected next, or why not. Cost: a look at every file of
+    /// the directory, and O(tables, blob files and older versions in use) under the lock that
+    /// installs flushes and compactions; no file is read.
+    ///
+    /// # Errors
+    /// `Closed`; `Io` if the directory cannot be listed.
+    pub fn space_report(&self) -> Result<SpaceReport> {
+        self.shared().space_report()
     }
 
     /// Closes the database: waits for running jobs, flushes writes that were not logged, syncs the

@@ -15,6 +15,7 @@
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
+//! | [`space`], [`held`], [`holders`], [`sizes`] | what holds space back |
 //!
 //! Locks, in the order they are taken: the lead of the commit queue, the version set, the state.
 //! The state lock is held for moments only, never over I/O.
@@ -31,6 +32,8 @@ mod families;
 mod family;
 mod flush;
 mod handle;
+mod held;
+mod holders;
 mod locations;
 mod metrics;
 #[cfg(all(test, loom))]
@@ -42,6 +45,8 @@ mod replay;
 mod replay_target;
 mod running;
 mod settle;
+mod sizes;
+mod space;
 mod stall_news;
 mod state;
 mod warm_up;

@@ -138,7 +138,7 @@ fn a_snapshot_never_sees_what_a_job_drops() {
                 !list.sequences().contains(&SequenceNumber(1))
             })
         };
-        let snapshot = list.take(|| counters.last_sequence());
+        let snapshot = list.take(std::time::Duration::ZERO, || counters.last_sequence());
         let dropped = job.join().unwrap();
         assert!(
             !dropped || snapshot.sequence() == SequenceNumber(2),

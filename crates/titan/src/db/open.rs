@@ -24,7 +24,7 @@ use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
 use crate::options::Options;
 use crate::options::persist::write_options_file;
-use crate::read::SnapshotList;
+use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Condvar, Mutex};
@@ -183,6 +183,7 @@ fn assemble(
         directory: Mutex::new(Some(lock)),
         factory,
         snapshots: Arc::new(SnapshotList::default()),
+        iterators: Arc::new(IteratorList::default()),
         families: ArcSwap::from_pointee(families),
         commits: CommitQueue::default(),
         wal,

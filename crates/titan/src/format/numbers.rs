@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// The commit order of one operation. 56 bits on disk.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct SequenceNumber(pub u64);
 
 impl SequenceNumber {
@@ -20,7 +22,7 @@ impl SequenceNumber {
 }
 
 /// The number in the name of an SST, WAL or MANIFEST. All kinds of files share one counter.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct FileNumber(pub u64);
 
 impl FileNumber {
@@ -33,11 +35,11 @@ impl FileNumber {
 
 /// The number of a blob file: in pointers the *logical* file (the one a value was first written
 /// to), in file names the physical one. Drawn from the same counter as [`FileNumber`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct BlobFileNumber(pub u64);
 
 /// A column family's identity, never reused within a database.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct ColumnFamilyId(pub u32);
 
 impl ColumnFamilyId {

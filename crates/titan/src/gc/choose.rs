@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::report::Verdict;
 use super::space::Space;
 use crate::error::Error;
 use crate::format::BlobFileNumber;
@@ -86,28 +87,6 @@ impl Collection {
             None => self.physical.clone(),
         }
     }
-}
-
-/// Why a blob file will be collected next, later, or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is part of the next collection.
-    Next,
-    /// It is worth collecting, once so many collections have run before it.
-    Later(usize),
-    /// Everything in it lives.
-    Clean,
-    /// Too small a part of it is garbage.
-    LittleGarbage,
-    /// It is worth collecting, but so little of all blob files is garbage that nothing needs to be.
-    NotNeeded,
-    /// What is garbage in it is still seen by a snapshot's or an iterator's older version, and
-    /// would be copied with the rest.
-    Held,
-    /// It is damaged, and stays as it is.
-    Damaged,
-    /// The family's garbage is not collected.
-    Off,
 }
 
 /// Blob files that may not be collected, and why.

@@ -14,6 +14,7 @@
 //! | [`pace`] | says how fast that is, and how fast writes are where it does not keep up |
 //! | [`live`] | gathers what live tables refer to |
 //! | [`source`] | reads records of one physical file in their order |
+//! | [`report`], [`disk_usage`] | say what holds space back |
 //! | [`job`] | merges the records of all sources into the new file |
 //!
 //! What it promises: a record that a live version can reach is copied, verified, before its file is
@@ -23,9 +24,11 @@
 //! they read.
 
 pub(crate) mod choose;
+pub(crate) mod disk_usage;
 pub(crate) mod job;
 mod live;
 pub(crate) mod pace;
 pub(crate) mod range;
+pub(crate) mod report;
 mod source;
 pub(crate) mod space;

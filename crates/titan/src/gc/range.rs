@@ -85,6 +85,8 @@ pub(crate) fn files_of_range(
 /// The physical files that are still to be collected.
 pub(crate) struct Waiting {
     files: BTreeSet<BlobFileNumber>,
+    /// What of them cannot be freed.
+    exempt: Exempt,
     threshold: f64,
     live_bytes: u64,
 }
@@ -94,17 +96,18 @@ impl Waiting {
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
-        exempt: &Exempt,
+        exempt: Exempt,
         logical: &BTreeSet<BlobFileNumber>,
         threshold: f64,
     ) -> Self {
         let holds = |f: &Judged<'_>| f.logical.iter().any(|file| logical.contains(&file.number));
         let mut waiting = Waiting {
             files: BTreeSet::new(),
+            exempt,
             threshold,
             live_bytes: 0,
         };
-        for file in judge(version, options, exempt).files {
+        for file in judge(version, options, &waiting.exempt).files {
             if holds(&file) && waiting.is_worth(&file) {
                 waiting.live_bytes = waiting.live_bytes.saturating_add(file.live);
                 waiting.files.insert(file.file.number);
@@ -124,9 +127,8 @@ impl Waiting {
         &mut self,
         version: &Version,
         options: &ColumnFamilyOptions,
-        exempt: &Exempt,
     ) -> Option<Collection> {
-        let mut files = judge(version, options, exempt).files;
+        let mut files = judge(version, options, &self.exempt).files;
         // Others may have been collected meanwhile because that was due.
         files.retain(|file| self.files.contains(&file.file.number) && self.is_worth(file));
         let mut left = options.blob_file_size;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::value_window::ValueWindow;
 use super::visible::VisibleIterator;
-use super::{LazyValue, SuperVersion};
+use super::{LazyValue, ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::cache::OpenFiles;
 use crate::error::{Error, Result};
@@ -28,6 +28,7 @@ pub(crate) struct IteratorSource {
     pub(crate) open_files: Arc<OpenFiles>,
     pub(crate) fetcher: ValueFetcher,
     pub(crate) sequence: SequenceNumber,
+    pub(crate) listed: ListedIterator,
 }
 
 /// A cursor over the keys of a column family, in their order, as of one moment.
@@ -47,6 +48,7 @@ pub struct DbIterator {
     value_taken: bool,
     fetcher: ValueFetcher,
     super_version: Arc<SuperVersion>,
+    _listed: ListedIterator,
     _snapshot: Option<Snapshot>,
 }
 
@@ -57,6 +59,7 @@ impl DbIterator {
             open_files,
             fetcher,
             sequence,
+            listed,
         } = source;
         let comparator = super_version.version.comparator.clone();
         let (lower, upper) = bounds(options, &comparator)?;
@@ -73,6 +76,7 @@ impl DbIterator {
             value_taken: false,
             fetcher,
             super_version,
+            _listed: listed,
             _snapshot: options.snapshot.clone(),
         })
     }

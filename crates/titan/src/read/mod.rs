@@ -7,6 +7,7 @@
 
 mod db_iterator;
 pub(crate) mod get;
+mod iterator_list;
 mod lazy_value;
 mod snapshot;
 mod super_version;
@@ -15,6 +16,7 @@ mod visible;
 
 pub use db_iterator::DbIterator;
 pub(crate) use db_iterator::IteratorSource;
+pub(crate) use iterator_list::{IteratorList, ListedIterator};
 pub use lazy_value::LazyValue;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::SnapshotList;

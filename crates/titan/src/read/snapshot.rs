@@ -3,27 +3,42 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::format::SequenceNumber;
 use crate::sync::Mutex;
 
-/// The snapshots alive, by sequence number with their count.
+/// The snapshots alive, by sequence number.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
-    alive: Mutex<BTreeMap<SequenceNumber, usize>>,
+    alive: Mutex<BTreeMap<SequenceNumber, LiveSnapshot>>,
+}
+
+/// The snapshots of one sequence number.
+#[derive(Clone, Copy)]
+pub(crate) struct LiveSnapshot {
+    pub(crate) count: usize,
+    /// When the first of them was taken, by
+    /// [`SystemClock::monotonic`](crate::SystemClock::monotonic).
+    pub(crate) since: Duration,
 }
 
 impl SnapshotList {
-    /// Takes a snapshot at what `last_sequence` gives. It is asked under the list's lock: a job
-    /// that collects the list before has only inputs that the snapshot sees whole, one that
+    /// Takes a snapshot, `now`, at what `last_sequence` gives. It is asked under the list's lock: a
+    /// job that collects the list before has only inputs that the snapshot sees whole, one that
     /// collects it after knows the snapshot.
     pub(crate) fn take(
         self: &Arc<Self>,
+        now: Duration,
         last_sequence: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
         let mut alive = self.alive.lock();
         let sequence = last_sequence();
-        *alive.entry(sequence).or_insert(0) += 1;
+        let first = LiveSnapshot {
+            count: 0,
+            since: now,
+        };
+        alive.entry(sequence).or_insert(first).count += 1;
         Snapshot {
             inner: Arc::new(Inner {
                 sequence,
@@ -37,6 +52,11 @@ impl SnapshotList {
         self.alive.lock().keys().copied().collect()
     }
 
+    /// The snapshots alive, by ascending sequence number.
+    pub(crate) fn alive(&self) -> Vec<(SequenceNumber, LiveSnapshot)> {
+        self.alive.lock().iter().map(|(s, l)| (*s, *l)).collect()
+    }
+
     /// The oldest sequence number alive.
     pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
         self.alive.lock().keys().next().copied()
@@ -44,7 +64,7 @@ impl SnapshotList {
 
     /// How many snapshots are alive.
     pub(crate) fn len(&self) -> usize {
-        self.alive.lock().values().sum()
+        self.alive.lock().values().map(|at| at.count).sum()
     }
 }
 
@@ -56,9 +76,9 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let mut alive = self.list.alive.lock();
-        if let Some(count) = alive.get_mut(&self.sequence) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(at) = alive.get_mut(&self.sequence) {
+            at.count -= 1;
+            if at.count == 0 {
                 alive.remove(&self.sequence);
             }
         }
@@ -92,9 +112,12 @@ mod tests {
     #[test]
     fn a_snapshot_counts_until_its_last_clone_is_gone() {
         let list = Arc::new(SnapshotList::default());
-        let a = list.take(|| SequenceNumber(5));
-        let b = list.take(|| SequenceNumber(5));
-        let c = list.take(|| SequenceNumber(9));
+        let at = Duration::from_secs;
+        let a = list.take(at(1), || SequenceNumber(5));
+        let b = list.take(at(2), || SequenceNumber(5));
+        let c = list.take(at(3), || SequenceNumber(9));
+        let since: Vec<_> = list.alive().iter().map(|(_, at)| at.since).collect();
+        assert_eq!(since, [at(1), at(3)]);
         assert_eq!(list.sequences(), [SequenceNumber(5), SequenceNumber(9)]);
         let a2 = a.clone();
         drop((a, b));

@@ -41,6 +41,16 @@ impl ObsoleteFiles {
         self.waiting.lock().push(Obsolete::File(file));
     }
 
+    /// The files among it.
+    pub(crate) fn waiting(&self) -> Vec<FileKind> {
+        let waiting = self.waiting.lock();
+        let files = waiting.iter().filter_map(|obsolete| match obsolete {
+            Obsolete::File(file) => Some(*file),
+            Obsolete::Logical(_) => None,
+        });
+        files.collect()
+    }
+
     pub(crate) fn take(&self) -> Vec<Obsolete> {
         std::mem::take(&mut self.waiting.lock())
     }

@@ -224,6 +224,7 @@ impl RecoveredState {
             statistics,
             manifest: None,
             max_manifest_file_size: options.db.max_manifest_file_size,
+            clock: Arc::clone(&options.db.clock),
             previous_manifest: Some(self.manifest),
             manifest_failure: None,
         })
@@ -346,6 +347,7 @@ impl VersionSet {
             statistics,
             manifest: None,
             max_manifest_file_size: options.db.max_manifest_file_size,
+            clock: Arc::clone(&options.db.clock),
             previous_manifest: None,
             manifest_failure: None,
         }

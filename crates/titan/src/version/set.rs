@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::builder::VersionBuilder;
 use super::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
 use super::files::{ObsoleteFiles, mark_left_files};
 use super::manifest::Manifest;
 use super::version::Version;
+use crate::clock::SystemClock;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
@@ -57,8 +59,8 @@ pub(crate) struct Family {
     /// WAL files with a smaller number hold nothing that this family still needs.
     pub(crate) log_number: FileNumber,
     pub(crate) current: Arc<Version>,
-    /// Those before `current`, as far as somebody still holds them.
-    older: Vec<Weak<Version>>,
+    /// Those before `current`, as far as somebody still holds them, with when each was replaced.
+    older: Vec<(Weak<Version>, Duration)>,
 }
 
 impl Family {
@@ -80,15 +82,22 @@ impl Family {
     /// Every version that somebody may read from, the current one first. Together they have all
     /// tables that are live, but for what a job is writing.
     pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
-        let older = self.older.iter().filter_map(Weak::upgrade);
+        let older = self.older_versions().map(|(version, _)| version);
         std::iter::once(Arc::clone(&self.current))
             .chain(older)
             .collect()
     }
 
-    fn replace(&mut self, version: Arc<Version>) {
-        self.older.retain(|version| version.strong_count() > 0);
-        self.older.push(Arc::downgrade(&self.current));
+    /// The versions before the current one that somebody may read from, with when each was
+    /// replaced, by [`SystemClock::monotonic`].
+    pub(crate) fn older_versions(&self) -> impl Iterator<Item = (Arc<Version>, Duration)> {
+        let older = self.older.iter();
+        older.filter_map(|(version, replaced)| Some((version.upgrade()?, *replaced)))
+    }
+
+    fn replace(&mut self, version: Arc<Version>, now: Duration) {
+        self.older.retain(|(version, _)| version.strong_count() > 0);
+        self.older.push((Arc::downgrade(&self.current), now));
         self.current = version;
     }
 }
@@ -114,6 +123,7 @@ pub(crate) struct VersionSet {
     /// ends with is unknown, so it is never appended to again.
     pub(super) manifest: Option<Manifest>,
     pub(super) max_manifest_file_size: u64,
+    pub(super) clock: Arc<dyn SystemClock>,
     /// The MANIFEST in force before `manifest` was started.
     pub(super) previous_manifest: Option<FileNumber>,
     /// Why there is no `manifest` now, if one failed.
@@ -207,12 +217,13 @@ impl VersionSet {
         for min in edits.iter().filter_map(|edit| edit.min_log_number_to_keep) {
             self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
         }
+        let now = self.clock.monotonic();
         for (id, log_number, built) in built {
             let Some(family) = self.families.get_mut(&id) else {
                 continue;
             };
             // ORDER: the edit is durable; only now may what it replaced be deleted.
-            family.replace(built.install());
+            family.replace(built.install(), now);
             if let Some(log_number) = log_number {
                 family.log_number = log_number;
             }
@@ -229,7 +240,8 @@ impl VersionSet {
         let mut builder =
             VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
         builder.apply(edit)?;
-        family.replace(builder.build()?.before_it_is_durable());
+        let built = builder.build()?.before_it_is_durable();
+        family.replace(built, self.clock.monotonic());
         Ok(())
     }
 

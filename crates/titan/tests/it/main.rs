@@ -24,5 +24,6 @@ mod repair;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod separation;
+mod space;
 mod support;
 mod tools;

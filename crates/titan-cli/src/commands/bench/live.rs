@@ -7,7 +7,7 @@ use titan::{Db, Result};
 
 use super::values::{self, KEY_BYTES};
 use crate::progress;
-use crate::space;
+use crate::usage;
 
 /// How the keys that a database held at first are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -62,7 +62,7 @@ impl LiveKeys {
         };
         let progress = progress::operations("counting keys", None);
         let mut foreign = 0;
-        space::for_each_key(db, |key, stored| {
+        usage::for_each_key(db, |key, stored| {
             match values::number(key) {
                 Some(number) if number < num => live.add(number),
                 _ => foreign += key.len() as u64 + stored,

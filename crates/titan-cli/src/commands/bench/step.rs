@@ -6,7 +6,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use titan::{Error, Result, Statistics};
+use titan::{DiskUsage, Error, Result, Statistics};
 
 use super::live::LiveKeys;
 use super::report::{Background, StepReport, WrittenBytes};
@@ -14,7 +14,7 @@ use super::worker::{self, Limit, Shared, Tally, Worker};
 use super::{Args, Benchmark, Open, memory, workloads};
 use crate::output;
 use crate::progress;
-use crate::space::DiskUsage;
+use crate::usage::disk_usage;
 
 /// How often space is looked at during a step.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ pub(super) fn run(
         db.wait_idle()?;
     }
     let wait_seconds = waited.elapsed().as_secs_f64();
-    let disk = DiskUsage::of(&args.db)?;
+    let disk = disk_usage(&args.db)?;
     space.note(&disk);
 
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
@@ -231,6 +231,7 @@ fn written(statistics: &Statistics) -> WrittenBytes {
         flush_blob: statistics.flush_blob_bytes(),
         compaction_sst: statistics.compaction_sst_bytes(),
         compaction_blob: statistics.compaction_blob_bytes(),
+        gc_blob: statistics.gc_blob_bytes(),
         manifest: statistics.manifest_bytes(),
     }
 }
@@ -257,7 +258,7 @@ impl SpaceWatch<'_> {
     fn sample(&mut self) {
         // A sample that fails is one less; the listing at the end of the step reports why.
         if self.live.is_some()
-            && let Ok(disk) = DiskUsage::of(&self.args.db)
+            && let Ok(disk) = disk_usage(&self.args.db)
         {
             self.note(&disk);
         }

@@ -1,0 +1,54 @@
+//! `titan space`: what holds space back.
+
+mod html;
+mod parts;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use titan::{Error, Result};
+
+use crate::Global;
+use crate::open::{self, Access};
+use crate::output::Out;
+
+/// Show what holds space back, and the live share of each blob file
+///
+/// Opening the database replays its log; what was logged then is in tables. Whether a blob file is
+/// collected follows from the options given with --config; what is due then may be collected.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// Write the report to a page for browsers and printers, too.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How many blob files of a family to list, those with the most garbage.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    worst: usize,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan space photos.db
+  titan space photos.db --html space.html
+  titan space photos.db --json | jq '.families[].blob_files[] | select(.verdict == \"next\")'";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let db = open::open(&args.db, global, Access::Read)?;
+    let report = db.space_report()?;
+    db.close()?;
+    if let Some(path) = &args.html {
+        let page = html::page(&report, &args.db.to_string_lossy());
+        std::fs::write(path, page).map_err(|e| Error::io(e, "write", path))?;
+    }
+    let mut out = Out::new();
+    if global.json {
+        out.json(&report)?;
+    } else {
+        text::print(&report, args.worst, &mut out)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,180 @@
+//! The report on a terminal.
+
+use std::cmp::Reverse;
+
+use titan::{BlobFileSpace, FamilySpace, Result, SpaceReport};
+
+use super::parts::{age, holder_name, parts, percent};
+use crate::output::{self, Out, Table};
+
+/// Characters in the bar of a blob file.
+const BAR: u64 = 32;
+/// From empty to full.
+const COLUMNS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub(super) fn print(report: &SpaceReport, worst: usize, out: &mut Out) -> Result<()> {
+    let all = report.disk.total_bytes();
+    let mut table = Table::new(&["on disk", "bytes", "share"]);
+    for part in parts(report).iter().filter(|part| part.bytes > 0) {
+        let share = format!("{:.1} %", percent(part.bytes, all));
+        table.row([part.name.to_owned(), output::size(part.bytes), share]);
+    }
+    table.row(["all".to_owned(), output::size(all), String::new()]);
+    out.line(table)?;
+    out.line("")?;
+    print_holders(report, out)?;
+    for family in &report.families {
+        out.line("")?;
+        print_family(family, worst, out)?;
+    }
+    Ok(())
+}
+
+fn print_holders(report: &SpaceReport, out: &mut Out) -> Result<()> {
+    if report.holders.is_empty() {
+        return out.line("No snapshot or iterator holds anything back.");
+    }
+    let mut table = Table::new(&["held back by", "for", "older files", "bytes", "values"]);
+    for holder in &report.holders {
+        table.row([
+            holder_name(holder, &report.families),
+            age(holder.age_micros),
+            output::count(holder.held_files.files as u64),
+            output::size(holder.held_files.bytes),
+            output::size(holder.held_blob_bytes),
+        ]);
+    }
+    out.line(table)
+}
+
+fn print_family(family: &FamilySpace, worst: usize, out: &mut Out) -> Result<()> {
+    let usage = &family.usage;
+    out.line(format_args!("Column family {}", family.name))?;
+    out.line(format_args!(
+        "  SST {}, blob files {}, {}, maps {}",
+        output::size(usage.sst_bytes),
+        output::count(family.blob_files.len() as u64),
+        output::size(usage.blob_bytes),
+        output::size(usage.map_bytes)
+    ))?;
+    if family.blob_files.is_empty() {
+        return Ok(());
+    }
+    out.line(format_args!(
+        "  values {}, of them hidden about {}, kept by snapshots about {}; \
+         garbage {}, of it still read {}",
+        output::size(usage.live_blob_bytes),
+        output::size(usage.hidden_blob_bytes),
+        output::size(usage.snapshot_blob_bytes),
+        output::size(usage.garbage_blob_bytes),
+        output::size(usage.held_blob_bytes)
+    ))?;
+    let mut files: Vec<&BlobFileSpace> = family.blob_files.iter().collect();
+    files.sort_by_key(|file| (Reverse(file.garbage_bytes), file.number));
+    let (listed, rest) = files.split_at(worst.min(files.len()));
+    print_files(listed, out)?;
+    if !rest.is_empty() {
+        print_rest(rest, out)?;
+    }
+    Ok(())
+}
+
+/// A bar of the live share for each file.
+fn print_files(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let mut table = Table::new(&[
+        "blob file, live █ still read ▒ garbage ░",
+        "live",
+        "garbage",
+        "size",
+        "collected",
+    ]);
+    for file in files {
+        table.row([
+            format!("{:06} {}", file.number.0, bar(file)),
+            format!("{:.1} %", 100.0 * file.live_share()),
+            output::size(file.garbage_bytes),
+            output::size(file.file_bytes + file.map_bytes),
+            file.verdict.to_string(),
+        ]);
+    }
+    out.line(table)
+}
+
+fn bar(file: &BlobFileSpace) -> String {
+    let width = |bytes: u64| (percent(bytes, file.total_bytes) / 100.0 * BAR as f64).round() as u64;
+    let live = width(file.live_bytes).min(BAR);
+    let held = width(file.held_bytes).min(BAR - live);
+    let repeat = |mark: &str, n: u64| mark.repeat(n as usize);
+    repeat("█", live) + &repeat("▒", held) + &repeat("░", BAR - live - held)
+}
+
+/// The others in one line: how many have which live share.
+fn print_rest(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
+    let mut counts = [0usize; 10];
+    for file in files {
+        let at = (file.live_share() * counts.len() as f64) as usize;
+        if let Some(count) = counts.get_mut(at.min(9)) {
+            *count += 1;
+        }
+    }
+    let garbage = files.iter().map(|file| file.garbage_bytes).sum();
+    out.line(format_args!(
+        "  {} more files, garbage {}, by live share: 0 % {} 100 %",
+        output::count(files.len() as u64),
+        output::size(garbage),
+        histogram(&counts)
+    ))
+}
+
+/// A column for each count, as high as it is beside the largest; what is there at all is seen.
+fn histogram(counts: &[usize]) -> String {
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let height = |count: usize| (count * (COLUMNS.len() - 1)).div_ceil(most);
+    let columns = counts.iter().map(|count| COLUMNS.get(height(*count)));
+    columns
+        .map(|column| column.copied().unwrap_or(' '))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use titan::{BlobFileNumber, Verdict};
+
+    use super::*;
+
+    fn file(live: u64, held: u64) -> BlobFileSpace {
+        BlobFileSpace {
+            number: BlobFileNumber(7),
+            logical_files: vec![BlobFileNumber(7)],
+            file_bytes: 162,
+            map_bytes: 0,
+            total_bytes: 100,
+            live_bytes: live,
+            garbage_bytes: 100 - live,
+            held_bytes: held,
+            verdict: Verdict::Clean,
+        }
+    }
+
+    #[test]
+    fn bars_are_all_of_one_length() {
+        for (live, held) in [(100, 0), (0, 0), (50, 25), (99, 1), (1, 99), (33, 33)] {
+            let bar = bar(&file(live, held));
+            assert_eq!(bar.chars().count() as u64, BAR, "{bar}");
+        }
+        assert_eq!(
+            bar(&file(50, 25)),
+            format!("{}{}{}", "█".repeat(16), "▒".repeat(8), "░".repeat(8))
+        );
+    }
+
+    #[test]
+    fn a_histogram_shows_what_is_there() {
+        assert_eq!(histogram(&[0, 1, 50, 100]), " ▁▄█");
+        assert_eq!(histogram(&[0, 0]), "  ");
+    }
+}

@@ -1,0 +1,50 @@
+//! What a database takes on disk, by kind of file, and what of it is live.
+
+use std::path::Path;
+
+use serde::Serialize;
+use titan::vfs::StdVfs;
+use titan::{ColumnFamily, Db, DiskUsage, ReadOptions, Result};
+
+/// Bytes of the files in a directory, by kind.
+pub(crate) fn disk_usage(directory: &Path) -> Result<DiskUsage> {
+    DiskUsage::of(&StdVfs, directory)
+}
+
+/// Keys that are there, and their bytes with those of their values as stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Live {
+    pub(crate) keys: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Live {
+    /// Counts by walking all keys of all families; values in blob files are not read.
+    pub(crate) fn count(db: &Db) -> Result<Live> {
+        let mut live = Live::default();
+        for family in db.column_families() {
+            for_each_key(&family, |key, stored| {
+                live.keys += 1;
+                live.bytes += key.len() as u64 + stored;
+            })?;
+        }
+        Ok(live)
+    }
+}
+
+/// Calls `f` with every key of a family and the stored length of its value, without reading
+/// values and without displacing what the block cache holds.
+pub(crate) fn for_each_key(family: &ColumnFamily, mut f: impl FnMut(&[u8], u64)) -> Result<()> {
+    let options = ReadOptions {
+        fill_cache: false,
+        prefetch_values: 0,
+        ..ReadOptions::default()
+    };
+    let mut iterator = family.iter(&options)?;
+    iterator.seek_to_first()?;
+    while iterator.valid() {
+        f(iterator.key(), iterator.lazy_value()?.stored_len());
+        iterator.next()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! `titan space`: what holds space back, for people, programs and browsers.
+
+use std::fs;
+
+use crate::Place;
+
+/// A database with a blob file that is garbage by a half.
+fn half_dead(place: &Place) {
+    place.write("tree/a", vec![1; 50_000]);
+    place.write("tree/b", vec![2; 50_000]);
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["delete", "db", "tree/a"]);
+    place.ok(&["compact", "db"]);
+}
+
+#[test]
+fn numbers_are_the_same_for_people_and_programs() {
+    let place = Place::new();
+    half_dead(&place);
+    let report = place.json(&["space", "db", "--json"]);
+    let number = |at: &str| {
+        let value = report.pointer(at).and_then(serde_json::Value::as_u64);
+        value.unwrap_or_else(|| panic!("{at}: {report:#}"))
+    };
+    let parts = ["sst", "blob", "map", "wal", "manifest", "other"];
+    let sum: u64 = parts
+        .map(|p| number(&format!("/disk/{p}_bytes")))
+        .iter()
+        .sum();
+    let files = fs::read_dir(place.path("db")).unwrap();
+    let lengths = files.map(|file| file.unwrap().metadata().unwrap().len());
+    // Closing cuts what the log was extended by.
+    let after_closing: u64 = lengths.sum();
+    let wal = number("/disk/wal_bytes");
+    assert!(
+        (sum - wal..=sum).contains(&after_closing),
+        "{after_closing} {report:#}"
+    );
+    let file = &report["families"][0]["blob_files"][0];
+    assert_eq!(file["verdict"], "off", "{report:#}");
+    assert_eq!(number("/total/garbage_blob_bytes"), 50_000 + 32 + 6);
+    assert_eq!(number("/total/live_blob_bytes"), 50_000 + 32 + 6);
+    assert!(report["holders"].as_array().unwrap().is_empty());
+
+    let text = place.text(&["space", "db"]);
+    for expected in [
+        "live values",
+        "known garbage",
+        "Column family default",
+        "█",
+        "░",
+        "collection is off",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let short = place.text(&["space", "db", "--worst", "0"]);
+    assert!(short.contains("more files, garbage"), "{short}");
+}
+
+#[test]
+fn a_page_needs_nothing_else() {
+    let place = Place::new();
+    place.write("names.toml", "[families.\"<b>\"]\n");
+    half_dead(&place);
+    place.ok(&["compact", "db", "--config", "names.toml"]);
+    place.ok(&["space", "db", "--html", "space.html"]);
+    let page = fs::read_to_string(place.path("space.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(
+        page.contains("Column family &lt;b&gt;") && !page.contains("<b>"),
+        "{page}"
+    );
+    for outside in ["http", "src=", "href=", "url(", "@import", "<script"] {
+        assert!(!page.contains(outside), "{outside}: {page}");
+    }
+    assert!(page.contains("prefers-color-scheme: dark") && page.contains("@media print"));
+    assert!(
+        page.contains("class=\"live\"") && page.contains("class=\"garbage\""),
+        "{page}"
+    );
+    let said = place.fails(1, &["space", "db", "--html", "none/space.html"]);
+    assert!(said.starts_with("titan: not found: "), "{said}");
+}

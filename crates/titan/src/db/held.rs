@@ -1,0 +1,89 @@
+//! What older versions keep that the current one has no use for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::format::BlobFileNumber;
+use crate::format::file_name::FileKind;
+use crate::version::Version;
+
+/// What a version has on disk.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Its tables, and the blob files that its values are in, with their maps.
+    pub(super) files: BTreeSet<FileKind>,
+    /// By logical file: the physical one, and the bytes of the records that the version refers to.
+    records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
+}
+
+impl Contents {
+    /// To be called under the lock of the version set: collections change where records are.
+    pub(super) fn of(version: &Version) -> Self {
+        let mut contents = Contents::default();
+        let tables = version.tables();
+        let tables = tables.map(|(_, table)| FileKind::Table(table.number()));
+        contents.files.extend(tables);
+        for (logical, meta) in &version.blob_files {
+            let place = meta.shared.place();
+            contents.files.extend(place.files());
+            let records = (place.number, meta.live_bytes());
+            contents.records.insert(*logical, records);
+        }
+        contents
+    }
+}
+
+/// What older versions have and the current one has not.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) files: BTreeSet<FileKind>,
+    /// Records in blob files that the current version has: by logical file, the physical one, and
+    /// their bytes.
+    records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
+}
+
+impl Held {
+    pub(super) fn by(version: &Version, current: &Contents) -> Self {
+        let Contents { files, records } = Contents::of(version);
+        let files: BTreeSet<_> = files.difference(&current.files).copied().collect();
+        let kept = records.into_iter().filter_map(|(logical, (place, bytes))| {
+            let live = current.records.get(&logical).map_or(0, |(_, live)| *live);
+            let beyond = bytes.saturating_sub(live);
+            let stays = !files.contains(&FileKind::Blob(place));
+            (stays && beyond > 0).then_some((logical, (place, beyond)))
+        });
+        Held {
+            records: kept.collect(),
+            files,
+        }
+    }
+
+    /// Adds what another version keeps. A record that a version refers to every version before
+    /// does too, from the one on that brought its file: so of a file's, one has those of all.
+    pub(super) fn join(&mut self, other: &Held) {
+        self.files.extend(&other.files);
+        for (logical, (place, bytes)) in &other.records {
+            let (_, most) = self.records.entry(*logical).or_insert((*place, 0));
+            *most = (*most).max(*bytes);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.records.is_empty()
+    }
+
+    /// Bytes of the records, but for those in files that go with the versions.
+    pub(super) fn blob_bytes(&self) -> u64 {
+        let records = self.records.values().map(|(_, bytes)| *bytes);
+        records.fold(0, u64::saturating_add)
+    }
+
+    /// The same by physical file.
+    pub(super) fn blob_bytes_by_file(&self) -> BTreeMap<BlobFileNumber, u64> {
+        let mut by_file = BTreeMap::new();
+        for (place, bytes) in self.records.values() {
+            let sum: &mut u64 = by_file.entry(*place).or_default();
+            *sum = sum.saturating_add(*bytes);
+        }
+        by_file
+    }
+}

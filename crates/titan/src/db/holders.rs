@@ -1,0 +1,104 @@
+//! Who keeps older versions, or what they have, from being given back.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::Shared;
+use super::held::{Contents, Held};
+use super::sizes::Sizes;
+use crate::format::ColumnFamilyId;
+use crate::gc::report::{FileSum, HolderKind, SpaceHolder};
+use crate::read::IteratorList;
+use crate::version::{Family, Version, VersionSet};
+
+/// Some that read from one version.
+struct Readers {
+    kind: HolderKind,
+    version: Arc<Version>,
+    count: usize,
+    /// When the oldest of them began.
+    since: Duration,
+}
+
+impl Shared {
+    /// Whoever keeps something, the oldest first, and all that is kept of each family.
+    pub(super) fn holders(
+        &self,
+        versions: &VersionSet,
+        current: &BTreeMap<ColumnFamilyId, Contents>,
+        sizes: &Sizes,
+    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, Held>) {
+        let now = self.options.clock.monotonic();
+        let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
+        let mut holders = Vec::new();
+        for (sequence, at) in self.snapshots.alive() {
+            holders.push(SpaceHolder {
+                kind: HolderKind::Snapshot,
+                count: at.count,
+                age_micros: age(at.since),
+                sequence: Some(sequence),
+                column_family: None,
+                held_files: FileSum::default(),
+                held_blob_bytes: 0,
+            });
+        }
+        let mut held: BTreeMap<ColumnFamilyId, Held> = BTreeMap::new();
+        let nothing = Contents::default();
+        for readers in readers(&self.iterators, versions) {
+            let id = readers.version.column_family;
+            let kept = Held::by(&readers.version, current.get(&id).unwrap_or(&nothing));
+            if readers.kind == HolderKind::Reader && kept.is_empty() {
+                continue;
+            }
+            holders.push(SpaceHolder {
+                kind: readers.kind,
+                count: readers.count,
+                age_micros: age(readers.since),
+                sequence: None,
+                column_family: Some(id),
+                held_files: sizes.sum(&kept.files),
+                held_blob_bytes: kept.blob_bytes(),
+            });
+            held.entry(id).or_default().join(&kept);
+        }
+        holders.sort_by_key(|h| (Reverse(h.age_micros), h.kind, h.sequence));
+        (holders, held)
+    }
+}
+
+/// Who reads from which version: the iterators, by version; then, of older versions that none of
+/// them reads from, whoever it is, since before the version was replaced.
+fn readers(iterators: &IteratorList, versions: &VersionSet) -> Vec<Readers> {
+    let mut readers: Vec<Readers> = Vec::new();
+    for iterator in iterators.alive() {
+        let Some(version) = iterator.version.upgrade() else {
+            continue;
+        };
+        match readers
+            .iter_mut()
+            .find(|r| Arc::ptr_eq(&r.version, &version))
+        {
+            Some(readers) => readers.count += 1,
+            None => readers.push(Readers {
+                kind: HolderKind::Iterator,
+                version,
+                count: 1,
+                since: iterator.since,
+            }),
+        }
+    }
+    let families = versions.families().values();
+    for (version, replaced) in families.flat_map(Family::older_versions) {
+        if !readers.iter().any(|r| Arc::ptr_eq(&r.version, &version)) {
+            readers.push(Readers {
+                kind: HolderKind::Reader,
+                version,
+                count: 1,
+                since: replaced,
+            });
+        }
+    }
+    readers
+}

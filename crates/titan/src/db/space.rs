@@ -1,0 +1,170 @@
+//! The report on space: what holds it back now.
+//!
+//! The directory is listed first. Then versions, and where the records of blob files are, are
+//! looked at under the lock of the version set, so that they fit together. What was installed in
+//! between has no bytes yet, what was deleted shows as unlisted; where nothing runs, the sums are
+//! those of the directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::core::Shared;
+use super::held::{Contents, Held};
+use super::sizes::Sizes;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
+use crate::gc::choose::judge;
+use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
+use crate::gc::report::{
+    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage, Verdict,
+};
+use crate::version::{Family, Version, VersionSet};
+
+impl Shared {
+    /// See [`Db::space_report`](crate::Db::space_report).
+    pub(super) fn space_report(&self) -> Result<SpaceReport> {
+        self.check_open()?;
+        let listed = list(&*self.vfs, &self.dir)?;
+        let report = {
+            let versions = self.versions.lock();
+            self.report(&versions, &listed)
+        };
+        // Of an older version the report may have been the last to let go.
+        self.purge();
+        Ok(report)
+    }
+
+    fn report(&self, versions: &VersionSet, listed: &[ListedFile]) -> SpaceReport {
+        let sizes = Sizes::of(listed);
+        let families = versions.families();
+        let current = families.iter();
+        let current = current.map(|(id, family)| (*id, Contents::of(&family.current)));
+        let current: BTreeMap<ColumnFamilyId, Contents> = current.collect();
+        let (holders, held) = self.holders(versions, &current, &sizes);
+        let mut report = SpaceReport {
+            disk: DiskUsage::sum(listed),
+            holders,
+            ..SpaceReport::default()
+        };
+        for (id, family) in families {
+            let none = Held::default();
+            let held = held.get(id).unwrap_or(&none);
+            let space = self.family_space(*id, family, held, &sizes);
+            report.total += &space.usage;
+            report.families.push(space);
+        }
+        // Of two snapshots that see a value, the older one is told to keep it.
+        let mut snapshots = report.holders.iter_mut();
+        if let Some(oldest) = snapshots.find(|h| h.kind == HolderKind::Snapshot) {
+            oldest.held_blob_bytes = report.total.snapshot_blob_bytes;
+        }
+        for (_, held) in held.iter().filter(|(id, _)| !families.contains_key(id)) {
+            report.total.held_files += sizes.sum(&held.files);
+        }
+        let obsolete: BTreeSet<FileKind> = self.obsolete.waiting().into_iter().collect();
+        report.obsolete = sizes.sum(&obsolete);
+        let mut known = obsolete;
+        let versions = current.values().map(|contents| &contents.files);
+        known.extend(
+            versions
+                .chain(held.values().map(|held| &held.files))
+                .flatten(),
+        );
+        let unlisted = sizes.files.keys().filter(|file| {
+            let kind = matches!(
+                file,
+                FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_)
+            );
+            kind && !known.contains(file)
+        });
+        report.unlisted = sizes.sum(unlisted);
+        let foreign = listed.iter().filter(|file| file.kind.is_none());
+        report.foreign = FileSum {
+            files: foreign.clone().count(),
+            bytes: foreign.map(|file| file.bytes).sum(),
+        };
+        report
+    }
+
+    fn family_space(
+        &self,
+        id: ColumnFamilyId,
+        family: &Family,
+        held: &Held,
+        sizes: &Sizes,
+    ) -> FamilySpace {
+        let version = &family.current;
+        let verdicts = self.verdicts(id);
+        let held_bytes = held.blob_bytes_by_file();
+        let files = version.physical_blob_files().into_values();
+        let files = files.map(|(file, logical)| {
+            let live_bytes = total(logical.iter().map(|meta| meta.live_bytes()));
+            BlobFileSpace {
+                number: file.number,
+                logical_files: logical.iter().map(|meta| meta.shared.number).collect(),
+                file_bytes: sizes.of_file(FileKind::Blob(file.number)),
+                map_bytes: file
+                    .map
+                    .map_or(0, |map| sizes.of_file(FileKind::BlobMap(map))),
+                total_bytes: file.total_bytes,
+                live_bytes,
+                garbage_bytes: file.total_bytes.saturating_sub(live_bytes),
+                held_bytes: held_bytes.get(&file.number).copied().unwrap_or(0),
+                verdict: verdicts.get(&file.number).copied().unwrap_or(Verdict::Off),
+            }
+        });
+        let blob_files: Vec<BlobFileSpace> = files.collect();
+        let tables = version.tables();
+        let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
+        let (hidden, kept) = hidden(version, self.snapshots.oldest());
+        let sum = |of: fn(&BlobFileSpace) -> u64| total(blob_files.iter().map(of));
+        // Both are estimates, and no more than there is.
+        let live_blob_bytes = sum(|f| f.live_bytes);
+        let hidden_blob_bytes = hidden.min(live_blob_bytes);
+        let snapshot_blob_bytes = kept.min(live_blob_bytes - hidden_blob_bytes);
+        let usage = SpaceUsage {
+            sst_bytes: tables.sum(),
+            blob_bytes: sum(|f| f.file_bytes),
+            map_bytes: sum(|f| f.map_bytes),
+            live_blob_bytes,
+            garbage_blob_bytes: sum(|f| f.garbage_bytes),
+            held_blob_bytes: sum(|f| f.held_bytes),
+            hidden_blob_bytes,
+            snapshot_blob_bytes,
+            held_files: sizes.sum(&held.files),
+        };
+        FamilySpace {
+            name: family.name.clone(),
+            id,
+            usage,
+            blob_files,
+        }
+    }
+
+    /// What is to become of the blob files of a family.
+    fn verdicts(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, Verdict> {
+        let state = self.state.lock();
+        let Some(family) = state.families.get(&id) else {
+            return BTreeMap::new();
+        };
+        let judged = judge(&family.version, &family.family.options, &family.exempt).files;
+        let verdicts = judged.iter().map(|file| (file.file.number, file.verdict));
+        verdicts.collect()
+    }
+}
+
+/// Estimates: garbage that compactions have yet to find, and what the last level keeps for
+/// snapshots.
+fn hidden(version: &Version, oldest_snapshot: Option<SequenceNumber>) -> (u64, u64) {
+    let last = version.num_levels().saturating_sub(1);
+    let bottom = version.level(last).iter();
+    let released = total(bottom.map(|f| f.released_bytes(oldest_snapshot)));
+    let kept = version.level_shadowed_bytes(last).saturating_sub(released);
+    let hidden = version.hidden_garbage_bytes();
+    (hidden.saturating_add(released), kept)
+}
+
+/// The sum of what a MANIFEST says, which may be too large to be true.
+fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
