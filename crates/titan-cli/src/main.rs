@@ -21,7 +21,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, compact, delete, dump, get, inspect, load, options, put, repair, scan, space,
+    bench, check, compact, delete, dump, gc, get, inspect, load, options, put, repair, scan, space,
     stats,
 };
 
@@ -61,6 +61,7 @@ enum Command {
     Repair(repair::Args),
     Inspect(inspect::Args),
     Compact(compact::Args),
+    Gc(gc::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
 }
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         Command::Repair(args) => repair::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
+        Command::Gc(args) => gc::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),
         Command::Options(args) => options::run(args, &global),
     };

@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod delete;
 pub(crate) mod dump;
+pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod inspect;
 pub(crate) mod load;
