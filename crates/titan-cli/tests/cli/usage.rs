@@ -62,7 +62,7 @@ fn help_version_and_usage() {
     assert!(place.text(&["--version"]).starts_with("titan "));
     for command in [
         "load", "dump", "get", "put", "delete", "scan", "stats", "check", "inspect", "compact",
-        "gc", "gc", "bench", "options",
+        "gc", "bench", "options",
     ] {
         let help = place.text(&[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");

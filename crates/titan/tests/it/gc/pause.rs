@@ -1,7 +1,6 @@
 //! Garbage that is not collected while somebody wants it so.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use titan::{ColumnFamilyOptions, Db, Options, StallEvent};
@@ -118,12 +117,11 @@ fn writes_are_not_held_back_for_space_that_nobody_frees() {
     };
     let db = Db::open(dir.path(), &options).unwrap();
     let pause = db.pause_garbage_collection().unwrap();
-    // Most of a large file is garbage, more than half of what may be beyond the bound.
-    let large = Arc::new(value(0, 8 << 20));
-    for round in 0..2 {
-        for n in round..20 {
-            db.put(&key(n), if round == 0 { &large } else { b"small" })
-                .unwrap();
+    // Most of each file is garbage, in all more than half of what may be beyond the bound.
+    let large = value(0, 8 << 20);
+    for value in [&large[..], b"small"] {
+        for n in (0..30).filter(|n| value == large || n % 7 > 0) {
+            db.put(&key(n), value).unwrap();
         }
         db.flush().unwrap();
         db.compact_range(None, None, &Default::default()).unwrap();
