@@ -138,11 +138,11 @@ impl Shared {
             // Under the lock: a database that closes waits for the jobs it finds counted.
             self.check_open()?;
             self.failure.check()?;
-            let runs = state.running.is_collecting();
-            if !runs && !(gives_way && is_urgent(&state)) {
+            if state.running.is_collecting() {
+                gives_way = false;
+            } else if !(gives_way && is_urgent(&state)) {
                 break;
             }
-            gives_way &= !runs;
             self.progress.wait(&mut state);
         }
         let state = &mut *state;
