@@ -21,8 +21,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, compact, delete, dump, gc, get, inspect, load, options, put, repair, scan, space,
-    stats,
+    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
+    put, repair, scan, space, stats,
 };
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
@@ -59,6 +59,8 @@ enum Command {
     Space(space::Args),
     Check(check::Args),
     Repair(repair::Args),
+    Checkpoint(checkpoint::Args),
+    Downgrade(downgrade::Args),
     Inspect(inspect::Args),
     Compact(compact::Args),
     Gc(gc::Args),
@@ -92,6 +94,8 @@ fn main() -> ExitCode {
         Command::Space(args) => space::run(args, &global),
         Command::Check(args) => check::run(args, &global),
         Command::Repair(args) => repair::run(args, &global),
+        Command::Checkpoint(args) => checkpoint::run(args, &global),
+        Command::Downgrade(args) => downgrade::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
         Command::Gc(args) => gc::run(args, &global),

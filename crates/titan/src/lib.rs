@@ -52,7 +52,10 @@ mod write;
 
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
-pub use db::{ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics, Metrics};
+pub use db::{
+    CheckpointSummary, ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics,
+    Metrics,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,

@@ -180,15 +180,17 @@ impl Shared {
 
 /// The immutable memtables of a family that nobody flushes yet, marked as being flushed.
 fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
-    let id = state
+    let barrier = state.flush_barrier.as_ref();
+    let (id, count) = state
         .in_turn()
-        .find(|f| !f.flushing && !f.immutables.is_empty())
-        .map(|f| f.family.id)?;
+        .filter(|f| !f.flushing)
+        .map(|f| (f.family.id, f.flushable(barrier)))
+        .find(|(_, count)| *count > 0)?;
     let family = state.families.get_mut(&id)?;
     RunningJob::Flush.count(family, &mut state.running);
     Some((
         Arc::clone(&family.family),
-        family.immutables.iter().cloned().collect(),
+        family.immutables.iter().take(count).cloned().collect(),
     ))
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     pub(super) stopping: AtomicBool,
     /// Set once, when the database closes; running compactions give up.
     pub(super) closing: AtomicBool,
+    /// Held while a checkpoint is made, one at a time.
+    pub(super) checkpoints: Mutex<()>,
 }
 
 impl Shared {
@@ -127,6 +129,8 @@ impl Core {
         }
         // Those that users run on threads of their own must not outlive the lock either.
         self.shared.wait_for_running_jobs();
+        // Nor a checkpoint, which gives up now: the next opening deletes what it may yet link.
+        drop(self.shared.checkpoints.lock());
         self.shared.purge();
         // The WAL's file is closed while the directory is still ours: closing cuts its zeros.
         self.shared.wal.abandon();

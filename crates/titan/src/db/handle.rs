@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::checkpoint::CheckpointSummary;
 use super::core::Core;
 use super::family::ColumnFamily;
 use super::metrics::Metrics;
@@ -214,6 +215,24 @@ impl Db {
     pub fn flush_all(&self) -> Result<()> {
         let ids: Vec<_> = self.shared().families.load().keys().copied().collect();
         self.shared().flush(&ids)
+    }
+
+    /// Makes a checkpoint: the database as of now, in the directory `dir`, which opens as one of its
+    /// own. Values and keys are shared with it by hard links, and copied where `dir` lies in another
+    /// file system or there are no links. Neither database is changed by what happens to the other.
+    /// It has every write that had returned, also those without WAL, and of those that run meanwhile
+    /// each batch whole or not at all, over all families; it survives the machine.
+    ///
+    /// Cost: a flush of all families, then a hard link a file. Writes go on; files that become
+    /// obsolete stay until it is done.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is put
+    /// together (what was cut short there is replaced); `Locked` if another is being made there;
+    /// `WritesStopped` after a background failure; `Closed`; what linking or writing failed with. There
+    /// is nothing at `dir` then.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
+        self.shared().checkpoint(dir.as_ref())
     }
 
     /// Makes every logged write durable. Cost: one sync for each WAL file not yet durable, mostly

@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
+use crate::gc::space::loosened_constant;
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::{IteratorList, SnapshotList};
@@ -77,13 +78,26 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     // ORDER: every recovered table is durable; this makes them, and that no older WAL is needed,
     // true in one step: the switch of CURRENT. A crash before it recovers the same state again.
     versions.start_manifest()?;
-    write_options_file(&*vfs, dir, counters.new_file_number(), options, &versions)?;
+    let number = counters.new_file_number();
+    write_options_file(&*vfs, dir, number, options, versions.family_names())?;
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
     let shared = Arc::new(assemble(
         dir, lock, options, factory, versions, statistics, wal_number,
     )?);
     shared.purge();
+    for family in shared.families.load().values() {
+        if let Some(bytes) = loosened_constant(&family.options) {
+            let listeners = &shared.listeners;
+            listeners.tell(|l| l.space_bound_loosened(family.id, bytes));
+        }
+    }
+    let waiting = Arc::downgrade(&shared);
+    shared.snapshots.on_release(move || {
+        if let Some(shared) = waiting.upgrade() {
+            shared.snapshot_released();
+        }
+    });
     let core = Core {
         shared,
         threads: Mutex::default(),
@@ -197,6 +211,7 @@ fn assemble(
             running: RunningCounts::default(),
             collection_pauses: 0,
             manual_collections: 0,
+            flush_barrier: None,
             settling: false,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
@@ -208,5 +223,6 @@ fn assemble(
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
+        checkpoints: Mutex::new(()),
     })
 }

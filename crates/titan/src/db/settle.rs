@@ -39,6 +39,14 @@ impl Shared {
         }
     }
 
+    /// Compactions may find now what the oldest snapshot kept.
+    pub(super) fn snapshot_released(&self) {
+        let state = self.state.lock();
+        if state.families.values().any(settles) {
+            self.work.notify_all();
+        }
+    }
+
     /// Waits for work, or until nobody has written for some time and there is something to settle,
     /// which is then made due.
     pub(super) fn wait_or_settle<'a>(

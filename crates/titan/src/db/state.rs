@@ -66,6 +66,19 @@ impl FamilyState {
         }
     }
 
+    /// How many of the immutable memtables, the oldest, may be flushed.
+    pub(crate) fn flushable(&self, barrier: Option<&FlushBarrier>) -> usize {
+        let Some(barrier) = barrier else {
+            return self.immutables.len();
+        };
+        let newest = barrier.get(&self.family.id);
+        let is_newest = |i: &Immutable| newest.is_some_and(|m| Arc::ptr_eq(&i.memtable, m));
+        self.immutables
+            .iter()
+            .position(is_newest)
+            .map_or(0, |at| at + 1)
+    }
+
     /// Publishes memtables and version to readers. To be called after every change of them.
     pub(crate) fn publish(&self) {
         let immutables = self
@@ -132,6 +145,9 @@ pub(crate) struct LiveWal {
     pub(crate) size: u64,
 }
 
+/// The newest memtable of each family that may be flushed: what is written later waits.
+pub(crate) type FlushBarrier = BTreeMap<ColumnFamilyId, Arc<Memtable>>;
+
 /// Guarded by the state lock.
 pub(crate) struct State {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyState>,
@@ -142,6 +158,8 @@ pub(crate) struct State {
     pub(crate) collection_pauses: usize,
     /// Users who collect garbage of a range.
     pub(crate) manual_collections: usize,
+    /// Set by a checkpoint, so that the tables of all families are of one moment.
+    pub(crate) flush_barrier: Option<FlushBarrier>,
     /// Nobody writes, and hidden garbage is sought down to a small part.
     pub(crate) settling: bool,
     /// How fast space has been freed where that was urgent.

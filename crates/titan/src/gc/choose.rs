@@ -142,7 +142,7 @@ impl Judgement<'_> {
 /// Judges every blob file of a version.
 ///
 /// Files are taken by what they free for each byte copied, as long as what is live in them fits one
-/// output file, and none that frees less in proportion than the family as a whole would have to.
+/// collection, and none that frees less in proportion than the family as a whole would have to.
 pub(crate) fn judge<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,
@@ -167,7 +167,8 @@ pub(crate) fn judge<'v>(
         }
         files.push(judged);
     }
-    let thresholds = Thresholds::of(&Space::of(version, exempt), options);
+    let space = Space::of(version, exempt);
+    let thresholds = Thresholds::of(&space, options);
     let urgency = thresholds.urgency(garbage, total);
     for file in &mut files {
         file.verdict = if !options.enable_blob_garbage_collection {
@@ -191,7 +192,7 @@ pub(crate) fn judge<'v>(
     }
     files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
     if urgency.is_some() {
-        rank(&mut files, options.blob_file_size);
+        rank(&mut files, space.collection_size(options));
     }
     Judgement { files, urgency }
 }

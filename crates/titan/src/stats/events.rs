@@ -141,6 +141,13 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
+    /// A family is opened whose write buffers are so large that its files may measure so many bytes
+    /// beyond [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times what lives, instead
+    /// of 256 MiB.
+    fn space_bound_loosened(&self, column_family: ColumnFamilyId, bytes: u64) {
+        let _ = (column_family, bytes);
+    }
+
     /// Writes to a family are held back differently than before. Changes are told one after the
     /// other, in their order, by whichever thread is at it; the metrics have what holds now.
     fn stall_changed(&self, column_family: ColumnFamilyId, event: StallEvent) {
