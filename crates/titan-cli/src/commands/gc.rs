@@ -23,7 +23,7 @@ use crate::{Global, keys, progress, usage};
 /// Give back the space of overwritten and deleted values
 ///
 /// Compacts, then moves what lives out of blob files with garbage and deletes them. RocksDB refuses
-/// a database in which values have been moved. Files that are damaged are named and left; the exit
+/// a database in which values have been moved, until titan downgrade. Files that are damaged are named and left; the exit
 /// status is then 1. It may be interrupted at any time, and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -261,9 +261,11 @@ impl ColumnFamily {
     /// collecting is paused. Returns when it is done, and says what it did.
     ///
     /// What lives in the files is copied, whatever its keys are, to new ones of about
-    /// `blob_file_size`: RocksDB refuses a directory in which values have been moved.
+    /// `blob_file_size`: RocksDB refuses a directory in which values have been moved, until
+    /// [`tools::downgrade`](crate::tools::downgrade).
     ///
-    /// A file that is damaged is left as it is, and named in the summary. A collection that is cut
+    /// A file that is damaged is left as it is, and named in the summary; one that was found damaged
+    /// before is tried again. A collection that is cut
     /// short keeps what it has collected so far.
     ///
     /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads and
