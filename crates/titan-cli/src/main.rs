@@ -21,8 +21,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, get, inspect, load, options, put,
-    repair, scan, space, stats,
+    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
+    put, repair, scan, space, stats,
 };
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
@@ -63,6 +63,7 @@ enum Command {
     Downgrade(downgrade::Args),
     Inspect(inspect::Args),
     Compact(compact::Args),
+    Gc(gc::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
 }
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         Command::Downgrade(args) => downgrade::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
+        Command::Gc(args) => gc::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),
         Command::Options(args) => options::run(args, &global),
     };

@@ -4,6 +4,7 @@
 
 mod bench;
 mod copies;
+mod gc;
 mod keys;
 mod looking;
 mod records;

@@ -120,7 +120,7 @@ impl Shared {
         let mut quiet = self.quiet();
         while let Some((family, collection)) = self.next_collection(&mut quiet) {
             // As for other jobs.
-            let run = || self.run_collection(&family, collection);
+            let run = || self.run_due_collection(&family, collection);
             let _ = catch_unwind(AssertUnwindSafe(run));
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
@@ -151,6 +151,7 @@ impl Shared {
             self.check_open()?;
             self.failure.check()?;
             let busy = !state.running.is_idle()
+                || state.manual_collections > 0
                 || !self.stall_news.all_told()
                 || state
                     .families
@@ -200,8 +201,8 @@ fn claim_collection(state: &mut State) -> Option<(Arc<Family>, Collection)> {
     Some((Arc::clone(&family.family), collection))
 }
 
-fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
-    if state.running.collections > 0 {
+pub(super) fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
+    if state.running.is_collecting() || state.collection_pauses > 0 {
         return None;
     }
     state.in_turn().find_map(|f| {

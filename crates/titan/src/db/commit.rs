@@ -352,8 +352,9 @@ impl Shared {
     /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
     /// has changed.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
+        let paused = state.collection_pauses > 0;
         for (id, family) in &mut state.families {
-            let stall = family.judge_stall();
+            let stall = family.judge_stall(paused);
             if stall != family.stall {
                 family.stall = stall;
                 self.stall_news.push(*id, stall);

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::family::ColumnFamily;
 use super::metrics::Metrics;
 use super::open;
+use super::pause::GarbageCollectionPause;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
@@ -279,6 +280,18 @@ impl Db {
         crate::options::validate_collection_rate(bytes_per_second)?;
         self.shared().pace.set(bytes_per_second);
         Ok(())
+    }
+
+    /// Keeps garbage from being collected by itself, until what this returns is dropped, and with it
+    /// every other pause. A collection that runs is ended at its next step, since it may take long:
+    /// on return none runs, and what it had copied will be copied again. Calls of
+    /// [`ColumnFamily::collect_garbage`] work as ever. Writes are not held back for space meanwhile,
+    /// which would not end: files grow beyond `max_space_amp` for as long as the pause lasts.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn pause_garbage_collection(&self) -> Result<GarbageCollectionPause> {
+        self.default.core.shared.pause_collections()
     }
 
     /// Counters since the database was opened.

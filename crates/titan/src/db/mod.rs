@@ -10,6 +10,7 @@
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that comes into being whole |
 //! | [`locations`] | where readers find the values of blob files |
 //! | [`stall_news`] | telling listeners how writes are held back |
@@ -23,6 +24,7 @@
 mod background;
 mod checkpoint;
 mod collect;
+mod collect_range;
 mod commit;
 mod compact;
 mod core;
@@ -39,6 +41,7 @@ mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 mod open;
+mod pause;
 mod purge;
 mod replay;
 mod replay_target;
@@ -60,3 +63,4 @@ pub use checkpoint::CheckpointSummary;
 pub use family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};
+pub use pause::GarbageCollectionPause;

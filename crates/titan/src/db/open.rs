@@ -209,6 +209,8 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
+            collection_pauses: 0,
+            manual_collections: 0,
             flush_barrier: None,
             settling: false,
             freeing: FreeingRate::default(),

@@ -94,9 +94,10 @@ impl FamilyState {
         }));
     }
 
-    /// How writes should be held back now.
-    pub(crate) fn judge_stall(&mut self) -> StallEvent {
-        self.space_excess = match self.family.options.enable_blob_garbage_collection {
+    /// How writes should be held back now. `paused` says that nothing is collected however long
+    /// they wait.
+    pub(crate) fn judge_stall(&mut self, paused: bool) -> StallEvent {
+        self.space_excess = match self.family.options.enable_blob_garbage_collection && !paused {
             true => Space::of(&self.version, &self.exempt).excess(&self.family.options),
             false => 0.0,
         };
@@ -153,6 +154,10 @@ pub(crate) struct State {
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
+    /// Users who keep garbage from being collected by itself.
+    pub(crate) collection_pauses: usize,
+    /// Users who collect garbage of a range.
+    pub(crate) manual_collections: usize,
     /// Set by a checkpoint, so that the tables of all families are of one moment.
     pub(crate) flush_barrier: Option<FlushBarrier>,
     /// Nobody writes, and hidden garbage is sought down to a small part.

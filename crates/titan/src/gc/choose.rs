@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::report::Verdict;
 use super::space::Space;
+use crate::error::Error;
 use crate::format::BlobFileNumber;
+use crate::format::file_name::FileKind;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
@@ -19,6 +21,8 @@ pub(crate) struct Collection {
     pub(crate) physical: Vec<BlobFileNumber>,
     /// Bytes of them that nothing refers to.
     pub(crate) garbage: u64,
+    /// Bytes of them that tables refer to.
+    pub(crate) live: u64,
     pub(crate) urgency: Urgency,
 }
 
@@ -29,6 +33,60 @@ pub(crate) enum Urgency {
     Low,
     /// It is needed to keep space bounded, and runs as fast as it can.
     High,
+    /// A user waits for it.
+    Asked,
+}
+
+impl Collection {
+    /// Of these files, in this order; `None` if there are none.
+    pub(super) fn of<'v>(
+        files: impl IntoIterator<Item = Judged<'v>>,
+        urgency: Urgency,
+    ) -> Option<Self> {
+        let mut collection = Collection {
+            logical: Vec::new(),
+            physical: Vec::new(),
+            garbage: 0,
+            live: 0,
+            urgency,
+        };
+        for file in files {
+            collection.physical.push(file.file.number);
+            collection
+                .logical
+                .extend(file.logical.into_iter().map(Arc::clone));
+            collection.garbage += file.garbage;
+            collection.live = collection.live.saturating_add(file.live);
+        }
+        collection.logical.sort_by_key(|file| file.number);
+        (!collection.physical.is_empty()).then_some(collection)
+    }
+
+    /// Bytes of the records in each physical file. To be asked before they are moved.
+    pub(crate) fn sizes(&self) -> BTreeMap<BlobFileNumber, u64> {
+        let places = self.logical.iter().map(|file| file.place());
+        places
+            .map(|place| (place.number, place.total_bytes))
+            .collect()
+    }
+
+    /// The physical files that an error is about: the one it names, or all of them if what it names
+    /// is none of theirs.
+    pub(crate) fn blamed(&self, error: &Error) -> Vec<BlobFileNumber> {
+        let name = error.path().and_then(|path| path.file_name()?.to_str());
+        let named = match name.and_then(FileKind::parse) {
+            Some(FileKind::Blob(number)) => Some(number),
+            Some(FileKind::BlobMap(map)) => {
+                let mut places = self.logical.iter().map(|file| file.place());
+                places.find(|p| p.map == Some(map)).map(|p| p.number)
+            }
+            _ => None,
+        };
+        match named.filter(|number| self.physical.contains(number)) {
+            Some(number) => vec![number],
+            None => self.physical.clone(),
+        }
+    }
 }
 
 /// Blob files that may not be collected, and why.
@@ -76,25 +134,8 @@ impl Judgement<'_> {
     /// The collection that is due, if one is.
     pub(crate) fn next(self) -> Option<Collection> {
         let urgency = self.urgency?;
-        let chosen = self
-            .files
-            .into_iter()
-            .filter(|f| f.verdict == Verdict::Next);
-        let mut collection = Collection {
-            logical: Vec::new(),
-            physical: Vec::new(),
-            garbage: 0,
-            urgency,
-        };
-        for file in chosen {
-            collection.physical.push(file.file.number);
-            collection
-                .logical
-                .extend(file.logical.into_iter().map(Arc::clone));
-            collection.garbage += file.garbage;
-        }
-        collection.logical.sort_by_key(|file| file.number);
-        (!collection.physical.is_empty()).then_some(collection)
+        let files = self.files.into_iter();
+        Collection::of(files.filter(|f| f.verdict == Verdict::Next), urgency)
     }
 }
 

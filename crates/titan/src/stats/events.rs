@@ -106,6 +106,8 @@ pub struct GarbageCollectionEvent {
     pub column_family: ColumnFamilyId,
     /// The blob files that were given up.
     pub inputs: Vec<BlobFileNumber>,
+    /// Bytes of the records that were in them.
+    pub input_bytes: u64,
     /// The blob file that holds what lived in them.
     pub output: BlobFileNumber,
     /// Bytes read of blob files.
