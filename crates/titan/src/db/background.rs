@@ -102,7 +102,7 @@ impl Shared {
 
     fn due_compaction(&self, state: &State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
-            settling: state.settling,
+            settling: self.is_settling(state),
             oldest_snapshot: self.snapshots.oldest(),
         };
         state
@@ -205,7 +205,11 @@ pub(super) fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collectio
     if state.running.is_collecting() || state.collection_pauses > 0 {
         return None;
     }
-    state.in_turn().find_map(|f| {
+    let mut collecting = state.in_turn();
+    collecting.find_map(|f| {
+        if !f.family.options.enable_blob_garbage_collection {
+            return None;
+        }
         let collection = judge(&f.version, &f.family.options, &f.exempt).next()?;
         Some((f.family.id, collection))
     })

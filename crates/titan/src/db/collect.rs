@@ -11,19 +11,13 @@ use super::running::{Running, RunningJob};
 use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::BlobFileNumber;
-use crate::gc::choose::{Collection, Urgency, judge};
+use crate::gc::choose::{Collection, Urgency};
 use crate::gc::job::{self, Collected, GcContext};
 use crate::stats::{self, GarbageCollectionEvent};
 use crate::version::edit::VersionEdit;
 
 /// Where nobody does anything for so long, nobody is disturbed.
 const IDLE: Duration = Duration::from_millis(20);
-
-/// Whether collecting garbage of a family has become urgent.
-fn is_urgent(family: &FamilyState) -> bool {
-    let judgement = judge(&family.version, &family.family.options, &family.exempt);
-    judgement.urgency() == Some(Urgency::High)
-}
 
 /// What became of a collection.
 pub(super) enum Outcome {
@@ -62,12 +56,22 @@ impl Shared {
         let took = self.options.clock.monotonic().saturating_sub(started);
         let blamed = outcome.as_ref().err().map(|e| collection.blamed(e));
         let freed = collection.garbage;
+        let physical = collection.physical.clone();
         let urgent = collection.urgency == Urgency::High;
         // The inputs are released before the job counts as done: their files can go then.
         drop(collection);
         let mut state = self.state.lock();
         if urgent && matches!(outcome, Ok(Some(_))) {
             state.freeing.add(freed, took);
+        }
+        let set_aside = match &outcome {
+            // Nothing lives in them after all: collecting them again would find no more.
+            Ok(None) => physical,
+            Err(e) if e.is_corruption() => blamed.clone().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        if let Some(family) = state.families.get_mut(&family.id) {
+            family.exempt.damaged.extend(set_aside);
         }
         self.update_stalls(state);
         match (outcome, blamed) {
@@ -80,7 +84,8 @@ impl Shared {
             (Err(e), _) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
             (Err(e), _) if family.is_dropped() => Err(e),
             (Err(e), Some(files)) if e.is_corruption() => {
-                self.set_aside(family, &files, &e);
+                // What lives in them stays readable as far as it is whole.
+                self.listeners.tell(|l| l.garbage_collection_failed(&e));
                 Ok(Outcome::SetAside(files, e))
             }
             (Err(e), _) => {
@@ -96,9 +101,10 @@ impl Shared {
         let clock = &*self.options.clock;
         let hurries = Cell::new(urgency == Urgency::High);
         let due = Cell::new(Duration::ZERO);
+        // When somebody was seen to do something, and how much had been done by then.
+        let seen = Cell::new((clock.monotonic(), self.statistics.activity()));
         move |bytes| {
             due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
-            let mut seen = (clock.monotonic(), self.statistics.activity());
             loop {
                 self.check_open()?;
                 let now = clock.monotonic();
@@ -110,33 +116,25 @@ impl Shared {
                 if left.is_zero() || hurries.get() {
                     return Ok(());
                 }
-                if now.saturating_sub(seen.0) >= IDLE {
-                    let activity = self.statistics.activity();
-                    if activity == seen.1 {
-                        return Ok(());
-                    }
-                    seen = (now, activity);
+                let activity = self.statistics.activity();
+                if activity != seen.get().1 {
+                    seen.set((now, activity));
+                } else if now.saturating_sub(seen.get().0) >= IDLE {
+                    // Nothing is owed for what disturbed nobody.
+                    due.set(now);
+                    return Ok(());
                 }
-                let urgent = state.families.get(&family.id).is_none_or(is_urgent);
-                hurries.set(urgent || state.manual_collections > 0);
+                let urgent = |f: &FamilyState| f.collection_urgency == Some(Urgency::High);
+                let urgent = state.families.get(&family.id).is_none_or(urgent);
+                // Who resumes after a failure waits for the end of this, with every writer.
+                let waited_for = state.manual_collections > 0 || self.failure.get().is_some();
+                hurries.set(urgent || waited_for);
                 if !hurries.get() {
                     let step = clock.begin_wait(left.min(IDLE));
                     self.work.wait_for(&mut state, step);
                 }
             }
         }
-    }
-
-    /// Gives up collecting files that are damaged: what lives in them stays readable as far as it
-    /// is whole.
-    fn set_aside(&self, family: &Family, inputs: &[BlobFileNumber], error: &Error) {
-        {
-            let mut state = self.state.lock();
-            if let Some(family) = state.families.get_mut(&family.id) {
-                family.exempt.damaged.extend(inputs);
-            }
-        }
-        self.listeners.tell(|l| l.garbage_collection_failed(error));
     }
 
     fn collect_and_install(
@@ -154,11 +152,9 @@ impl Shared {
             factory: &self.factory,
             family: &family.output(),
             open_files: &self.open_files,
-            versions,
             keep_pace,
         };
-        let collected = job::run(collection, &context)?;
-        drop(context);
+        let collected = job::run(collection, versions, &context)?;
         self.install_collection(family, collection, collected)
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
+use super::settle::keeps_for_snapshots;
 use super::state::{Immutable, LiveWal, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -239,7 +240,7 @@ impl Shared {
             return Ok(());
         }
         let delay = self.delay(&state, stall, group)?;
-        if delay.is_zero() {
+        if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
             return Ok(());
         }
         let clock = &*self.options.clock;
@@ -360,6 +361,8 @@ impl Shared {
                 self.stall_news.push(*id, stall);
             }
         }
+        let kept = state.families.values().any(keeps_for_snapshots);
+        self.kept_for_snapshots.store(kept, Ordering::Release);
         self.progress.notify_all();
         drop(state);
         if self.stall_news.tell(&self.listeners) {

@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     /// Signalled when background work has changed something that someone may wait for.
     pub(super) progress: Condvar,
     pub(super) stall_news: StallNews,
+    /// Whether a table of the last level has what only snapshots see.
+    pub(super) kept_for_snapshots: AtomicBool,
     /// Whether the thread that collects garbage waits for somebody to write.
     pub(super) tell_of_write: AtomicBool,
     pub(super) failure: BackgroundFailure,

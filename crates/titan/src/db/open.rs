@@ -22,7 +22,6 @@ use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
-use crate::gc::space::loosened_constant;
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::{IteratorList, SnapshotList};
@@ -87,10 +86,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     )?);
     shared.purge();
     for family in shared.families.load().values() {
-        if let Some(bytes) = loosened_constant(&family.options) {
-            let listeners = &shared.listeners;
-            listeners.tell(|l| l.space_bound_loosened(family.id, bytes));
-        }
+        shared.tell_of_loosened_bound(family);
     }
     let waiting = Arc::downgrade(&shared);
     shared.snapshots.on_release(move || {
@@ -212,7 +208,7 @@ fn assemble(
             collection_pauses: 0,
             manual_collections: 0,
             flush_barrier: None,
-            settling: false,
+            settling: None,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),
@@ -220,6 +216,7 @@ fn assemble(
         progress: Condvar::new(),
         stall_news: StallNews::default(),
         tell_of_write: AtomicBool::new(false),
+        kept_for_snapshots: AtomicBool::new(false),
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),

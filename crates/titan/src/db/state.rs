@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::family::Family;
 use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
-use crate::format::{ColumnFamilyId, FileNumber};
-use crate::gc::choose::Exempt;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::gc::choose::{Exempt, Urgency, judge};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
 use crate::gc::space::Space;
 use crate::memtable::Memtable;
@@ -40,6 +40,8 @@ pub(crate) struct FamilyState {
     pub(crate) collecting: bool,
     /// Blob files that are not to be collected.
     pub(crate) exempt: Exempt,
+    /// How urgent collecting is; as of the last change of files, as is what follows.
+    pub(crate) collection_urgency: Option<Urgency>,
     /// How far the family's files exceed their bound; see [`Space::excess`].
     pub(crate) space_excess: f64,
     /// A manual compaction owns the family: no other is picked.
@@ -97,10 +99,13 @@ impl FamilyState {
     /// How writes should be held back now. `paused` says that nothing is collected however long
     /// they wait.
     pub(crate) fn judge_stall(&mut self, paused: bool) -> StallEvent {
-        self.space_excess = match self.family.options.enable_blob_garbage_collection && !paused {
-            true => Space::of(&self.version, &self.exempt).excess(&self.family.options),
-            false => 0.0,
-        };
+        let options = &self.family.options;
+        (self.space_excess, self.collection_urgency) = (0.0, None);
+        // Without compactions there is no finding what is hidden, however long writes wait.
+        if options.enable_blob_garbage_collection && !options.disable_auto_compactions && !paused {
+            self.space_excess = Space::of(&self.version, &self.exempt).excess(options);
+            self.collection_urgency = judge(&self.version, options, &self.exempt).urgency();
+        }
         let stall = self.judge_tree();
         match stall {
             StallEvent::Normal if must_delay_writes(self.space_excess) => {
@@ -160,8 +165,8 @@ pub(crate) struct State {
     pub(crate) manual_collections: usize,
     /// Set by a checkpoint, so that the tables of all families are of one moment.
     pub(crate) flush_barrier: Option<FlushBarrier>,
-    /// Nobody writes, and hidden garbage is sought down to a small part.
-    pub(crate) settling: bool,
+    /// Hidden garbage is sought down to a small part, as long as nobody has written since this.
+    pub(crate) settling: Option<SequenceNumber>,
     /// How fast space has been freed where that was urgent.
     pub(crate) freeing: FreeingRate,
     /// The family looked at first when work is sought, so that none starves.

@@ -55,7 +55,7 @@ impl Collection {
             collection
                 .logical
                 .extend(file.logical.into_iter().map(Arc::clone));
-            collection.garbage += file.garbage;
+            collection.garbage = collection.garbage.saturating_add(file.garbage);
             collection.live = collection.live.saturating_add(file.live);
         }
         collection.logical.sort_by_key(|file| file.number);
@@ -92,7 +92,8 @@ impl Collection {
 /// Blob files that may not be collected, and why.
 #[derive(Default)]
 pub(crate) struct Exempt {
-    /// Those that cannot be collected, since they are damaged.
+    /// Those that cannot be collected, since they are damaged, or since nothing lives in them and
+    /// the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
     /// Bytes in files written by collections that only older versions saw at that time: another
     /// collection would copy them again.
@@ -151,7 +152,8 @@ pub(crate) fn judge<'v>(
     let mut files: Vec<Judged<'v>> = Vec::new();
     let (mut total, mut garbage) = (0u64, 0u64);
     for (number, (file, logical)) in version.physical_blob_files() {
-        let live = logical.iter().map(|meta| meta.live_bytes()).sum();
+        let live = logical.iter().map(|meta| meta.live_bytes());
+        let live = live.fold(0, u64::saturating_add);
         let held = exempt.held.get(&number).copied().unwrap_or(0);
         let judged = Judged {
             garbage: file.total_bytes.saturating_sub(live).saturating_sub(held),
@@ -197,25 +199,20 @@ pub(crate) fn judge<'v>(
     Judgement { files, urgency }
 }
 
-/// Spreads what is worth collecting over collections whose live bytes fit `room` each.
+/// Spreads what is worth collecting over collections whose live bytes fit `room` each, but for one
+/// file that does not fit alone.
 fn rank(files: &mut [Judged<'_>], room: u64) {
-    for collection in 0.. {
-        let mut left = room;
-        let mut empty = true;
-        for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
-            // The best one is taken whatever its size.
-            if empty || file.live <= left {
-                left = left.saturating_sub(file.live);
-                empty = false;
-                file.verdict = match collection {
-                    0 => Verdict::Next,
-                    later => Verdict::Later(later),
-                };
-            }
+    let (mut collection, mut left, mut empty) = (0, room, true);
+    for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
+        if !empty && file.live > left {
+            (collection, left) = (collection + 1, room);
         }
-        if empty {
-            return;
-        }
+        left = left.saturating_sub(file.live);
+        empty = false;
+        file.verdict = match collection {
+            0 => Verdict::Next,
+            later => Verdict::Later(later),
+        };
     }
 }
 

@@ -49,7 +49,10 @@ impl Space {
             blob_live = live.fold(blob_live, u64::saturating_add);
         }
         Space {
-            tables: version.tables().map(|(_, table)| table.size()).sum(),
+            tables: version
+                .tables()
+                .map(|(_, table)| table.size())
+                .fold(0, u64::saturating_add),
             blob_files,
             blob_live,
             hidden: version.hidden_garbage_bytes().min(blob_live),
