@@ -147,7 +147,10 @@ impl Repair<'_> {
             .map_or(ColumnFamilyId::DEFAULT, |(_, family)| *family);
         let surveyed = self.survey_physical(number, map.as_deref(), family, all)?;
         let (file, reader, found) = surveyed;
-        let damage = damage.or(found);
+        // One file is of one family: those of its tables whose family nothing says have another.
+        let mixed = || Error::corruption("tables of several column families refer to it");
+        let several = families.iter().any(|(_, other)| *other != family);
+        let damage = damage.or(found).or_else(|| several.then(mixed));
         for (logical, family) in families {
             let blobs = Blobs {
                 family,
@@ -207,8 +210,10 @@ impl Repair<'_> {
         };
         self.tell(kind, size);
         // Another family's file has nothing to rescue: its records may have the same keys. What is
-        // of no family that there is has a damaged header, and its records are as good as any.
-        let own = owner == family || !self.families.contains_key(&owner);
+        // of no family that there is has a damaged header, and its records are as good as any. So
+        // are all for tables that may be of any family.
+        let of_files = |id| self.families.get(id).is_some_and(|f| !f.founded);
+        let own = owner == family || !of_files(&owner) || !of_files(&family);
         Ok((found, own.then_some(reader), damage))
     }
 }

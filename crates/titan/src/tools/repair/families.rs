@@ -21,6 +21,15 @@ pub(super) struct Family {
     pub(super) comparator: InternalKeyComparator,
     /// Older WAL files hold nothing that is not in the family's tables.
     pub(super) log_number: FileNumber,
+    /// Whether the repair founded it, for tables that may be of any family: no file is of it.
+    pub(super) founded: bool,
+}
+
+impl Family {
+    /// What a family is called whose name nothing says.
+    pub(super) fn name_of_unknown(id: ColumnFamilyId) -> String {
+        format!("recovered-{id}")
+    }
 }
 
 impl Repair<'_> {
@@ -61,12 +70,15 @@ impl Repair<'_> {
             let name = name.or_else(|| of_table.as_ref().map(|(name, _)| name.clone()));
             let name = match name {
                 Some(name) => Some(name),
-                None => self.name_in_options()?,
+                None => match self.names_in_options()?.as_slice() {
+                    [name] => Some(name.clone()),
+                    _ => None,
+                },
             };
             // A MANIFEST that two families of one name are in does not open.
             let taken = |name: &String| self.families.values().any(|f| f.name == *name);
             let name = name.filter(|name| !taken(name));
-            let name = name.unwrap_or_else(|| format!("recovered-{id}"));
+            let name = name.unwrap_or_else(|| Family::name_of_unknown(id));
             if id != ColumnFamilyId::DEFAULT && hinted.is_none_or(|f| f.name != name) {
                 self.report
                     .notes
@@ -80,6 +92,7 @@ impl Repair<'_> {
                 name,
                 comparator,
                 log_number,
+                founded: false,
             };
             self.families.insert(id, family);
         }
@@ -88,8 +101,8 @@ impl Repair<'_> {
             .ok_or_else(|| Error::corruption(format!("column family {id} is unknown")))
     }
 
-    /// The name of the one family that OPTIONS names and nothing else does.
-    fn name_in_options(&self) -> Result<Option<String>> {
+    /// The names of families that the newest OPTIONS has and nothing else does.
+    pub(super) fn names_in_options(&self) -> Result<Vec<String>> {
         let newest = self.files.iter().rev();
         for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
             let content = read_file(&*self.vfs, &file.path(self.dir))?;
@@ -97,13 +110,10 @@ impl Repair<'_> {
                 continue;
             };
             let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
-            let mut unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
-            return Ok(match (unknown.next(), unknown.next()) {
-                (Some(section), None) => Some(section.name.clone()),
-                _ => None,
-            });
+            let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
+            return Ok(unknown.map(|section| section.name.clone()).collect());
         }
-        Ok(None)
+        Ok(Vec::new())
     }
 
     /// How new files of a family are written.
@@ -122,7 +132,7 @@ impl Repair<'_> {
     }
 
     /// Decides whether the MANIFEST is to be believed, and which tables count.
-    pub(super) fn choose_tables(&mut self) {
+    pub(super) fn choose_tables(&mut self) -> Result<()> {
         if self.hint.trusted && !self.manifest_is_whole() {
             self.hint.trusted = false;
             self.report.lost.push(Loss::of_file(
@@ -140,7 +150,9 @@ impl Repair<'_> {
             self.tables.append(&mut self.unlisted);
         }
         self.tell_missing();
+        self.adopt_orphans()?;
         self.leave_out_strays();
+        Ok(())
     }
 
     /// Tells of tables that are named and not there.
@@ -164,21 +176,11 @@ impl Repair<'_> {
 
     /// Leaves out tables of families that there are not, or of which nobody knows the family.
     fn leave_out_strays(&mut self) {
-        let only_family = (self.families.len() == 1).then_some(ColumnFamilyId::DEFAULT);
-        let mut strays = Vec::new();
-        for (number, table) in &mut self.tables {
-            table.family = table.family.or(only_family);
-            if table
-                .family
-                .is_none_or(|id| !self.families.contains_key(&id))
-            {
-                strays.push(*number);
-            }
-        }
-        for number in strays {
-            let Some(table) = self.tables.remove(&number) else {
-                continue;
-            };
+        let known = |id| self.families.contains_key(&id);
+        let strays = self
+            .tables
+            .extract_if(.., |_, table| !table.family.is_some_and(known));
+        for (_, table) in strays {
             match table.family {
                 Some(id) => self.report.notes.push(format!(
                     "{} is of column family {id}, which was dropped",

@@ -12,6 +12,7 @@
 //! | [`survey`], [`walk`] | reads every table |
 //! | [`wals`] | replays WAL files into new tables, also behind damage |
 //! | [`families`] | which column families there are, and whether the MANIFEST can be believed |
+//! | [`orphans`] | of which family tables are that nothing tells it of |
 //! | [`blobs`] | holds pointers and blob records against each other |
 //! | [`rewrite`] | writes anew what damaged tables still hold, and values of damaged blob files |
 //! | [`arrange`] | finds the order of tables where no MANIFEST says it |
@@ -27,6 +28,9 @@
 //! the last level. The rest are merged. Every entry carries its sequence number, so nothing
 //! newer is hidden by something older; what can come back are keys whose deletion had been dropped
 //! with all that it deleted, but for a table that was still waiting to be removed.
+//!
+//! What may be of any column family becomes one of its own, `recovered-ID`: no family shows a value
+//! that may not be its.
 //!
 //! # Promises
 //!
@@ -46,9 +50,12 @@ mod blobs;
 mod families;
 mod hint;
 mod install;
+mod orphans;
 mod report;
 mod rewrite;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod unfinished;
 mod walk;
 mod wals;
@@ -234,7 +241,7 @@ impl Repair<'_> {
         self.survey_tables()?;
         self.find_families()?;
         self.replay_wals()?;
-        self.choose_tables();
+        self.choose_tables()?;
         self.survey_blob_files()?;
         self.rewrite_damaged()?;
         self.arrange()?;

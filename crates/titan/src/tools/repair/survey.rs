@@ -30,6 +30,8 @@ pub(super) struct Table {
     /// Unknown where neither a MANIFEST nor the table says it.
     pub(super) family: Option<ColumnFamilyId>,
     pub(super) family_name: Option<String>,
+    /// Whether its properties are there and name no family: it was ingested.
+    pub(super) foreign: bool,
     pub(super) comparator: InternalKeyComparator,
     pub(super) entries: u64,
     /// What is wrong with it, if anything is: the first of it.
@@ -112,6 +114,7 @@ impl Repair<'_> {
         table.family_name = properties.and_then(|p| p.column_family_name());
         table.db_id = properties.and_then(|p| p.db_id());
         table.family = id;
+        table.foreign = properties.is_some() && id.is_none();
         table.as_recorded &= !displaced;
         // Bounds that do not hold are another table's: then only what the file says counts.
         if let Some(hinted) = hinted.filter(|_| table.as_recorded) {

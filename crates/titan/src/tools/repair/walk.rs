@@ -177,6 +177,7 @@ impl<'w> Walk<'w> {
             },
             family: None,
             family_name: None,
+            foreign: false,
             comparator: self.order.clone(),
             entries: self.entries,
             damage: self.damage,

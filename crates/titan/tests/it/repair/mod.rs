@@ -4,6 +4,7 @@ mod damage;
 mod directories;
 mod interrupted;
 mod manifest;
+mod orphans;
 mod wals;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,74 @@
+//! What no database has that Titan alone wrote.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{RepairTo, repair};
+use crate::db::files_of;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
+use crate::format::{
+    BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
+};
+use crate::table::{TableWriter, TableWriterOptions};
+use crate::vfs::{StdVfs, Vfs};
+use crate::{ColumnFamilyOptions, Db, Options};
+
+/// What RocksDB writes for a family that it does not know.
+const UNKNOWN: ColumnFamilyId = ColumnFamilyId(i32::MAX as u32);
+
+/// Writes a table with one entry, as for ingestion into any database.
+fn write_foreign_table(dir: &Path, key: &[u8], value: &[u8]) {
+    let number = FileNumber(1000);
+    let path = FileKind::Table(number).path(dir);
+    let options = TableWriterOptions {
+        comparator: InternalKeyComparator::new(Arc::new(BytewiseComparator)),
+        block_size: 4096,
+        restart_interval: 16,
+        bloom_bits_per_key: 0.0,
+        compression: CompressionType::None,
+        column_family_id: UNKNOWN,
+        column_family_name: String::new(),
+        db_id: String::new(),
+        db_session_id: String::new(),
+        file_number: number,
+        creation_time: 1_700_000_000,
+    };
+    let mut writer = TableWriter::new(StdVfs.create(&path).unwrap(), &path, options);
+    let ikey = internal_key(key, SequenceNumber(9), ValueType::Value as u8);
+    writer.add(&ikey, value).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn an_ingested_table_is_the_default_familys_where_no_other_is_known() {
+    for (other, owner) in [(false, "default"), (true, "recovered-2")] {
+        let dir = tempfile::tempdir().unwrap();
+        let (damaged, repaired) = (dir.path().join("damaged"), dir.path().join("repaired"));
+        let options = Options::default();
+        let db = Db::open(&damaged, &options).unwrap();
+        db.put(b"a", b"written").unwrap();
+        if other {
+            let other = db.create_column_family("other", ColumnFamilyOptions::default());
+            other.unwrap().put(b"b", b"the other's").unwrap();
+        }
+        db.flush_all().unwrap();
+        db.close().unwrap();
+        write_foreign_table(&damaged, b"b", b"ingested");
+        for file in files_of(&StdVfs, &damaged).unwrap() {
+            if matches!(file, FileKind::Manifest(_)) {
+                StdVfs.remove(&file.path(&damaged)).unwrap();
+            }
+        }
+        let to = RepairTo::Directory(repaired.clone());
+        let report = repair(&damaged, &to, &options, &mut |_| {}).unwrap();
+        let db = Db::open(&repaired, &options).unwrap();
+        let all = db.column_families();
+        let holders = all
+            .iter()
+            .filter(|family| family.get(b"b").unwrap().as_deref() == Some(b"ingested"));
+        let holders: Vec<_> = holders.map(|family| family.name()).collect();
+        assert_eq!(holders, [owner], "{report:#?}");
+        db.close().unwrap();
+    }
+}
