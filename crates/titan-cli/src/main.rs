@@ -21,8 +21,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, check, compact, delete, dump, get, inspect, load, options, put, repair, scan, space,
-    stats,
+    bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
+    put, repair, scan, space, stats,
 };
 
 /// Load, read, inspect, check, repair and benchmark Titan databases.
@@ -59,8 +59,11 @@ enum Command {
     Space(space::Args),
     Check(check::Args),
     Repair(repair::Args),
+    Checkpoint(checkpoint::Args),
+    Downgrade(downgrade::Args),
     Inspect(inspect::Args),
     Compact(compact::Args),
+    Gc(gc::Args),
     Bench(Box<bench::Args>),
     Options(options::Args),
 }
@@ -91,8 +94,11 @@ fn main() -> ExitCode {
         Command::Space(args) => space::run(args, &global),
         Command::Check(args) => check::run(args, &global),
         Command::Repair(args) => repair::run(args, &global),
+        Command::Checkpoint(args) => checkpoint::run(args, &global),
+        Command::Downgrade(args) => downgrade::run(args, &global),
         Command::Inspect(args) => inspect::run(args, &global),
         Command::Compact(args) => compact::run(args, &global),
+        Command::Gc(args) => gc::run(args, &global),
         Command::Bench(args) => bench::run(args, &global),
         Command::Options(args) => options::run(args, &global),
     };

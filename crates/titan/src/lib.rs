@@ -52,18 +52,23 @@ mod write;
 
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
-pub use db::{ColumnFamily, Db, FamilyMetrics, LevelMetrics, Metrics};
+pub use db::{
+    CheckpointSummary, ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics,
+    Metrics,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     ReverseBytewiseComparator, SequenceNumber,
 };
 pub use gc::disk_usage::DiskUsage;
+pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
 pub use gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
 };
 pub use options::{
-    ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options, ReadOptions, WriteOptions,
+    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options,
+    ReadOptions, WriteOptions,
 };
 pub use read::{DbIterator, LazyValue, Snapshot};
 pub use stats::{

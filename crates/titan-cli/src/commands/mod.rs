@@ -2,9 +2,12 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod delete;
+pub(crate) mod downgrade;
 pub(crate) mod dump;
+pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod inspect;
 pub(crate) mod load;

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what fails a test may end it")]
 
 mod bench;
+mod copies;
+mod gc;
 mod keys;
 mod looking;
 mod records;

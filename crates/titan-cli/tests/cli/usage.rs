@@ -46,6 +46,7 @@ fn a_database_that_is_not_there_is_not_made() {
         &["space", "db"],
         &["check", "db"],
         &["compact", "db"],
+        &["gc", "db"],
         &["bench", "db", "--verify"],
         &["bench", "db", "--existing", "--benchmarks", "readrandom"],
     ] {
@@ -61,7 +62,7 @@ fn help_version_and_usage() {
     assert!(place.text(&["--version"]).starts_with("titan "));
     for command in [
         "load", "dump", "get", "put", "delete", "scan", "stats", "check", "inspect", "compact",
-        "bench", "options",
+        "gc", "bench", "options",
     ] {
         let help = place.text(&[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");

@@ -160,9 +160,8 @@ impl HiddenGarbage {
         let levels = (0..last).map(|level| version.level_shadowed_bytes(level));
         let bottom = version.level(last).iter();
         let released = bottom.map(|f| f.released_bytes(circumstances.oldest_snapshot));
-        let hidden = version.hidden_garbage_bytes() + released.sum::<u64>();
-        let referenced = version.blob_files.values().map(|meta| meta.live_bytes());
-        let live = referenced.sum::<u64>().saturating_sub(hidden) as f64;
+        let hidden = released.fold(version.hidden_garbage_bytes(), u64::saturating_add);
+        let live = version.blob_live_bytes().saturating_sub(hidden) as f64;
         let allowed = match circumstances.settling {
             true => (live * SETTLED).max(1.0),
             // One memtable's may wait in any case, or each flush of a small database would compact

@@ -37,8 +37,10 @@ impl<'a> ShadowSample<'a> {
         min_blob_size: u64,
     ) -> Option<Self> {
         let files = version.blob_files.values();
-        let count: u64 = files.clone().map(|meta| meta.live_count()).sum();
-        let bytes: u64 = files.map(|meta| meta.live_bytes()).sum();
+        let count = files
+            .map(|meta| meta.live_count())
+            .fold(0, u64::saturating_add);
+        let bytes = version.blob_live_bytes();
         (count > 0).then(|| ShadowSample {
             version,
             open_files,

@@ -102,7 +102,7 @@ impl Shared {
 
     fn due_compaction(&self, state: &State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
-            settling: state.settling,
+            settling: self.is_settling(state),
             oldest_snapshot: self.snapshots.oldest(),
         };
         state
@@ -120,7 +120,7 @@ impl Shared {
         let mut quiet = self.quiet();
         while let Some((family, collection)) = self.next_collection(&mut quiet) {
             // As for other jobs.
-            let run = || self.run_collection(&family, collection);
+            let run = || self.run_due_collection(&family, collection);
             let _ = catch_unwind(AssertUnwindSafe(run));
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
@@ -151,6 +151,7 @@ impl Shared {
             self.check_open()?;
             self.failure.check()?;
             let busy = !state.running.is_idle()
+                || state.manual_collections > 0
                 || !self.stall_news.all_told()
                 || state
                     .families
@@ -179,15 +180,17 @@ impl Shared {
 
 /// The immutable memtables of a family that nobody flushes yet, marked as being flushed.
 fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
-    let id = state
+    let barrier = state.flush_barrier.as_ref();
+    let (id, count) = state
         .in_turn()
-        .find(|f| !f.flushing && !f.immutables.is_empty())
-        .map(|f| f.family.id)?;
+        .filter(|f| !f.flushing)
+        .map(|f| (f.family.id, f.flushable(barrier)))
+        .find(|(_, count)| *count > 0)?;
     let family = state.families.get_mut(&id)?;
     RunningJob::Flush.count(family, &mut state.running);
     Some((
         Arc::clone(&family.family),
-        family.immutables.iter().cloned().collect(),
+        family.immutables.iter().take(count).cloned().collect(),
     ))
 }
 
@@ -198,11 +201,15 @@ fn claim_collection(state: &mut State) -> Option<(Arc<Family>, Collection)> {
     Some((Arc::clone(&family.family), collection))
 }
 
-fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
-    if state.running.collections > 0 {
+pub(super) fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
+    if state.running.is_collecting() || state.collection_pauses > 0 {
         return None;
     }
-    state.in_turn().find_map(|f| {
+    let mut collecting = state.in_turn();
+    collecting.find_map(|f| {
+        if !f.family.options.enable_blob_garbage_collection {
+            return None;
+        }
         let collection = judge(&f.version, &f.family.options, &f.exempt).next()?;
         Some((f.family.id, collection))
     })

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::pause::paused;
 use super::running::{Running, RunningJob};
 use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::BlobFileNumber;
-use crate::gc::choose::{Collection, Urgency, judge};
+use crate::gc::choose::{Collection, Urgency};
 use crate::gc::job::{self, Collected, GcContext};
 use crate::stats::{self, GarbageCollectionEvent};
 use crate::version::edit::VersionEdit;
@@ -18,24 +19,44 @@ use crate::version::edit::VersionEdit;
 /// Where nobody does anything for so long, nobody is disturbed.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Whether collecting garbage of a family has become urgent.
-fn is_urgent(family: &FamilyState) -> bool {
-    let judgement = judge(&family.version, &family.family.options, &family.exempt);
-    judgement.urgency() == Some(Urgency::High)
+/// What became of a collection.
+pub(super) enum Outcome {
+    /// `None` if nothing was left to be moved.
+    Installed(Option<GarbageCollectionEvent>),
+    /// These files are damaged, and stay as they are.
+    SetAside(Vec<BlobFileNumber>, Error),
 }
 
 impl Shared {
-    /// Runs a collection that the caller has counted as running, and installs it.
+    /// Runs a collection that is due, which the caller has counted as running, at its pace.
+    pub(super) fn run_due_collection(
+        &self,
+        family: &Arc<Family>,
+        collection: Collection,
+    ) -> Result<Outcome> {
+        let running = Running::counted(self, family.id, RunningJob::Collection);
+        let pace = self.pace_of(family, collection.urgency);
+        self.run_collection(family, collection, &pace, running)
+    }
+
+    /// Runs a collection and installs it.
+    ///
+    /// # Errors
+    /// `Closed`, `Busy` and that the family was dropped mean that it was given up, with nothing
+    /// changed; every other failure has stopped writes.
     pub(super) fn run_collection(
         &self,
         family: &Arc<Family>,
         collection: Collection,
-    ) -> Result<()> {
-        let _running = Running::counted(self, family.id, RunningJob::Collection);
+        keep_pace: &dyn Fn(u64) -> Result<()>,
+        _running: Running<'_>,
+    ) -> Result<Outcome> {
         let started = self.options.clock.monotonic();
-        let outcome = self.collect_and_install(family, &collection);
+        let outcome = self.collect_and_install(family, &collection, keep_pace);
         let took = self.options.clock.monotonic().saturating_sub(started);
-        let (inputs, freed) = (collection.physical.clone(), collection.garbage);
+        let blamed = outcome.as_ref().err().map(|e| collection.blamed(e));
+        let freed = collection.garbage;
+        let physical = collection.physical.clone();
         let urgent = collection.urgency == Urgency::High;
         // The inputs are released before the job counts as done: their files can go then.
         drop(collection);
@@ -43,45 +64,71 @@ impl Shared {
         if urgent && matches!(outcome, Ok(Some(_))) {
             state.freeing.add(freed, took);
         }
+        let set_aside = match &outcome {
+            // Nothing lives in them after all: collecting them again would find no more.
+            Ok(None) => physical,
+            Err(e) if e.is_corruption() => blamed.clone().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        if let Some(family) = state.families.get_mut(&family.id) {
+            family.exempt.damaged.extend(set_aside);
+        }
         self.update_stalls(state);
-        match outcome {
-            Ok(Some(event)) => self.listeners.tell(|l| l.garbage_collected(&event)),
-            Ok(None) => {}
-            Err(e) if e.kind() == ErrorKind::Closed || family.is_dropped() => return Err(e),
-            Err(e) if e.is_corruption() => self.set_aside(family, &inputs, &e),
-            Err(e) => {
+        match (outcome, blamed) {
+            (Ok(event), _) => {
+                if let Some(event) = &event {
+                    self.listeners.tell(|l| l.garbage_collected(event));
+                }
+                Ok(Outcome::Installed(event))
+            }
+            (Err(e), _) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
+            (Err(e), _) if family.is_dropped() => Err(e),
+            (Err(e), Some(files)) if e.is_corruption() => {
+                // What lives in them stays readable as far as it is whole.
+                self.listeners.tell(|l| l.garbage_collection_failed(&e));
+                Ok(Outcome::SetAside(files, e))
+            }
+            (Err(e), _) => {
                 let doing = format!("collecting garbage of column family {}", family.name);
-                return Err(self.failure.set(self, e.context(doing)));
+                Err(self.failure.set(self, e.context(doing)))
             }
         }
-        Ok(())
     }
 
-    /// The pace of a collection: as fast as it can be if that is urgent or nobody is disturbed, else
-    /// no faster than the options say.
+    /// The pace of a collection: as fast as it can be if that is urgent, a user waits for its end or
+    /// nobody is disturbed, else no faster than the options say. Ends it if collecting is paused.
     fn pace_of(&self, family: &Family, urgency: Urgency) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.options.clock;
         let hurries = Cell::new(urgency == Urgency::High);
         let due = Cell::new(Duration::ZERO);
+        // When somebody was seen to do something, and how much had been done by then.
+        let seen = Cell::new((clock.monotonic(), self.statistics.activity()));
         move |bytes| {
             due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
-            let mut seen = (clock.monotonic(), self.statistics.activity());
             loop {
                 self.check_open()?;
                 let now = clock.monotonic();
                 let left = due.get().saturating_sub(now);
+                let mut state = self.state.lock();
+                if state.collection_pauses > 0 {
+                    return Err(paused());
+                }
                 if left.is_zero() || hurries.get() {
                     return Ok(());
                 }
-                if now.saturating_sub(seen.0) >= IDLE {
-                    let activity = self.statistics.activity();
-                    if activity == seen.1 {
-                        return Ok(());
-                    }
-                    seen = (now, activity);
+                let activity = self.statistics.activity();
+                if activity != seen.get().1 {
+                    seen.set((now, activity));
+                } else if now.saturating_sub(seen.get().0) >= IDLE {
+                    // Nothing is owed for what disturbed nobody.
+                    due.set(now);
+                    return Ok(());
                 }
-                let mut state = self.state.lock();
-                hurries.set(state.families.get(&family.id).is_none_or(is_urgent));
+                let urgent = |f: &FamilyState| f.collection_urgency == Some(Urgency::High);
+                let urgent = state.families.get(&family.id).is_none_or(urgent);
+                // Who resumes after a failure waits for the end of this, with every writer.
+                let waited_for = state.manual_collections > 0 || self.failure.get().is_some();
+                hurries.set(urgent || waited_for);
                 if !hurries.get() {
                     let step = clock.begin_wait(left.min(IDLE));
                     self.work.wait_for(&mut state, step);
@@ -90,22 +137,11 @@ impl Shared {
         }
     }
 
-    /// Gives up collecting files that are damaged: what lives in them stays readable as far as it
-    /// is whole.
-    fn set_aside(&self, family: &Family, inputs: &[BlobFileNumber], error: &Error) {
-        {
-            let mut state = self.state.lock();
-            if let Some(family) = state.families.get_mut(&family.id) {
-                family.exempt.damaged.extend(inputs);
-            }
-        }
-        self.listeners.tell(|l| l.garbage_collection_failed(error));
-    }
-
     fn collect_and_install(
         &self,
         family: &Family,
         collection: &Collection,
+        keep_pace: &dyn Fn(u64) -> Result<()>,
     ) -> Result<Option<GarbageCollectionEvent>> {
         let versions = {
             let versions = self.versions.lock();
@@ -116,11 +152,9 @@ impl Shared {
             factory: &self.factory,
             family: &family.output(),
             open_files: &self.open_files,
-            versions,
-            keep_pace: &self.pace_of(family, collection.urgency),
+            keep_pace,
         };
-        let collected = job::run(collection, &context)?;
-        drop(context);
+        let collected = job::run(collection, versions, &context)?;
         self.install_collection(family, collection, collected)
     }
 
@@ -152,13 +186,7 @@ impl Shared {
         // old files may be deleted as soon as the edit has been applied.
         let before = self.locations.load_full();
         self.move_locations(family.id, &relocation);
-        let event = GarbageCollectionEvent {
-            column_family: family.id,
-            inputs: collection.physical.clone(),
-            output: relocation.file,
-            bytes_read: collected.bytes_read,
-            bytes_written: collected.bytes_written,
-        };
+        let mut inputs = collection.sizes();
         let edit = VersionEdit {
             column_family: family.id,
             relocations: vec![relocation.clone()],
@@ -170,6 +198,11 @@ impl Shared {
             return Err(e);
         }
         let current = versions.family(family.id).map(|f| Arc::clone(&f.current));
+        if let Some(version) = &current {
+            // Files that are compressed otherwise than the first one are left.
+            let left = version.physical_blob_files();
+            inputs.retain(|file, _| !left.contains_key(file));
+        }
         {
             let mut state = self.state.lock();
             if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
@@ -178,12 +211,20 @@ impl Shared {
                 let held = relocation.total_bytes.saturating_sub(live.sum());
                 let all_held = &mut family.exempt.held;
                 all_held.insert(relocation.file, held);
-                all_held.retain(|file, held| *held > 0 && !collection.physical.contains(file));
+                all_held.retain(|file, held| *held > 0 && !inputs.contains_key(file));
                 family.version = version;
                 family.publish();
             }
         }
         drop(versions);
+        let event = GarbageCollectionEvent {
+            column_family: family.id,
+            input_bytes: inputs.values().sum(),
+            inputs: inputs.into_keys().collect(),
+            output: relocation.file,
+            bytes_read: collected.bytes_read,
+            bytes_written: collected.bytes_written,
+        };
         stats::add(&self.statistics.garbage_collections, 1);
         stats::add(&self.statistics.gc_read_bytes, event.bytes_read);
         stats::add(&self.statistics.gc_blob_bytes, event.bytes_written);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
+use super::settle::keeps_for_snapshots;
 use super::state::{Immutable, LiveWal, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -239,7 +240,7 @@ impl Shared {
             return Ok(());
         }
         let delay = self.delay(&state, stall, group)?;
-        if delay.is_zero() {
+        if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
             return Ok(());
         }
         let clock = &*self.options.clock;
@@ -352,13 +353,16 @@ impl Shared {
     /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
     /// has changed.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
+        let paused = state.collection_pauses > 0;
         for (id, family) in &mut state.families {
-            let stall = family.judge_stall();
+            let stall = family.judge_stall(paused);
             if stall != family.stall {
                 family.stall = stall;
                 self.stall_news.push(*id, stall);
             }
         }
+        let kept = state.families.values().any(keeps_for_snapshots);
+        self.kept_for_snapshots.store(kept, Ordering::Release);
         self.progress.notify_all();
         drop(state);
         if self.stall_news.tell(&self.listeners) {

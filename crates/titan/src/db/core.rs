@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     /// Signalled when background work has changed something that someone may wait for.
     pub(super) progress: Condvar,
     pub(super) stall_news: StallNews,
+    /// Whether a table of the last level has what only snapshots see.
+    pub(super) kept_for_snapshots: AtomicBool,
     /// Whether the thread that collects garbage waits for somebody to write.
     pub(super) tell_of_write: AtomicBool,
     pub(super) failure: BackgroundFailure,
@@ -65,6 +67,8 @@ pub(crate) struct Shared {
     pub(super) stopping: AtomicBool,
     /// Set once, when the database closes; running compactions give up.
     pub(super) closing: AtomicBool,
+    /// Held while a checkpoint is made, one at a time.
+    pub(super) checkpoints: Mutex<()>,
 }
 
 impl Shared {
@@ -127,6 +131,8 @@ impl Core {
         }
         // Those that users run on threads of their own must not outlive the lock either.
         self.shared.wait_for_running_jobs();
+        // Nor a checkpoint, which gives up now: the next opening deletes what it may yet link.
+        drop(self.shared.checkpoints.lock());
         self.shared.purge();
         // The WAL's file is closed while the directory is still ours: closing cuts its zeros.
         self.shared.wal.abandon();

@@ -134,7 +134,7 @@ pub(crate) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
 }
 
 /// Every live file must be there and have the recorded size; what is inside is checked when read.
-pub(super) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
+pub(crate) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet) -> Result<()> {
     let size_of = |file: FileKind| {
         let path = file.path(dir);
         vfs.size(&path).map_err(|e| e.of_live_file(&path))

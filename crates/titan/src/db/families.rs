@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::gc::choose::Exempt;
+use crate::gc::space::loosened_constant;
 use crate::memtable::Memtable;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
@@ -49,6 +50,20 @@ impl Shared {
             self.state.lock().families.insert(id, state);
             Ok(family)
         })
+        .inspect(|family| {
+            self.tell_of_loosened_bound(family);
+            // It may be the first that settles.
+            let _state = self.state.lock();
+            self.work.notify_all();
+        })
+    }
+
+    /// Tells listeners where a family's bound on space is not what others have.
+    pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
+        if let Some(bytes) = loosened_constant(&family.options) {
+            let id = family.id;
+            self.listeners.tell(|l| l.space_bound_loosened(id, bytes));
+        }
     }
 
     /// See [`Db::drop_column_family`](crate::Db::drop_column_family).
@@ -157,6 +172,7 @@ pub(super) fn family_state(
         running_compactions: 0,
         collecting: false,
         exempt: Exempt::default(),
+        collection_urgency: None,
         space_excess: 0.0,
         manual_compaction: false,
         stall: StallEvent::Normal,

@@ -11,7 +11,10 @@ use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, SequenceNumber};
-use crate::options::{ColumnFamilyOptions, CompactRangeOptions, ReadOptions, WriteOptions};
+use crate::gc::range::GarbageCollectionSummary;
+use crate::options::{
+    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, ReadOptions, WriteOptions,
+};
 use crate::read::get::{FoundValue, lookup};
 use crate::read::{DbIterator, IteratorSource, LazyValue, SuperVersion};
 use crate::stats;
@@ -249,6 +252,38 @@ impl ColumnFamily {
         self.core
             .shared
             .compact_range(&self.family, begin, end, options)
+    }
+
+    /// Collects the garbage of the blob files that hold values of the keys in `begin..=end`, or
+    /// did when it began; absent bounds are infinite. Afterwards none of them has more garbage than
+    /// the threshold of `options`, but for what iterators still see, what is in damaged files, and
+    /// what arose meanwhile. It works also where `enable_blob_garbage_collection` is off, and while
+    /// collecting is paused. Returns when it is done, and says what it did.
+    ///
+    /// What lives in the files is copied, whatever its keys are, to new ones of about
+    /// `blob_file_size`: RocksDB refuses a directory in which values have been moved, until
+    /// [`tools::downgrade`](crate::tools::downgrade).
+    ///
+    /// A file that is damaged is left as it is, and named in the summary; one that was found damaged
+    /// before is tried again. A call that is cut short keeps what it has collected so far.
+    ///
+    /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads and
+    /// writes what lives in the files, once, as fast as it can, on the caller's thread. Waits for a
+    /// collection that runs already.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::compact_range`]; `InvalidOption`; `InvalidArgument` if `end` comes
+    /// before `begin`, or the family was dropped; `Closed`, also if the database is closed
+    /// meanwhile; the failure of a collection, which stops writes.
+    pub fn collect_garbage(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CollectGarbageOptions,
+    ) -> Result<GarbageCollectionSummary> {
+        self.core
+            .shared
+            .collect_garbage(&self.family, begin, end, options)
     }
 
     /// Sizes and counts of the family. Cost: O(tables), no I/O.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::{Family, dropped};
 use super::running::{Running, RunningJob};
-use super::state::{FamilyState, Immutable};
+use super::state::{FamilyState, FlushBarrier, Immutable};
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, Unknown, surviving_tombstones};
@@ -66,23 +66,30 @@ impl Shared {
     /// Flushes the memtables of `ids` and waits until that is done.
     pub(super) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         // What is in the memtables now must be flushed; what is written meanwhile need not.
-        let waiting_for = self.alone(|| {
-            self.failure.check()?;
-            self.switch_memtables(ids)?;
-            let state = self.state.lock();
-            let newest = |id: &ColumnFamilyId| {
-                let family = state.families.get(id)?;
-                family
-                    .immutables
-                    .back()
-                    .map(|i| (*id, Arc::clone(&i.memtable)))
-            };
-            Ok(ids.iter().filter_map(newest).collect::<Vec<_>>())
-        })?;
+        let newest = self.alone(|| self.switch_to_flush(ids))?;
+        self.wait_for_flushes(&newest)
+    }
+
+    /// Makes what is in memtables immutable; gives the newest of each family that has something to be
+    /// flushed. To be called with the lead of the commit queue.
+    pub(super) fn switch_to_flush(&self, ids: &[ColumnFamilyId]) -> Result<FlushBarrier> {
+        self.failure.check()?;
+        self.switch_memtables(ids)?;
+        let state = self.state.lock();
+        let newest = |id: &ColumnFamilyId| {
+            let family = state.families.get(id)?;
+            let newest = family.immutables.back()?;
+            Some((*id, Arc::clone(&newest.memtable)))
+        };
+        Ok(ids.iter().filter_map(newest).collect())
+    }
+
+    /// Waits until these memtables, and all older ones of their families, are in tables.
+    pub(super) fn wait_for_flushes(&self, newest: &FlushBarrier) -> Result<()> {
         self.work.notify_all();
         let mut state = self.state.lock();
         loop {
-            let done = waiting_for.iter().all(|(id, memtable)| {
+            let done = newest.iter().all(|(id, memtable)| {
                 state.families.get(id).is_none_or(|family| {
                     !family
                         .immutables

@@ -84,6 +84,8 @@ pub struct Metrics {
     pub block_cache_misses: u64,
     /// Snapshots alive.
     pub snapshots: usize,
+    /// Pauses of garbage collection in force.
+    pub garbage_collection_pauses: usize,
     /// The newest sequence number.
     pub last_sequence: u64,
 }
@@ -91,7 +93,10 @@ pub struct Metrics {
 impl Shared {
     pub(super) fn metrics(&self, families: Vec<FamilyMetrics>) -> Metrics {
         let SequenceNumber(last_sequence) = self.counters.last_sequence();
-        let closed: u64 = self.state.lock().wals.iter().map(|w| w.size).sum();
+        let state = self.state.lock();
+        let closed: u64 = state.wals.iter().map(|w| w.size).sum();
+        let garbage_collection_pauses = state.collection_pauses;
+        drop(state);
         Metrics {
             families,
             wal_bytes: closed + self.wal.current_size(),
@@ -100,6 +105,7 @@ impl Shared {
             block_cache_hits: self.open_files.block_cache().hits(),
             block_cache_misses: self.open_files.block_cache().misses(),
             snapshots: self.snapshots.len(),
+            garbage_collection_pauses,
             last_sequence,
         }
     }

@@ -10,6 +10,8 @@
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`collect_range`], [`pause`] | garbage collection as users control it |
+//! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that comes into being whole |
 //! | [`locations`] | where readers find the values of blob files |
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
@@ -20,7 +22,9 @@
 //! The state lock is held for moments only, never over I/O.
 
 mod background;
+mod checkpoint;
 mod collect;
+mod collect_range;
 mod commit;
 mod compact;
 mod core;
@@ -37,6 +41,7 @@ mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 mod open;
+mod pause;
 mod purge;
 mod replay;
 mod replay_target;
@@ -44,14 +49,18 @@ mod running;
 mod settle;
 mod sizes;
 mod space;
+mod staging;
 mod stall_news;
 mod state;
 mod warm_up;
 
-pub(crate) use directory::{create_dir_durably, files_of};
+pub(crate) use directory::{check_files_exist, create_dir_durably, files_of};
 pub(crate) use open::{random_uuid, session_id};
+pub(crate) use purge::remove_leftovers;
 pub(crate) use replay_target::ReplayTarget;
 
+pub use checkpoint::CheckpointSummary;
 pub use family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};
+pub use pause::GarbageCollectionPause;

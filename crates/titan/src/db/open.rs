@@ -77,13 +77,23 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     // ORDER: every recovered table is durable; this makes them, and that no older WAL is needed,
     // true in one step: the switch of CURRENT. A crash before it recovers the same state again.
     versions.start_manifest()?;
-    write_options_file(&*vfs, dir, counters.new_file_number(), options, &versions)?;
+    let number = counters.new_file_number();
+    write_options_file(&*vfs, dir, number, options, versions.family_names())?;
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
     let shared = Arc::new(assemble(
         dir, lock, options, factory, versions, statistics, wal_number,
     )?);
     shared.purge();
+    for family in shared.families.load().values() {
+        shared.tell_of_loosened_bound(family);
+    }
+    let waiting = Arc::downgrade(&shared);
+    shared.snapshots.on_release(move || {
+        if let Some(shared) = waiting.upgrade() {
+            shared.snapshot_released();
+        }
+    });
     let core = Core {
         shared,
         threads: Mutex::default(),
@@ -195,7 +205,10 @@ fn assemble(
                 size: 0,
             }]),
             running: RunningCounts::default(),
-            settling: false,
+            collection_pauses: 0,
+            manual_collections: 0,
+            flush_barrier: None,
+            settling: None,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),
@@ -203,8 +216,10 @@ fn assemble(
         progress: Condvar::new(),
         stall_news: StallNews::default(),
         tell_of_write: AtomicBool::new(false),
+        kept_for_snapshots: AtomicBool::new(false),
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
+        checkpoints: Mutex::new(()),
     })
 }

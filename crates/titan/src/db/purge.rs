@@ -42,9 +42,9 @@ impl Shared {
     }
 }
 
-/// Deletes, at opening, what no MANIFEST refers to: outputs of jobs that never finished, WAL files
+/// Deletes, when a new MANIFEST is in force, what it does not refer to: outputs of jobs that never finished, WAL files
 /// already in tables, old MANIFESTs. Files that are not the engine's are never touched.
-pub(super) fn remove_leftovers(
+pub(crate) fn remove_leftovers(
     vfs: &dyn Vfs,
     dir: &Path,
     versions: &VersionSet,

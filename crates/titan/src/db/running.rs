@@ -18,8 +18,10 @@ pub(super) struct Running<'a> {
 pub(super) enum RunningJob {
     Flush,
     Compaction,
-    /// Of garbage.
+    /// Of garbage, because it is due.
     Collection,
+    /// Of garbage, because a user asked for it.
+    ManualCollection,
 }
 
 impl RunningJob {
@@ -39,6 +41,10 @@ impl RunningJob {
                 family.collecting = true;
                 running.collections += 1;
             }
+            RunningJob::ManualCollection => {
+                family.collecting = true;
+                running.manual_collections += 1;
+            }
         }
     }
 }
@@ -49,11 +55,17 @@ pub(crate) struct RunningCounts {
     pub(super) flushes: usize,
     pub(super) compactions: usize,
     pub(super) collections: usize,
+    pub(super) manual_collections: usize,
 }
 
 impl RunningCounts {
     pub(super) fn is_idle(self) -> bool {
-        self.flushes == 0 && self.compactions == 0 && self.collections == 0
+        self.flushes == 0 && self.compactions == 0 && !self.is_collecting()
+    }
+
+    /// Whether garbage is being collected, for whatever reason.
+    pub(super) fn is_collecting(self) -> bool {
+        self.collections > 0 || self.manual_collections > 0
     }
 }
 
@@ -91,6 +103,12 @@ impl Drop for Running<'_> {
             }
             RunningJob::Collection => {
                 state.running.collections -= 1;
+                if let Some(family) = family {
+                    family.collecting = false;
+                }
+            }
+            RunningJob::ManualCollection => {
+                state.running.manual_collections -= 1;
                 if let Some(family) = family {
                     family.collecting = false;
                 }

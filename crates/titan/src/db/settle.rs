@@ -39,6 +39,14 @@ impl Shared {
         }
     }
 
+    /// Compactions may find now what the oldest snapshot kept.
+    pub(super) fn snapshot_released(&self) {
+        if self.kept_for_snapshots.load(Ordering::Acquire) {
+            let _state = self.state.lock();
+            self.work.notify_all();
+        }
+    }
+
     /// Waits for work, or until nobody has written for some time and there is something to settle,
     /// which is then made due.
     pub(super) fn wait_or_settle<'a>(
@@ -54,11 +62,10 @@ impl Shared {
         let wrote = now.last_sequence != quiet.last_sequence;
         if wrote {
             *quiet = now;
-            state.settling = false;
         }
         let oldest_snapshot = self.snapshots.oldest();
         let restless = |f: &FamilyState| is_restless(f, oldest_snapshot);
-        let restless = !state.settling && state.families.values().any(restless);
+        let restless = !self.is_settling(&state) && state.families.values().any(restless);
         if restless && self.quiet().since.saturating_sub(quiet.since) >= SETTLE_AFTER {
             drop(state);
             self.settle();
@@ -76,7 +83,13 @@ impl Shared {
         state
     }
 
+    /// Whether hidden garbage is sought down to a small part.
+    pub(super) fn is_settling(&self, state: &State) -> bool {
+        state.settling == Some(self.counters.last_sequence())
+    }
+
     fn settle(&self) {
+        let last_sequence = self.counters.last_sequence();
         // Where this fails, the database is closed or writes have stopped.
         let switched = self.alone(|| {
             let state = self.state.lock();
@@ -88,7 +101,7 @@ impl Shared {
             self.switch_memtables(&ids)
         });
         let mut state = self.state.lock();
-        state.settling = switched.is_ok();
+        state.settling = switched.is_ok().then_some(last_sequence);
         self.work.notify_all();
     }
 }
@@ -97,6 +110,12 @@ impl Shared {
 fn settles(family: &FamilyState) -> bool {
     let options = &family.family.options;
     options.enable_blob_garbage_collection && !options.disable_auto_compactions
+}
+
+/// Whether a table in the last level of a family that settles has what only snapshots see.
+pub(super) fn keeps_for_snapshots(family: &FamilyState) -> bool {
+    let last = family.version.num_levels().saturating_sub(1);
+    settles(family) && family.version.level_shadowed_bytes(last) > 0
 }
 
 /// Whether a family takes more space than it would if it were settled.
@@ -114,8 +133,7 @@ fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) ->
 
 /// Whether what a memtable could replace is more than may stay hidden.
 fn hides_in_memtable(family: &FamilyState) -> bool {
-    let live = family.version.blob_files.values().map(|m| m.live_bytes());
-    let live = live.fold(0, u64::saturating_add);
+    let live = family.version.blob_live_bytes();
     let memtable = &family.memtable;
     let size = memtable.approximate_memory_usage();
     !memtable.is_empty() && live > 0 && size as f64 >= live as f64 * SETTLED

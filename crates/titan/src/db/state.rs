@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::family::Family;
 use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
-use crate::format::{ColumnFamilyId, FileNumber};
-use crate::gc::choose::Exempt;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::gc::choose::{Exempt, Urgency, judge};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
 use crate::gc::space::Space;
 use crate::memtable::Memtable;
@@ -40,6 +40,8 @@ pub(crate) struct FamilyState {
     pub(crate) collecting: bool,
     /// Blob files that are not to be collected.
     pub(crate) exempt: Exempt,
+    /// How urgent collecting is; as of the last change of files, as is what follows.
+    pub(crate) collection_urgency: Option<Urgency>,
     /// How far the family's files exceed their bound; see [`Space::excess`].
     pub(crate) space_excess: f64,
     /// A manual compaction owns the family: no other is picked.
@@ -66,6 +68,19 @@ impl FamilyState {
         }
     }
 
+    /// How many of the immutable memtables, the oldest, may be flushed.
+    pub(crate) fn flushable(&self, barrier: Option<&FlushBarrier>) -> usize {
+        let Some(barrier) = barrier else {
+            return self.immutables.len();
+        };
+        let newest = barrier.get(&self.family.id);
+        let is_newest = |i: &Immutable| newest.is_some_and(|m| Arc::ptr_eq(&i.memtable, m));
+        self.immutables
+            .iter()
+            .position(is_newest)
+            .map_or(0, |at| at + 1)
+    }
+
     /// Publishes memtables and version to readers. To be called after every change of them.
     pub(crate) fn publish(&self) {
         let immutables = self
@@ -81,12 +96,16 @@ impl FamilyState {
         }));
     }
 
-    /// How writes should be held back now.
-    pub(crate) fn judge_stall(&mut self) -> StallEvent {
-        self.space_excess = match self.family.options.enable_blob_garbage_collection {
-            true => Space::of(&self.version, &self.exempt).excess(&self.family.options),
-            false => 0.0,
-        };
+    /// How writes should be held back now. `paused` says that nothing is collected however long
+    /// they wait.
+    pub(crate) fn judge_stall(&mut self, paused: bool) -> StallEvent {
+        let options = &self.family.options;
+        (self.space_excess, self.collection_urgency) = (0.0, None);
+        // Without compactions there is no finding what is hidden, however long writes wait.
+        if options.enable_blob_garbage_collection && !options.disable_auto_compactions && !paused {
+            self.space_excess = Space::of(&self.version, &self.exempt).excess(options);
+            self.collection_urgency = judge(&self.version, options, &self.exempt).urgency();
+        }
         let stall = self.judge_tree();
         match stall {
             StallEvent::Normal if must_delay_writes(self.space_excess) => {
@@ -131,14 +150,23 @@ pub(crate) struct LiveWal {
     pub(crate) size: u64,
 }
 
+/// The newest memtable of each family that may be flushed: what is written later waits.
+pub(crate) type FlushBarrier = BTreeMap<ColumnFamilyId, Arc<Memtable>>;
+
 /// Guarded by the state lock.
 pub(crate) struct State {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyState>,
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
-    /// Nobody writes, and hidden garbage is sought down to a small part.
-    pub(crate) settling: bool,
+    /// Users who keep garbage from being collected by itself.
+    pub(crate) collection_pauses: usize,
+    /// Users who collect garbage of a range.
+    pub(crate) manual_collections: usize,
+    /// Set by a checkpoint, so that the tables of all families are of one moment.
+    pub(crate) flush_barrier: Option<FlushBarrier>,
+    /// Hidden garbage is sought down to a small part, as long as nobody has written since this.
+    pub(crate) settling: Option<SequenceNumber>,
     /// How fast space has been freed where that was urgent.
     pub(crate) freeing: FreeingRate,
     /// The family looked at first when work is sought, so that none starves.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::report::Verdict;
 use super::space::Space;
+use crate::error::Error;
 use crate::format::BlobFileNumber;
+use crate::format::file_name::FileKind;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
@@ -19,6 +21,8 @@ pub(crate) struct Collection {
     pub(crate) physical: Vec<BlobFileNumber>,
     /// Bytes of them that nothing refers to.
     pub(crate) garbage: u64,
+    /// Bytes of them that tables refer to.
+    pub(crate) live: u64,
     pub(crate) urgency: Urgency,
 }
 
@@ -29,12 +33,67 @@ pub(crate) enum Urgency {
     Low,
     /// It is needed to keep space bounded, and runs as fast as it can.
     High,
+    /// A user waits for it.
+    Asked,
+}
+
+impl Collection {
+    /// Of these files, in this order; `None` if there are none.
+    pub(super) fn of<'v>(
+        files: impl IntoIterator<Item = Judged<'v>>,
+        urgency: Urgency,
+    ) -> Option<Self> {
+        let mut collection = Collection {
+            logical: Vec::new(),
+            physical: Vec::new(),
+            garbage: 0,
+            live: 0,
+            urgency,
+        };
+        for file in files {
+            collection.physical.push(file.file.number);
+            collection
+                .logical
+                .extend(file.logical.into_iter().map(Arc::clone));
+            collection.garbage = collection.garbage.saturating_add(file.garbage);
+            collection.live = collection.live.saturating_add(file.live);
+        }
+        collection.logical.sort_by_key(|file| file.number);
+        (!collection.physical.is_empty()).then_some(collection)
+    }
+
+    /// Bytes of the records in each physical file. To be asked before they are moved.
+    pub(crate) fn sizes(&self) -> BTreeMap<BlobFileNumber, u64> {
+        let places = self.logical.iter().map(|file| file.place());
+        places
+            .map(|place| (place.number, place.total_bytes))
+            .collect()
+    }
+
+    /// The physical files that an error is about: the one it names, or all of them if what it names
+    /// is none of theirs.
+    pub(crate) fn blamed(&self, error: &Error) -> Vec<BlobFileNumber> {
+        let name = error.path().and_then(|path| path.file_name()?.to_str());
+        let named = match name.and_then(FileKind::parse) {
+            Some(FileKind::Blob(number)) => Some(number),
+            Some(FileKind::BlobMap(map)) => {
+                let mut places = self.logical.iter().map(|file| file.place());
+                places.find(|p| p.map == Some(map)).map(|p| p.number)
+            }
+            _ => None,
+        };
+        match named.filter(|number| self.physical.contains(number)) {
+            Some(number) => vec![number],
+            None => self.physical.clone(),
+        }
+    }
 }
 
 /// Blob files that may not be collected, and why.
 #[derive(Default)]
 pub(crate) struct Exempt {
-    /// Those that cannot be collected, since they are damaged.
+    /// Those that cannot be collected, since they are damaged, or since nothing lives in them and
+    /// the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
     /// Bytes in files written by collections that only older versions saw at that time: another
     /// collection would copy them again.
@@ -76,32 +135,15 @@ impl Judgement<'_> {
     /// The collection that is due, if one is.
     pub(crate) fn next(self) -> Option<Collection> {
         let urgency = self.urgency?;
-        let chosen = self
-            .files
-            .into_iter()
-            .filter(|f| f.verdict == Verdict::Next);
-        let mut collection = Collection {
-            logical: Vec::new(),
-            physical: Vec::new(),
-            garbage: 0,
-            urgency,
-        };
-        for file in chosen {
-            collection.physical.push(file.file.number);
-            collection
-                .logical
-                .extend(file.logical.into_iter().map(Arc::clone));
-            collection.garbage += file.garbage;
-        }
-        collection.logical.sort_by_key(|file| file.number);
-        (!collection.physical.is_empty()).then_some(collection)
+        let files = self.files.into_iter();
+        Collection::of(files.filter(|f| f.verdict == Verdict::Next), urgency)
     }
 }
 
 /// Judges every blob file of a version.
 ///
 /// Files are taken by what they free for each byte copied, as long as what is live in them fits one
-/// output file, and none that frees less in proportion than the family as a whole would have to.
+/// collection, and none that frees less in proportion than the family as a whole would have to.
 pub(crate) fn judge<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,
@@ -110,7 +152,8 @@ pub(crate) fn judge<'v>(
     let mut files: Vec<Judged<'v>> = Vec::new();
     let (mut total, mut garbage) = (0u64, 0u64);
     for (number, (file, logical)) in version.physical_blob_files() {
-        let live = logical.iter().map(|meta| meta.live_bytes()).sum();
+        let live = logical.iter().map(|meta| meta.live_bytes());
+        let live = live.fold(0, u64::saturating_add);
         let held = exempt.held.get(&number).copied().unwrap_or(0);
         let judged = Judged {
             garbage: file.total_bytes.saturating_sub(live).saturating_sub(held),
@@ -126,7 +169,8 @@ pub(crate) fn judge<'v>(
         }
         files.push(judged);
     }
-    let thresholds = Thresholds::of(&Space::of(version, exempt), options);
+    let space = Space::of(version, exempt);
+    let thresholds = Thresholds::of(&space, options);
     let urgency = thresholds.urgency(garbage, total);
     for file in &mut files {
         file.verdict = if !options.enable_blob_garbage_collection {
@@ -150,30 +194,25 @@ pub(crate) fn judge<'v>(
     }
     files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
     if urgency.is_some() {
-        rank(&mut files, options.blob_file_size);
+        rank(&mut files, space.collection_size(options));
     }
     Judgement { files, urgency }
 }
 
-/// Spreads what is worth collecting over collections whose live bytes fit `room` each.
+/// Spreads what is worth collecting over collections whose live bytes fit `room` each, but for one
+/// file that does not fit alone.
 fn rank(files: &mut [Judged<'_>], room: u64) {
-    for collection in 0.. {
-        let mut left = room;
-        let mut empty = true;
-        for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
-            // The best one is taken whatever its size.
-            if empty || file.live <= left {
-                left = left.saturating_sub(file.live);
-                empty = false;
-                file.verdict = match collection {
-                    0 => Verdict::Next,
-                    later => Verdict::Later(later),
-                };
-            }
+    let (mut collection, mut left, mut empty) = (0, room, true);
+    for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
+        if !empty && file.live > left {
+            (collection, left) = (collection + 1, room);
         }
-        if empty {
-            return;
-        }
+        left = left.saturating_sub(file.live);
+        empty = false;
+        file.verdict = match collection {
+            0 => Verdict::Next,
+            later => Verdict::Later(later),
+        };
     }
 }
 

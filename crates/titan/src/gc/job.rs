@@ -40,19 +40,23 @@ pub(crate) struct GcContext<'a> {
     pub(crate) factory: &'a FileFactory,
     pub(crate) family: &'a OutputFamily,
     pub(crate) open_files: &'a OpenFiles,
-    /// Every version that somebody may read from.
-    pub(crate) versions: Vec<Arc<Version>>,
     /// Told, again and again, how many bytes were read and written since. Waits where that is too
     /// fast; an error ends the collection.
     pub(crate) keep_pace: &'a dyn Fn(u64) -> Result<()>,
 }
 
-/// Runs a collection. Nothing is installed; on an error every file written is removed.
+/// Runs a collection. `versions` are all that somebody may read from; they are let go once it is
+/// known what lives. Nothing is installed; on an error every file written is removed.
 ///
 /// # Errors
 /// `Corruption` if a live record is damaged, with its file: then that stays as it is.
-pub(crate) fn run(collection: &Collection, context: &GcContext<'_>) -> Result<Collected> {
-    let (compression, mut sources) = sources(collection, context)?;
+pub(crate) fn run(
+    collection: &Collection,
+    versions: Vec<Arc<Version>>,
+    context: &GcContext<'_>,
+) -> Result<Collected> {
+    let (compression, mut sources) = sources(collection, &versions, context)?;
+    drop(versions);
     let factory = context.factory;
     let number = BlobFileNumber(factory.counters.new_file_number().0);
     let map = factory.counters.new_file_number();
@@ -94,6 +98,7 @@ pub(crate) fn run(collection: &Collection, context: &GcContext<'_>) -> Result<Co
 /// as it is, and a file has one compression.
 fn sources(
     collection: &Collection,
+    versions: &[Arc<Version>],
     context: &GcContext<'_>,
 ) -> Result<(CompressionType, Vec<Source>)> {
     let mut compression = None;
@@ -110,7 +115,7 @@ fn sources(
         .filter(|(_, place)| alike.contains(&place.number))
         .collect();
     let numbers: BTreeSet<_> = logical.iter().map(|(file, _)| file.number).collect();
-    let live = live_records(&context.versions, &numbers, context.open_files)?;
+    let live = live_records(versions, &numbers, context.open_files)?;
     let mut by_file: BTreeMap<BlobFileNumber, Vec<LiveRecord>> = BTreeMap::new();
     for (logical, place) in logical {
         let map = place

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`space`] | measures what there is and what lives |
 //! | [`choose`] | says which files are worth collecting, and how soon |
+//! | [`range`] | says which files a user's collection of a range of keys is about |
 //! | [`pace`] | says how fast that is, and how fast writes are where it does not keep up |
 //! | [`live`] | gathers what live tables refer to |
 //! | [`source`] | reads records of one physical file in their order |
@@ -27,6 +28,7 @@ pub(crate) mod disk_usage;
 pub(crate) mod job;
 mod live;
 pub(crate) mod pace;
+pub(crate) mod range;
 pub(crate) mod report;
 mod source;
 pub(crate) mod space;

@@ -6,7 +6,21 @@ use crate::version::Version;
 
 /// Bytes beyond `max_space_amp` times what lives that files may take for a time: outputs of jobs
 /// that run, and what small databases have no other room for (GC-2).
-pub(crate) const SPACE_CONSTANT: u64 = 256 << 20;
+const SPACE_CONSTANT: u64 = 256 << 20;
+
+/// The same of a family with these options: flushes of large write buffers need more.
+pub(crate) fn space_constant(options: &ColumnFamilyOptions) -> u64 {
+    SPACE_CONSTANT.max(options.write_buffer_size.saturating_mul(4))
+}
+
+/// The least that is worth collecting at once.
+const MIN_COLLECTION: u64 = 8 << 20;
+
+/// The constant of a family where it is more than what is promised to others.
+pub(crate) fn loosened_constant(options: &ColumnFamilyOptions) -> Option<u64> {
+    let constant = space_constant(options);
+    (options.enable_blob_garbage_collection && constant > SPACE_CONSTANT).then_some(constant)
+}
 
 /// Bytes of a version's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +49,10 @@ impl Space {
             blob_live = live.fold(blob_live, u64::saturating_add);
         }
         Space {
-            tables: version.tables().map(|(_, table)| table.size()).sum(),
+            tables: version
+                .tables()
+                .map(|(_, table)| table.size())
+                .fold(0, u64::saturating_add),
             blob_files,
             blob_live,
             hidden: version.hidden_garbage_bytes().min(blob_live),
@@ -52,10 +69,59 @@ impl Space {
         self.tables.saturating_add(self.blob_live - self.hidden)
     }
 
-    /// How far the files are beyond `max_space_amp` times what lives, as a part of the
-    /// [constant](SPACE_CONSTANT) that they may be.
+    /// The live bytes that one collection copies: what it writes stands beside what it replaces, so
+    /// that this is the smaller the less there is.
+    pub(crate) fn collection_size(&self, options: &ColumnFamilyOptions) -> u64 {
+        let share = self.live() as f64 * (options.max_space_amp - 1.0) / 8.0;
+        options
+            .blob_file_size
+            .min((share as u64).max(MIN_COLLECTION))
+    }
+
+    /// How far the files are beyond `max_space_amp` times what lives, with what a flush and a
+    /// collection are writing, as a part of the [constant](space_constant) that they may be.
     pub(crate) fn excess(&self, options: &ColumnFamilyOptions) -> f64 {
         let bound = self.live() as f64 * options.max_space_amp;
-        (self.on_disk() as f64 - bound) / SPACE_CONSTANT as f64
+        let written = options.write_buffer_size + self.collection_size(options);
+        (self.on_disk().saturating_add(written) as f64 - bound) / space_constant(options) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_family_is_within_bounds_whatever_its_write_buffer() {
+        for write_buffer_size in [64 << 10, 64 << 20, 64 << 30] {
+            let options = ColumnFamilyOptions {
+                write_buffer_size,
+                ..ColumnFamilyOptions::default()
+            };
+            let excess = Space::default().excess(&options);
+            assert!(!super::super::pace::must_delay_writes(excess), "{excess}");
+        }
+    }
+
+    #[test]
+    fn garbage_counts_beyond_what_the_amplification_allows() {
+        let options = ColumnFamilyOptions::default();
+        let space = |garbage: u64| Space {
+            tables: 0,
+            blob_files: (4 << 30) + garbage,
+            blob_live: 4 << 30,
+            hidden: 0,
+        };
+        let allowed = 2 << 30;
+        assert!(space(allowed).excess(&options) > 0.0, "jobs write, too");
+        assert!(space(allowed / 2).excess(&options) < 0.0);
+        let step = space(allowed + (256 << 20)).excess(&options) - space(allowed).excess(&options);
+        assert!((step - 1.0).abs() < 1e-6, "{step}");
+        // Hidden garbage lives as little as known garbage.
+        let hides = Space {
+            hidden: 1 << 30,
+            ..space(allowed)
+        };
+        assert!(hides.excess(&options) > space(allowed).excess(&options) + 5.0);
     }
 }

@@ -63,7 +63,8 @@ pub struct ColumnFamilyOptions {
     /// `max_space_amp` does not ask for it sooner; at least the low threshold, to 0.99.
     /// Default: 0.25.
     pub blob_garbage_collection_high_threshold: f64,
-    /// How many times what lives all files of the family may measure, beside 256 MiB; 1.1 to 100.
+    /// How many times what lives all files of the family may measure, beside 256 MiB, or four write
+    /// buffers if that is more: listeners are told at opening. 1.1 to 100.
     /// Where garbage is collected, it is found, collected and in the end waited for in time: writes
     /// are slowed down, never stopped. Default: 1.5.
     pub max_space_amp: f64,

@@ -10,7 +10,7 @@ pub(crate) mod persist;
 pub use column_family::ColumnFamilyOptions;
 pub use database::DbOptions;
 pub(crate) use database::validate_collection_rate;
-pub use operation::{CompactRangeOptions, ReadOptions, WriteOptions};
+pub use operation::{CollectGarbageOptions, CompactRangeOptions, ReadOptions, WriteOptions};
 
 use std::collections::BTreeMap;
 

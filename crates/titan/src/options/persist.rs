@@ -7,16 +7,15 @@ use super::{ColumnFamilyOptions, Options};
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
-use crate::version::VersionSet;
 use crate::vfs::{Vfs, replace_file};
 
-/// Writes the OPTIONS file `number`, durable.
-pub(crate) fn write_options_file(
+/// Writes the OPTIONS file `number`, durable, of `families`: their names and those of their comparators.
+pub(crate) fn write_options_file<'f>(
     vfs: &dyn Vfs,
     dir: &Path,
     number: FileNumber,
     options: &Options,
-    versions: &VersionSet,
+    families: impl IntoIterator<Item = (&'f str, &'f str)>,
 ) -> Result<()> {
     let mut file = OptionsFile::new();
     let db = &options.db;
@@ -33,14 +32,8 @@ pub(crate) fn write_options_file(
         &db.use_direct_io_for_flush_and_compaction,
     );
     set("max_manifest_file_size", &db.max_manifest_file_size);
-    for family in versions.families().values() {
-        let comparator = family.comparator.user().name();
-        set_family(
-            &mut file,
-            &family.name,
-            comparator,
-            options.family(&family.name),
-        );
+    for (name, comparator) in families {
+        set_family(&mut file, name, comparator, options.family(name));
     }
     let temp = FileKind::Temp(number).path(dir);
     replace_file(

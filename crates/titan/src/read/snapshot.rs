@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::format::SequenceNumber;
@@ -12,6 +12,8 @@ use crate::sync::Mutex;
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     alive: Mutex<BTreeMap<SequenceNumber, LiveSnapshot>>,
+    /// Who waits for the oldest one to go.
+    released: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The snapshots of one sequence number.
@@ -47,6 +49,12 @@ impl SnapshotList {
         }
     }
 
+    /// Calls `released` from now on whenever the oldest snapshot is gone. Without effect the second
+    /// time.
+    pub(crate) fn on_release(&self, released: impl Fn() + Send + Sync + 'static) {
+        let _ = self.released.set(Box::new(released));
+    }
+
     /// The sequence numbers alive, ascending.
     pub(crate) fn sequences(&self) -> Vec<SequenceNumber> {
         self.alive.lock().keys().copied().collect()
@@ -76,11 +84,18 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let mut alive = self.list.alive.lock();
-        if let Some(at) = alive.get_mut(&self.sequence) {
-            at.count -= 1;
-            if at.count == 0 {
-                alive.remove(&self.sequence);
-            }
+        let Some(at) = alive.get_mut(&self.sequence) else {
+            return;
+        };
+        at.count -= 1;
+        if at.count > 0 {
+            return;
+        }
+        alive.remove(&self.sequence);
+        let was_oldest = alive.keys().next().is_none_or(|next| *next > self.sequence);
+        drop(alive);
+        if was_oldest && let Some(released) = self.list.released.get() {
+            released();
         }
     }
 }

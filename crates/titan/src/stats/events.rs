@@ -106,6 +106,8 @@ pub struct GarbageCollectionEvent {
     pub column_family: ColumnFamilyId,
     /// The blob files that were given up.
     pub inputs: Vec<BlobFileNumber>,
+    /// Bytes of the records that were in them.
+    pub input_bytes: u64,
     /// The blob file that holds what lived in them.
     pub output: BlobFileNumber,
     /// Bytes read of blob files.
@@ -137,6 +139,13 @@ pub trait EventListener: Send + Sync + 'static {
     /// opened again at least; what is whole in it stays readable.
     fn garbage_collection_failed(&self, error: &Error) {
         let _ = error;
+    }
+
+    /// A family is opened whose write buffers are so large that its files may measure so many bytes
+    /// beyond [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times what lives, instead
+    /// of 256 MiB.
+    fn space_bound_loosened(&self, column_family: ColumnFamilyId, bytes: u64) {
+        let _ = (column_family, bytes);
     }
 
     /// Writes to a family are held back differently than before. Changes are told one after the

@@ -10,6 +10,7 @@
 //! Whoever installs an edit holds the set's lock throughout; readers and writers never take it.
 
 pub(crate) mod builder;
+mod capture;
 pub(crate) mod edit;
 pub(crate) mod files;
 pub(crate) mod level_iterator;
@@ -26,6 +27,7 @@ pub(crate) mod tombstones;
 )]
 pub(crate) mod version;
 
+pub(crate) use capture::Capture;
 pub(crate) use files::{Obsolete, ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
 pub(crate) use manifest_reader::ManifestReader;

@@ -165,6 +165,12 @@ impl VersionSet {
         &self.families
     }
 
+    /// The names of the families, each with that of its comparator.
+    pub(crate) fn family_names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let families = self.families.values();
+        families.map(|family| (family.name.as_str(), family.comparator.user().name()))
+    }
+
     pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&Family> {
         self.families.get(&id)
     }
@@ -349,7 +355,7 @@ impl VersionSet {
     }
 
     /// The whole state as edits.
-    fn state(&self) -> Vec<VersionEdit> {
+    pub(super) fn state(&self) -> Vec<VersionEdit> {
         let mut edits = vec![VersionEdit {
             prev_log_number: Some(FileNumber(0)),
             next_file_number: Some(self.counters.next_file_number()),

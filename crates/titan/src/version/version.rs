@@ -174,6 +174,12 @@ impl Version {
         moved.collect()
     }
 
+    /// Bytes of the records in blob files that tables refer to.
+    pub(crate) fn blob_live_bytes(&self) -> u64 {
+        let files = self.blob_files.values().map(|meta| meta.live_bytes());
+        files.fold(0, u64::saturating_add)
+    }
+
     /// An estimate of the bytes in blob files that are referred to and yet not alive: newer entries
     /// hide them, and no compaction has found that out. What the last level keeps is kept for
     /// snapshots.
@@ -185,7 +191,8 @@ impl Version {
 
     /// Sum of [`TableFile::shadowed_bytes`] over a level.
     pub(crate) fn level_shadowed_bytes(&self, level: usize) -> u64 {
-        self.level(level).iter().map(|f| f.shadowed_bytes()).sum()
+        let tables = self.level(level).iter().map(|f| f.shadowed_bytes());
+        tables.fold(0, u64::saturating_add)
     }
 
     /// Sum of [`TableFile::logical_size`] over a level.

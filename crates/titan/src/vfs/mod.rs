@@ -18,6 +18,7 @@
 //! 7. A punched hole reads as zeros at once; until a sync a crash of the machine may bring back
 //!    what was there, for each block by itself.
 
+mod copy;
 mod direct;
 mod log_file;
 mod std_vfs;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
+pub(crate) use copy::link_or_copy;
 pub use std_vfs::StdVfs;
 
 /// A file system. Paths are absolute or relative to the process, as in `std::fs`.
@@ -65,7 +67,7 @@ pub trait Vfs: Send + Sync + 'static {
     /// Removes a file's name. Open handles stay usable.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Atomically gives `from` the name `to`, replacing what had it.
+    /// Atomically gives `from`, a file or a directory, the name `to`. A file replaces a file that had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Gives the file `from` a further name `to`, a hard link: the file stays as long as it has a

@@ -12,10 +12,12 @@
 mod bad_batches;
 mod bad_input;
 mod basics;
+mod checkpoint;
 mod concurrency;
 mod crash_recovery;
 mod determinism;
 mod directory;
+mod downgrade;
 mod faults;
 mod gc;
 mod iterators;

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use titan::tools::{RepairTo, repair};
+use titan::tools::{RepairTo, downgrade, repair};
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
     ErrorKind, Options, WriteBatch, WriteOptions,
@@ -283,6 +283,72 @@ fn rocksdb_reads_what_was_repaired() {
     db.close().unwrap();
     drop(db);
     rocksdb_agrees(&salvaged, &left, "repaired without MANIFEST and a block");
+}
+
+#[test]
+fn rocksdb_reads_what_was_downgraded() {
+    if !installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 7);
+    let mut collecting = options();
+    collecting.default.enable_blob_garbage_collection = true;
+    for family in collecting.families.values_mut() {
+        family.enable_blob_garbage_collection = true;
+    }
+    let db = Db::open(dir.path(), &collecting).unwrap();
+    let rng = &mut fastrand::Rng::with_seed(7);
+    for _ in 0..3 {
+        write_rounds(&db, rng, 500);
+        db.flush_all().unwrap();
+        for family in db.column_families() {
+            compact(&family);
+        }
+        db.wait_idle().unwrap();
+    }
+    write_rounds(&db, rng, 200);
+    let all = contents(&db).unwrap();
+    assert!(db.statistics().garbage_collections() > 3);
+    db.close().unwrap();
+    drop(db);
+    let path = format!("--db={}", dir.path().display());
+    let output = run("ldb", &[&path, "scan"]).unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(text.contains("unknown tag"), "{text}");
+
+    let report = downgrade(dir.path(), &collecting, &mut |_| {}).unwrap();
+    assert!(report.plan.tables.len() > 3, "{report:#?}");
+    let copied = copy(dir.path());
+    rocksdb_agrees(copied.path(), &all, "downgraded");
+    // RocksDB goes on with it, also in the files that were collected.
+    for (name, _) in &all {
+        ldb(
+            copied.path(),
+            &[&format!("--column_family={name}"), "compact"],
+        );
+    }
+    rocksdb_agrees(copied.path(), &all, "compacted by RocksDB");
+    let db = Db::open(copied.path(), &options()).unwrap();
+    check_all(&db, &all, "after RocksDB");
+}
+
+#[test]
+fn rocksdb_reads_a_checkpoint() {
+    if !installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+    let all = fill(&source, 6);
+    let db = Db::open(&source, &options()).unwrap();
+    db.checkpoint(&copy).unwrap();
+    write_rounds(&db, &mut fastrand::Rng::with_seed(6), 300);
+    for family in db.column_families() {
+        compact(&family);
+    }
+    db.close().unwrap();
+    rocksdb_agrees(&copy, &all, "checkpoint");
 }
 
 #[test]

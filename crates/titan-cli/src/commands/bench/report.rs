@@ -59,6 +59,7 @@ pub(super) struct WrittenBytes {
     pub(super) flush_blob: u64,
     pub(super) compaction_sst: u64,
     pub(super) compaction_blob: u64,
+    pub(super) gc_blob: u64,
     pub(super) manifest: u64,
 }
 
@@ -71,6 +72,7 @@ impl WrittenBytes {
             flush_blob: self.flush_blob - earlier.flush_blob,
             compaction_sst: self.compaction_sst - earlier.compaction_sst,
             compaction_blob: self.compaction_blob - earlier.compaction_blob,
+            gc_blob: self.gc_blob - earlier.gc_blob,
             manifest: self.manifest - earlier.manifest,
         }
     }
@@ -82,9 +84,10 @@ impl WrittenBytes {
             flush_blob,
             compaction_sst,
             compaction_blob,
+            gc_blob,
             manifest,
         } = self;
-        wal + flush_sst + flush_blob + compaction_sst + compaction_blob + manifest
+        wal + flush_sst + flush_blob + compaction_sst + compaction_blob + gc_blob + manifest
     }
 }
 
@@ -187,13 +190,15 @@ pub(super) fn print(step: &StepReport, out: &mut Out) -> Result<()> {
     ))?;
     if written.total() > 0 {
         out.line(format_args!(
-            "    written: user {}, WAL {}, flush {} + {} blob, compaction {} + {} blob, MANIFEST {}",
+            "    written: user {}, WAL {}, flush {} + {} blob, compaction {} + {} blob, \
+             garbage collection {}, MANIFEST {}",
             output::size(step.user_bytes_written),
             output::size(written.wal),
             output::size(written.flush_sst),
             output::size(written.flush_blob),
             output::size(written.compaction_sst),
             output::size(written.compaction_blob),
+            output::size(written.gc_blob),
             output::size(written.manifest)
         ))?;
     }

@@ -231,6 +231,7 @@ fn written(statistics: &Statistics) -> WrittenBytes {
         flush_blob: statistics.flush_blob_bytes(),
         compaction_sst: statistics.compaction_sst_bytes(),
         compaction_blob: statistics.compaction_blob_bytes(),
+        gc_blob: statistics.gc_blob_bytes(),
         manifest: statistics.manifest_bytes(),
     }
 }

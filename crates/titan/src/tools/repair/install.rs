@@ -6,17 +6,14 @@ use std::sync::Arc;
 
 use super::{LOST_DIR, Repair, WORK_DIR, unfinished};
 use crate::db::{create_dir_durably, random_uuid};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
 use crate::options::persist::write_options_file;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, Relocation, VersionEdit};
 use crate::version::{Family, Rebuilt, Version, VersionSet};
-use crate::vfs::{Access, Vfs, read_file, replace_file};
-
-/// Bytes copied at once.
-const COPY_CHUNK: usize = 1 << 20;
+use crate::vfs::{link_or_copy, read_file, replace_file};
 
 impl Repair<'_> {
     /// Brings the files to where they belong and makes them a database.
@@ -275,7 +272,13 @@ impl Repair<'_> {
             }
         }
         let number = self.factory.counters.new_file_number();
-        write_options_file(&*self.vfs, target, number, self.options, versions)
+        write_options_file(
+            &*self.vfs,
+            target,
+            number,
+            self.options,
+            versions.family_names(),
+        )
     }
 
     /// What a database repaired in place does not use any more.
@@ -320,32 +323,4 @@ impl Repair<'_> {
         self.vfs.remove_dir(&work)?;
         self.vfs.sync_dir(self.dir)
     }
-}
-
-/// Gives a file a further name or, where that cannot be, makes a copy of it.
-fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
-    match vfs.link(from, to) {
-        Err(e) if e.kind() == ErrorKind::Unsupported => copy(vfs, from, to),
-        linked => linked,
-    }
-}
-
-fn copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
-    let source = vfs.open(from, Access::Sequential)?;
-    let mut target = vfs.create(to)?;
-    let mut chunk = vec![0; COPY_CHUNK];
-    let mut offset = 0;
-    loop {
-        let n = source.read_at(offset, &mut chunk)?;
-        let Some(read) = chunk.get(..n).filter(|read| !read.is_empty()) else {
-            break;
-        };
-        target.append(read)?;
-        offset += n as u64;
-    }
-    if offset != source.size()? {
-        return Err(Error::corruption("the file changed while it was copied").in_file(from));
-    }
-    // ORDER: the content is durable before a MANIFEST names the file.
-    target.sync()
 }

@@ -6,6 +6,8 @@
 //!                                                                          all varints
 //! ```
 //!
+//! Version 1 is the same without the shadowed bytes.
+//!
 //! RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of its SST. Where
 //! it is absent the facts are unknown and tables are opened instead. Where it is present it is
 //! believed: reads skip the range tombstones of tables that have none. It is keyed by a number that
@@ -62,7 +64,8 @@ impl TableFacts {
     /// Reads the encoding; `None` if it is of a later version.
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let mut d = Decoder::new(bytes);
-        if d.varint()? != VERSION {
+        let version = d.varint()?;
+        if !(1..=VERSION).contains(&version) {
             return Ok(None);
         }
         let mut facts = TableFacts {
@@ -72,7 +75,10 @@ impl TableFacts {
             num_range_deletions: d.varint()?,
             raw_key_bytes: d.varint()?,
             raw_value_bytes: d.varint()?,
-            shadowed_bytes: d.varint()?,
+            shadowed_bytes: match version {
+                1 => 0,
+                _ => d.varint()?,
+            },
             blob_refs: Vec::new(),
         };
         let n = d.varint()?;

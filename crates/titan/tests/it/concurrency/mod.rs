@@ -30,15 +30,15 @@ fn busy() -> ColumnFamilyOptions {
 
 /// Held open or shut by a test; who meets it shut waits.
 #[derive(Default)]
-struct Gate {
+pub(crate) struct Gate {
     shut: Mutex<bool>,
     opened: Condvar,
-    waiting: AtomicU64,
+    pub(crate) waiting: AtomicU64,
 }
 
 impl Gate {
     /// One at the file system, shut for the calls that `meets` it.
-    fn shut_at(vfs: &SimVfs, meets: fn(&Call<'_>) -> bool) -> Arc<Gate> {
+    pub(crate) fn shut_at(vfs: &SimVfs, meets: fn(&Call<'_>) -> bool) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
         gate.shut();
         let hooked = Arc::clone(&gate);
@@ -50,16 +50,16 @@ impl Gate {
         gate
     }
 
-    fn shut(&self) {
+    pub(crate) fn shut(&self) {
         *self.shut.lock() = true;
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         *self.shut.lock() = false;
         self.opened.notify_all();
     }
 
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let mut shut = self.shut.lock();
         if *shut {
             self.waiting.fetch_add(1, Ordering::SeqCst);

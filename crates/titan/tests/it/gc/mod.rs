@@ -1,5 +1,7 @@
 //! Garbage collection: what lives is moved, found by everybody, and survives reopening.
 
+mod manual;
+mod pause;
 mod space;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,50 @@
+//! `titan checkpoint`: the database as it is now, in another directory.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use titan::Result;
+
+use crate::Global;
+use crate::open::{self, Access};
+use crate::output::{self, Out};
+
+/// Put a copy of the database, as it is now, into another directory
+///
+/// The copy is a database of its own. It shares its large files with the original by hard links, so
+/// it takes no further space until one of the two changes; in another file system they are copied. A
+/// checkpoint that is interrupted leaves nothing of this name, and can be made again. A database
+/// that a program has open makes checkpoints through that program: Db::checkpoint.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// Directory of the copy; must not exist.
+    dir: PathBuf,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan checkpoint photos.db backups/photos-monday.db
+  titan checkpoint photos.db copy.db --json | jq '.linked_bytes'";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let db = open::open(&args.db, global, Access::Read)?;
+    let summary = db.checkpoint(&args.dir)?;
+    db.close()?;
+    let mut out = Out::new();
+    if global.json {
+        out.json(&summary)?;
+    } else {
+        let files = output::count(summary.files as u64);
+        let (linked, copied) = (summary.linked_bytes, summary.copied_bytes);
+        out.line(format_args!(
+            "{} has {files} data files: {} shared by hard links, {} copied",
+            args.dir.display(),
+            output::size(linked),
+            output::size(copied)
+        ))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

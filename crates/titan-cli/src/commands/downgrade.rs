@@ -1,0 +1,101 @@
+//! `titan downgrade`: files that RocksDB reads again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use titan::Result;
+use titan::tools::{self, DowngradePlan, DowngradeReport, Progress};
+
+use crate::output::{self, Out};
+use crate::{Global, config, progress};
+
+/// Make a database one that RocksDB can read
+///
+/// Garbage collection moves values and tells of it in a way that RocksDB refuses. This writes the
+/// tables anew that point to moved values; no value is touched. What is to be written is shown first.
+/// It can be interrupted at any time: the database is as it was then, and the command can be run
+/// again. Nothing is done where nothing was moved. The database must not be open.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// Only show what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan downgrade photos.db --dry-run     how much it would write
+  titan downgrade photos.db
+  titan downgrade photos.db --json | jq '.written_bytes'
+
+Titan collects garbage again when it opens the database with enable_blob_garbage_collection.";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let options = config::options(global)?;
+    let plan = tools::plan_downgrade(&args.db, &options)?;
+    let mut out = Out::new();
+    if args.dry_run {
+        match global.json {
+            true => out.json(&Planned { plan: &plan })?,
+            false => print_plan(&plan, &mut out)?,
+        }
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !global.json {
+        print_plan(&plan, &mut out)?;
+        // It is shown before it is done.
+        out.flush()?;
+    }
+    let bar = progress::bytes("downgrade", Some(plan.table_bytes));
+    let report = tools::downgrade(&args.db, &options, &mut |at: Progress| {
+        bar.set_length(at.total_bytes);
+        bar.set_position(at.done_bytes);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    match global.json {
+        true => out.json(&report)?,
+        false => print(&report, &mut out)?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A plan, where a report has it.
+#[derive(Serialize)]
+struct Planned<'p> {
+    plan: &'p DowngradePlan,
+}
+
+fn print_plan(plan: &DowngradePlan, out: &mut Out) -> Result<()> {
+    if !plan.needed {
+        return out.line("nothing to be done: no value was moved, RocksDB reads it as it is");
+    }
+    out.line(format_args!(
+        "to be written: {} tables, about {}, and a MANIFEST",
+        output::count(plan.tables.len() as u64),
+        output::size(plan.table_bytes)
+    ))?;
+    out.line(format_args!(
+        "to be deleted then: the tables they replace, and maps of {} blob files, {}",
+        output::count(plan.blob_files as u64),
+        output::size(plan.map_bytes)
+    ))
+}
+
+fn print(report: &DowngradeReport, out: &mut Out) -> Result<()> {
+    for note in &report.notes {
+        out.line(format_args!("note: {note}"))?;
+    }
+    if !report.plan.needed {
+        return Ok(());
+    }
+    out.line(format_args!(
+        "done: {} written; RocksDB reads it now",
+        output::size(report.written_bytes)
+    ))
+}

@@ -1,0 +1,171 @@
+//! `titan gc`: gives back the space of overwritten and deleted values, now.
+//!
+//! Ctrl-C closes the database: what has been collected by then stays so, and nothing half done is
+//! left behind. Killing the process is as safe; the next opening deletes what was being written.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use serde_json::json;
+use titan::{
+    CollectGarbageOptions, Db, Error, ErrorKind, GarbageCollectionProgress,
+    GarbageCollectionSummary, Result,
+};
+
+use crate::open::{self, Access};
+use crate::output::{self, Out, Table};
+use crate::{Global, keys, progress, usage};
+
+/// Give back the space of overwritten and deleted values
+///
+/// Compacts, then moves what lives out of blob files with garbage and deletes them. RocksDB refuses
+/// a database in which values have been moved, until titan downgrade. Files that are damaged are named and left; the exit
+/// status is then 1. It may be interrupted at any time, and keeps what it has done.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory of the database.
+    db: PathBuf,
+    /// The first key: text, or hexadecimal after 0x. Only blob files with values in the range are
+    /// collected.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// The last key.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Column family; without it, all of them.
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+    /// Leave files of which no more than this share is garbage.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    threshold: f64,
+    /// Collect only what is known to be garbage already.
+    #[arg(long)]
+    no_compact: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  titan gc photos.db
+  titan gc photos.db --from Pictures/2025 --to Pictures/2026
+  titan gc photos.db --threshold 0.2      files with at least 80 % alive stay
+
+See what there is to gain with titan space.";
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    let parse = |key: &Option<OsString>| key.as_deref().map(keys::parse).transpose();
+    let (from, to) = (parse(&args.from)?, parse(&args.to)?);
+    let db = open::open(&args.db, global, Access::Write)?;
+    close_when_interrupted(&db)?;
+    let before = usage::disk_usage(&args.db)?;
+    let started = Instant::now();
+    let families = match &args.cf {
+        Some(name) => vec![open::family(&db, Some(name))?],
+        None => db.column_families(),
+    };
+    let bar = progress::bytes("gc", Some(0));
+    let options = CollectGarbageOptions {
+        threshold: args.threshold,
+        compact: !args.no_compact,
+        progress: Some(shown_by(&bar)),
+    };
+    let collect = || -> Result<Vec<GarbageCollectionSummary>> {
+        let each = families.iter();
+        each.map(|family| family.collect_garbage(from.as_deref(), to.as_deref(), &options))
+            .collect()
+    };
+    let summaries = collect();
+    bar.finish_and_clear();
+    let seconds = started.elapsed().as_secs_f64();
+    // Also where it was interrupted or failed: waits until nothing is half done.
+    let closed = db.close();
+    let summary = total(summaries.map_err(|e| match e.kind() {
+        ErrorKind::Closed => e.context("interrupted; what has been collected stays so"),
+        _ => e,
+    })?);
+    closed?;
+    let after = usage::disk_usage(&args.db)?;
+    let mut out = Out::new();
+    if global.json {
+        out.json(&json!({
+            "seconds": seconds,
+            "summary": summary,
+            "bytes_freed": summary.bytes_freed(),
+            "before": before,
+            "after": after,
+        }))?;
+    } else {
+        let mut table = Table::new(&["on disk", "before", "after"]);
+        for (kind, before, after) in [
+            ("SST", before.sst_bytes, after.sst_bytes),
+            ("blob", before.blob_bytes, after.blob_bytes),
+            ("blob maps", before.map_bytes, after.map_bytes),
+        ] {
+            table.row([kind.to_owned(), output::size(before), output::size(after)]);
+        }
+        out.line(table)?;
+        out.line(in_words(&summary, seconds))?;
+    }
+    out.flush()?;
+    for damaged in &summary.damaged {
+        output::complain(&damaged.error);
+    }
+    Ok(match summary.damaged.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Lets a bar follow the collections of all families, one after the other.
+fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgress) + Send + Sync> {
+    let bar = bar.clone();
+    Arc::new(move |at: GarbageCollectionProgress| {
+        bar.set_length(at.total_bytes);
+        bar.set_position(at.done_bytes);
+    })
+}
+
+/// The collection then fails with `Closed`, when it has put away what it was at.
+fn close_when_interrupted(db: &Db) -> Result<()> {
+    let db = db.clone();
+    let close = move || {
+        if let Err(e) = db.close() {
+            output::complain(&e);
+        }
+    };
+    ctrlc::set_handler(close).map_err(|e| {
+        Error::new(
+            ErrorKind::Io,
+            format!("cannot wait for an interruption: {e}"),
+        )
+    })
+}
+
+fn total(summaries: Vec<GarbageCollectionSummary>) -> GarbageCollectionSummary {
+    let mut total = GarbageCollectionSummary::default();
+    for summary in summaries {
+        total.files.extend(summary.files);
+        total.input_bytes += summary.input_bytes;
+        total.bytes_read += summary.bytes_read;
+        total.bytes_written += summary.bytes_written;
+        total.damaged.extend(summary.damaged);
+    }
+    total
+}
+
+fn in_words(summary: &GarbageCollectionSummary, seconds: f64) -> String {
+    let time = output::seconds(seconds);
+    match summary.files.len() {
+        0 => format!("no blob file had to be rewritten, {time}"),
+        n => format!(
+            "{} blob files collected: {} freed, {} read, {} written, {time}",
+            output::count(n as u64),
+            output::size(summary.bytes_freed()),
+            output::size(summary.bytes_read),
+            output::size(summary.bytes_written),
+        ),
+    }
+}

@@ -1,0 +1,91 @@
+//! `checkpoint` and `downgrade`: the same database in another directory, and in other files.
+
+use std::path::PathBuf;
+
+use titan::{ColumnFamilyOptions, Db, Options};
+
+use crate::{Place, tree};
+
+#[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    let place = Place::new();
+    for i in 0..20_u8 {
+        place.write(format!("tree/file{i:02}"), vec![i; 20_000]);
+    }
+    place.ok(&["load", "db", "tree"]);
+    let said = place.text(&["checkpoint", "db", "copies/first"]);
+    assert!(
+        said.starts_with("copies/first has ") && said.contains("0 B copied"),
+        "{said}"
+    );
+    let keys = place.text(&["scan", "db", "--keys-only"]);
+    let before = tree(&place.path("copies/first"));
+    let again = place.fails(1, &["checkpoint", "db", "copies/first"]);
+    assert!(again.contains("already exists"), "{again}");
+    assert_eq!(tree(&place.path("copies/first")), before);
+    place.fails(1, &["checkpoint", "nothing", "copies/second"]);
+
+    place.ok(&["delete", "db", "tree/file07"]);
+    place.ok(&["compact", "db", "--force"]);
+    assert_eq!(place.text(&["scan", "copies/first", "--keys-only"]), keys);
+    let whole = place.text(&["check", "copies/first"]);
+    assert!(whole.ends_with("no damage found\n"), "{whole}");
+    let summary = place.json(&["checkpoint", "db", "copies/second", "--json"]);
+    assert_eq!(summary["copied_bytes"], 0, "{summary}");
+    assert!(
+        summary["linked_bytes"].as_u64().unwrap() > 300_000,
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
+    let place = Place::new();
+    let options = Options {
+        default: ColumnFamilyOptions {
+            blob_file_size: 64 << 10,
+            enable_blob_garbage_collection: true,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    };
+    let db = Db::open(place.path("db"), &options).unwrap();
+    for round in 0..4_u8 {
+        for i in (0..40_u8).filter(|i| round == 0 || i % 4 != round) {
+            let mut value = vec![i; 10_000];
+            value[0] = round;
+            db.put(format!("key{i:02}").as_bytes(), &value).unwrap();
+        }
+        db.compact_range(None, None, &Default::default()).unwrap();
+        db.wait_idle().unwrap();
+    }
+    db.close().unwrap();
+    let maps = || {
+        let names = tree(&place.path("db")).into_keys();
+        let is_map = |name: &PathBuf| name.to_string_lossy().ends_with(".blobmap");
+        names.filter(is_map).count()
+    };
+    assert!(maps() > 0, "nothing was moved");
+    let entries = place.text(&["scan", "db"]);
+    let before = tree(&place.path("db"));
+    let said = place.text(&["downgrade", "db", "--dry-run"]);
+    assert!(said.starts_with("to be written: "), "{said}");
+    let planned = place.json(&["downgrade", "db", "--dry-run", "--json"]);
+    assert_eq!(planned["plan"]["needed"], true, "{planned}");
+    assert_eq!(tree(&place.path("db")), before);
+
+    let said = place.text(&["downgrade", "db"]);
+    assert!(said.ends_with("RocksDB reads it now\n"), "{said}");
+    assert_eq!(maps(), 0);
+    assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
+    let said = place.json(&["downgrade", "db", "--json"]);
+    assert_eq!(said["plan"]["needed"], false, "{said}");
+    let said = place.text(&["downgrade", "db"]);
+    assert!(said.starts_with("nothing to be done"), "{said}");
+    assert_eq!(place.text(&["scan", "db"]), entries);
+    assert!(
+        place
+            .fails(1, &["downgrade", "nothing"])
+            .contains("not found")
+    );
+}

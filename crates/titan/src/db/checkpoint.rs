@@ -1,0 +1,125 @@
+//! Checkpoints: the database of one moment, in a directory of its own.
+//!
+//! Tables, blob files and maps never change, so the checkpoint shares them by hard links; only the
+//! small files are written. What is in memtables at that moment is flushed first, and no memtable
+//! behind it until the versions have been captured: so every batch is in the tables of all its families
+//! or of none, and the checkpoint needs no WAL. Writers wait for nothing but a switch of memtables.
+//!
+//! What was captured is held while it is linked: files that compactions and collections of garbage
+//! replace meanwhile keep their names until then.
+
+use std::path::Path;
+
+use super::core::Shared;
+use super::staging::Staging;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::options::Options;
+use crate::options::persist::write_options_file;
+use crate::version::Capture;
+use crate::vfs::{link_or_copy, replace_file};
+
+/// What a checkpoint consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CheckpointSummary {
+    /// Tables, blob files and their maps.
+    pub files: usize,
+    /// Bytes of those that are the same files as the database's: hard links.
+    pub linked_bytes: u64,
+    /// Bytes of those that had to be copied: the file system has no links, or is another one.
+    pub copied_bytes: u64,
+}
+
+impl Shared {
+    /// See [`Db::checkpoint`](crate::Db::checkpoint).
+    pub(super) fn checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
+        let made = {
+            let _one_at_a_time = self.checkpoints.lock();
+            self.check_open()
+                .and_then(|()| self.make_checkpoint(target))
+        };
+        // What had been held for it.
+        self.purge();
+        made.map_err(|e| e.context("making a checkpoint"))
+    }
+
+    fn make_checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
+        let vfs = &*self.vfs;
+        let staging = Staging::start(vfs, target)?;
+        let dir = staging.path();
+        let [wal, options_file, manifest] =
+            std::array::from_fn(|_| self.counters.new_file_number());
+        let (capture, identity, families) = {
+            let _barrier = self.flush_to_barrier()?;
+            let versions = self.versions.lock();
+            let names = versions.family_names();
+            let names = names.map(|(name, comparator)| (name.to_owned(), comparator.to_owned()));
+            let names: Vec<(String, String)> = names.collect();
+            let identity = versions.db_id().to_owned();
+            (versions.capture(wal), identity, names)
+        };
+        let summary = self.link_files(&capture, dir)?;
+        // That there is a WAL shows later that none was lost.
+        vfs.create(&FileKind::Wal(wal).path(dir))?.sync()?;
+        let temp = FileKind::Temp(wal).path(dir);
+        let path = FileKind::Identity.path(dir);
+        replace_file(vfs, &temp, &path, identity.as_bytes())?;
+        let families = families.iter().map(|(name, c)| (&**name, &**c));
+        write_options_file(vfs, dir, options_file, &self.all_options(), families)?;
+        // ORDER: syncs the names of all files before CURRENT makes them a database.
+        capture.write_manifest(vfs, dir, manifest)?;
+        staging.publish()?;
+        Ok(summary)
+    }
+
+    /// Flushes what is in memtables now. What is written later stays in memtables while the guard lives.
+    fn flush_to_barrier(&self) -> Result<BarrierGuard<'_>> {
+        let barrier = self.alone(|| {
+            let ids: Vec<_> = self.families.load().keys().copied().collect();
+            let barrier = self.switch_to_flush(&ids)?;
+            self.state.lock().flush_barrier = Some(barrier.clone());
+            Ok(barrier)
+        })?;
+        let guard = BarrierGuard(self);
+        self.wait_for_flushes(&barrier)?;
+        Ok(guard)
+    }
+
+    fn link_files(&self, capture: &Capture, dir: &Path) -> Result<CheckpointSummary> {
+        let mut summary = CheckpointSummary::default();
+        for file in capture.files() {
+            self.check_open()?;
+            let (from, to) = (file.path(&self.dir), file.path(dir));
+            let linked = link_or_copy(&*self.vfs, &from, &to)?;
+            let bytes = self.vfs.size(&to)?;
+            summary.files += 1;
+            match linked {
+                true => summary.linked_bytes += bytes,
+                false => summary.copied_bytes += bytes,
+            }
+        }
+        Ok(summary)
+    }
+
+    /// The options that the database and its families run with.
+    fn all_options(&self) -> Options {
+        let families = self.families.load();
+        let families = families.values();
+        let families = families.map(|f| (f.name.clone(), (*f.options).clone()));
+        Options {
+            db: self.options.clone(),
+            families: families.collect(),
+            ..Options::default()
+        }
+    }
+}
+
+/// Lets memtables be flushed again when it is dropped.
+struct BarrierGuard<'a>(&'a Shared);
+
+impl Drop for BarrierGuard<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().flush_barrier = None;
+        self.0.work.notify_all();
+    }
+}

@@ -1,0 +1,213 @@
+//! Collecting the garbage of a range of keys, on the thread of the user who asks for it.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::background::due_collection;
+use super::collect::Outcome;
+use super::core::Shared;
+use super::family::{Family, dropped};
+use super::held::{Contents, Held};
+use super::running::{Running, RunningJob};
+use super::state::{FamilyState, State};
+use crate::error::{Error, Result};
+use crate::format::BlobFileNumber;
+use crate::gc::choose::{Collection, Exempt, Urgency};
+use crate::gc::range::{
+    DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary, Waiting, files_of_range,
+};
+use crate::options::{CollectGarbageOptions, CompactRangeOptions};
+
+impl Shared {
+    /// See [`ColumnFamily::collect_garbage`](crate::ColumnFamily::collect_garbage).
+    pub(super) fn collect_garbage(
+        &self,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CollectGarbageOptions,
+    ) -> Result<GarbageCollectionSummary> {
+        options.validate()?;
+        if let (Some(begin), Some(end)) = (begin, end)
+            && family.comparator.compare_user(begin, end).is_gt()
+        {
+            return Err(Error::invalid_argument(
+                "a range to be collected ends before it begins",
+            ));
+        }
+        let _call = ManualCollection::begin(self)?;
+        let files = self.find_garbage(family, begin, end, options)?;
+        let exempt = self.held_by_older(family)?;
+        let mut waiting = self.with_state_of(family, |f| {
+            let threshold = options.threshold;
+            Waiting::of(&f.version, &family.options, exempt, &files, threshold)
+        })?;
+        let mut summary = GarbageCollectionSummary::default();
+        let mut progress = GarbageCollectionProgress {
+            done_bytes: 0,
+            total_bytes: waiting.live_bytes(),
+        };
+        let mut gives_way = false;
+        while let Some(collection) = self.claim_manual(family, &mut waiting, gives_way)? {
+            let behind = progress.done_bytes.saturating_add(collection.live);
+            let running = Running::counted(self, family.id, RunningJob::ManualCollection);
+            let pace = self.at_full_speed(family, options, progress, collection.live);
+            match self.run_collection(family, collection, &pace, running)? {
+                Outcome::Installed(event) => event.into_iter().for_each(|e| summary.add(e)),
+                Outcome::SetAside(files, error) => {
+                    waiting.give_up(&files);
+                    let damaged = |&file| DamagedBlobFile {
+                        file,
+                        error: error.clone(),
+                    };
+                    summary.damaged.extend(files.iter().map(damaged));
+                }
+            }
+            self.purge();
+            progress.done_bytes = behind.min(progress.total_bytes);
+            gives_way = true;
+        }
+        progress.done_bytes = progress.total_bytes;
+        options.tell(progress);
+        Ok(summary)
+    }
+
+    /// The logical files that tables over the range refer to, and those that they referred to before
+    /// a compaction found that nothing in the range needs them.
+    fn find_garbage(
+        &self,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CollectGarbageOptions,
+    ) -> Result<BTreeSet<BlobFileNumber>> {
+        let bound = end.map_or(Bound::Unbounded, Bound::Included);
+        let find = || self.with_state_of(family, |f| files_of_range(&f.version, begin, bound));
+        if !options.compact {
+            return find();
+        }
+        self.flush(&[family.id])?;
+        let mut files = find()?;
+        let oldest_snapshot = self.snapshots.oldest();
+        let force_bottommost = self.with_state_of(family, |f| {
+            let last = f.version.num_levels().saturating_sub(1);
+            let mut tables = f.version.overlapping(last, begin, bound).iter();
+            tables.any(|table| table.released_bytes(oldest_snapshot) > 0)
+        })?;
+        let compact = CompactRangeOptions { force_bottommost };
+        self.compact_range(family, begin, end, &compact)?;
+        files.extend(find()?);
+        Ok(files)
+    }
+
+    /// What collecting would copy for older versions of the family alone, as of now.
+    fn held_by_older(&self, family: &Family) -> Result<Exempt> {
+        let versions = self.versions.lock();
+        let known = versions.family(family.id);
+        let live = known.ok_or_else(|| dropped(&family.name))?.live_versions();
+        let mut held = Held::default();
+        if let Some((current, older)) = live.split_first() {
+            let current = Contents::of(current);
+            older.iter().for_each(|v| held.join(&Held::by(v, &current)));
+        }
+        Ok(Exempt {
+            held: held.blob_bytes_by_file(),
+            ..Exempt::default()
+        })
+    }
+
+    /// What the state has to say of the family.
+    fn with_state_of<T>(&self, family: &Family, ask: impl FnOnce(&FamilyState) -> T) -> Result<T> {
+        let state = self.state.lock();
+        let found = state.families.get(&family.id);
+        found.map(ask).ok_or_else(|| dropped(&family.name))
+    }
+
+    /// Waits until no garbage is collected, and counts the next collection as running. One that is
+    /// urgent and due by itself goes first, if this `gives_way`.
+    fn claim_manual(
+        &self,
+        family: &Family,
+        waiting: &mut Waiting,
+        mut gives_way: bool,
+    ) -> Result<Option<Collection>> {
+        let mut state = self.state.lock();
+        loop {
+            // Under the lock: a database that closes waits for the jobs it finds counted.
+            self.check_open()?;
+            self.failure.check()?;
+            if state.running.is_collecting() {
+                gives_way = false;
+            } else if !(gives_way && is_urgent(&state)) {
+                break;
+            }
+            self.progress.wait(&mut state);
+        }
+        let state = &mut *state;
+        let Some(f) = state.families.get_mut(&family.id) else {
+            return Err(dropped(&family.name));
+        };
+        let collection = waiting.next(&f.version, &family.options);
+        if collection.is_some() {
+            RunningJob::ManualCollection.count(f, &mut state.running);
+        }
+        Ok(collection)
+    }
+
+    /// No pace at all, but word of how far it is. Ends when the database closes, or the family is
+    /// dropped.
+    fn at_full_speed(
+        &self,
+        family: &Family,
+        options: &CollectGarbageOptions,
+        before: GarbageCollectionProgress,
+        live: u64,
+    ) -> impl Fn(u64) -> Result<()> {
+        let moved = Cell::new(0);
+        move |bytes| {
+            self.check_open()?;
+            if family.is_dropped() {
+                return Err(dropped(&family.name));
+            }
+            moved.set(moved.get() + bytes);
+            // Each byte is read and written.
+            let copied = (moved.get() / 2).min(live);
+            options.tell(GarbageCollectionProgress {
+                done_bytes: before
+                    .done_bytes
+                    .saturating_add(copied)
+                    .min(before.total_bytes),
+                ..before
+            });
+            Ok(())
+        }
+    }
+}
+
+fn is_urgent(state: &State) -> bool {
+    due_collection(state).is_some_and(|(_, collection)| collection.urgency == Urgency::High)
+}
+
+/// A call that collects garbage of a range, until this is dropped.
+struct ManualCollection<'a>(&'a Shared);
+
+impl<'a> ManualCollection<'a> {
+    fn begin(shared: &'a Shared) -> Result<Self> {
+        let mut state = shared.state.lock();
+        shared.check_open()?;
+        state.manual_collections += 1;
+        // One that waits for its pace is to make haste.
+        shared.work.notify_all();
+        Ok(ManualCollection(shared))
+    }
+}
+
+impl Drop for ManualCollection<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().manual_collections -= 1;
+        self.0.progress.notify_all();
+        self.0.work.notify_all();
+    }
+}

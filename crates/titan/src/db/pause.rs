@@ -1,0 +1,53 @@
+//! Keeping garbage from being collected by itself for a time.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::core::Shared;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Garbage is not collected by itself while this lives; see
+/// [`Db::pause_garbage_collection`](crate::Db::pause_garbage_collection). It does not keep the
+/// database open.
+#[must_use = "collecting goes on when this is dropped"]
+pub struct GarbageCollectionPause {
+    shared: Arc<Shared>,
+}
+
+impl Shared {
+    /// See [`Db::pause_garbage_collection`](crate::Db::pause_garbage_collection).
+    pub(super) fn pause_collections(self: &Arc<Self>) -> Result<GarbageCollectionPause> {
+        let mut state = self.state.lock();
+        self.check_open()?;
+        state.collection_pauses += 1;
+        // One that waits for its pace is to see it now.
+        self.work.notify_all();
+        while state.running.collections > 0 {
+            self.progress.wait(&mut state);
+        }
+        self.update_stalls(state);
+        Ok(GarbageCollectionPause {
+            shared: Arc::clone(self),
+        })
+    }
+}
+
+impl Drop for GarbageCollectionPause {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.collection_pauses -= 1;
+        self.shared.work.notify_all();
+        self.shared.update_stalls(state);
+    }
+}
+
+impl fmt::Debug for GarbageCollectionPause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GarbageCollectionPause")
+    }
+}
+
+/// Why a collection ends that was under way.
+pub(super) fn paused() -> Error {
+    Error::new(ErrorKind::Busy, "collecting garbage is paused")
+}

@@ -1,0 +1,146 @@
+//! Putting the rewritten tables in the place of the old ones.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Downgrade;
+use super::plan::{DowngradePlan, FamilyPlan, Plan};
+use crate::compaction::job_output::JobOutput;
+use crate::db::remove_leftovers;
+use crate::error::{Error, Result};
+use crate::format::BlobFileNumber;
+use crate::format::file_name::FileKind;
+use crate::version::Version;
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
+
+/// What a downgrade did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DowngradeReport {
+    /// What had to be done.
+    pub plan: DowngradePlan,
+    /// Bytes of the tables written.
+    pub written_bytes: u64,
+    /// What is worth knowing: files that could not be deleted.
+    pub notes: Vec<String>,
+}
+
+impl Downgrade<'_> {
+    /// Makes the rewritten tables, which are those of the plan in its order, the database's.
+    pub(super) fn install(
+        mut self,
+        plan: Plan,
+        rewritten: Vec<JobOutput>,
+    ) -> Result<DowngradeReport> {
+        let written = rewritten.iter().map(JobOutput::table_bytes).sum();
+        let mut report = DowngradeReport {
+            written_bytes: written,
+            ..DowngradeReport::default()
+        };
+        self.replace_tables(&plan, &rewritten).inspect_err(|_| {
+            let files: Vec<FileKind> = rewritten.iter().flat_map(JobOutput::files).collect();
+            self.factory.discard(&files);
+        })?;
+        // ORDER: the new tables and their names are durable before CURRENT names the MANIFEST with them.
+        // If this fails, it may or may not name it: the next opening removes what is not needed.
+        self.versions.start_manifest()?;
+        // ORDER: CURRENT is durable; only now may go what the MANIFEST before it needed. It is done
+        // then: what cannot be tidied up is no failure.
+        let oldest_wal = self.versions.oldest_log_needed();
+        let tidied = remove_leftovers(&*self.vfs, self.dir, &self.versions, oldest_wal);
+        if let Err(e) = tidied.and_then(|()| self.vfs.sync_dir(self.dir)) {
+            let note = format!("files that are not used any more could not be removed: {e}");
+            report.notes.push(note);
+        }
+        report.plan = plan.summary;
+        Ok(report)
+    }
+
+    /// Makes the versions with the new tables, in memory.
+    fn replace_tables(&mut self, plan: &Plan, rewritten: &[JobOutput]) -> Result<()> {
+        let mut outputs = rewritten.iter();
+        for family_plan in &plan.families {
+            let Some(family) = self.versions.family(family_plan.id) else {
+                continue;
+            };
+            let outputs = outputs.by_ref().take(family_plan.tables.len());
+            let edit = self.edit(family_plan, &family.current, outputs)?;
+            self.versions.apply_in_memory(&edit)?;
+        }
+        Ok(())
+    }
+
+    /// The tables in place of the old ones; files on disk in place of the logical ones in them.
+    fn edit<'o>(
+        &self,
+        plan: &FamilyPlan,
+        version: &Version,
+        outputs: impl Iterator<Item = &'o JobOutput>,
+    ) -> Result<VersionEdit> {
+        let mut edit = VersionEdit {
+            column_family: plan.id,
+            ..VersionEdit::default()
+        };
+        let mut used: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
+        for ((level, old), output) in plan.tables.iter().zip(outputs) {
+            let first = edit.new_files.len();
+            edit.deleted_files.push((*level, old.number()));
+            output.add_to(&mut edit, *level, self.factory.unix_seconds());
+            for (_, new) in edit.new_files.iter_mut().skip(first) {
+                carry_on(&old.meta, new);
+            }
+            for refs in output.tables.iter().flat_map(|t| &t.summary.blob_refs) {
+                let (count, bytes) = used.entry(refs.file).or_default();
+                (*count, *bytes) = (*count + refs.count, *bytes + refs.bytes);
+            }
+        }
+        for (number, (file, logical)) in version.physical_blob_files() {
+            if file.map.is_none() {
+                continue;
+            }
+            for meta in logical {
+                // No pointer leads into it any more.
+                let shared = &meta.shared;
+                edit.blob_garbage.push(BlobFileGarbage {
+                    number: shared.number,
+                    count: shared.total_count.saturating_sub(meta.garbage_count),
+                    bytes: shared.total_bytes.saturating_sub(meta.garbage_bytes),
+                    unknown: Vec::new(),
+                });
+            }
+            let Some((count, bytes)) = used.get(&number) else {
+                continue;
+            };
+            let garbage = file.count.checked_sub(*count);
+            let garbage = garbage.zip(file.total_bytes.checked_sub(*bytes));
+            let Some((garbage_count, garbage_bytes)) = garbage else {
+                let text = format!("there are more pointers into blob file {number} than records");
+                return Err(Error::corruption(text));
+            };
+            edit.blob_additions.push(BlobFileAddition {
+                number,
+                count: file.count,
+                total_bytes: file.total_bytes,
+                ..BlobFileAddition::default()
+            });
+            if garbage_count > 0 {
+                edit.blob_garbage.push(BlobFileGarbage {
+                    number,
+                    count: garbage_count,
+                    bytes: garbage_bytes,
+                    unknown: Vec::new(),
+                });
+            }
+        }
+        Ok(edit)
+    }
+}
+
+/// What holds for the new table as it did for the old one, with the same entries.
+fn carry_on(old: &NewFile, new: &mut NewFile) {
+    new.epoch_number = old.epoch_number;
+    new.oldest_ancester_time = old.oldest_ancester_time;
+    new.marked_for_compaction = old.marked_for_compaction;
+    new.temperature = old.temperature;
+    new.compensated_range_deletion_size = old.compensated_range_deletion_size;
+}

@@ -1,0 +1,147 @@
+//! Going back to files that RocksDB reads.
+//!
+//! Garbage collection moves blob records and leaves the pointers to them as they are; RocksDB knows
+//! nothing of that, and refuses a MANIFEST that tells of it. A downgrade ends it: tables that point to
+//! records that were moved are written anew, with pointers to where those are, and the files that
+//! collections wrote become ordinary blob files. No value is read or written.
+//!
+//! | file | step |
+//! |---|---|
+//! | [`plan`] | which tables must be rewritten |
+//! | [`rewrite`] | writes them, entry by entry, with other pointers |
+//! | [`install`] | the versions with them, a new MANIFEST, what is not needed any more goes |
+//!
+//! # Promises
+//!
+//! 1. Keys, sequence numbers, kinds of entries, levels and what WAL files hold stay as they are.
+//! 2. The accounts are exact: what of a collected file no table refers to is its garbage (BLOB-3).
+//! 3. It takes effect in one step, the switch of CURRENT. Whenever it ends before, the database is as
+//!    it was, but for files that the next opening removes; and it can be run again.
+//!
+//! A database that Titan goes on to use collects garbage again if its options say so.
+
+mod install;
+mod plan;
+mod rewrite;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Progress;
+use crate::cache::{BlockCache, OpenFiles};
+use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::db::{check_files_exist, files_of, session_id};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::format::{ColumnFamilyId, FileNumber};
+use crate::options::{ColumnFamilyOptions, Options};
+use crate::stats::Statistics;
+use crate::version::{Family, RecoveredState, VersionSet};
+use crate::vfs::{FileLock, Vfs};
+
+pub use install::DowngradeReport;
+pub use plan::{DowngradePlan, RewrittenTable};
+
+/// Bytes of maps kept in memory.
+const MAP_CACHE: usize = 8 << 20;
+
+/// What a downgrade of the database in `path` would do. Nothing is written. The database is locked
+/// meanwhile.
+///
+/// Cost: reads the MANIFEST; of tables that RocksDB wrote, all entries.
+///
+/// # Errors
+/// `NotFound` if no database is there; `Locked` if it is in use; `Corruption` if the MANIFEST is
+/// damaged or a file is missing or has another size; `Unsupported` and `InvalidArgument` as for
+/// [`Db::open`](crate::Db::open).
+pub fn plan_downgrade(path: &Path, options: &Options) -> Result<DowngradePlan> {
+    Ok(Downgrade::of(path, options)?.plan()?.summary)
+}
+
+/// Makes the database in `path` one that RocksDB can read, telling `progress` on the way. The database
+/// is locked meanwhile. `options` say how tables are written.
+///
+/// Cost: reads and writes the tables that [`plan_downgrade`] names. If there is nothing that RocksDB
+/// refuses, nothing is done.
+///
+/// # Errors
+/// Those of [`plan_downgrade`]; `Corruption` if a table to be rewritten is damaged, or does not agree
+/// with the maps; failures to write. The database is as it was then.
+pub fn downgrade(
+    path: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<DowngradeReport> {
+    let downgrade = Downgrade::of(path, options)?;
+    let plan = downgrade.plan()?;
+    if !plan.summary.needed {
+        return Ok(DowngradeReport::default());
+    }
+    let rewritten = downgrade.rewrite(&plan, progress)?;
+    downgrade.install(plan, rewritten)
+}
+
+/// A downgrade in progress.
+struct Downgrade<'d> {
+    vfs: Arc<dyn Vfs>,
+    dir: &'d Path,
+    options: &'d Options,
+    versions: VersionSet,
+    open_files: OpenFiles,
+    factory: FileFactory,
+    _lock: Box<dyn FileLock>,
+}
+
+impl<'d> Downgrade<'d> {
+    fn of(dir: &'d Path, options: &'d Options) -> Result<Self> {
+        options.validate()?;
+        let vfs = Arc::clone(&options.db.vfs);
+        if !vfs.exists(&FileKind::Current.path(dir))? {
+            return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
+        }
+        let lock = vfs.lock(&FileKind::Lock.path(dir))?;
+        let statistics = Arc::new(Statistics::default());
+        let versions = RecoveredState::read(&*vfs, dir, options)?;
+        let versions = versions.into_set(Arc::clone(&vfs), dir, options, statistics)?;
+        check_files_exist(&*vfs, dir, &versions)?;
+        for number in files_of(&*vfs, dir)?.iter().filter_map(|f| f.number()) {
+            // No name is written again, whoever left it.
+            versions
+                .counters()
+                .mark_file_number_used(FileNumber(number));
+        }
+        let block_cache = Arc::new(BlockCache::new(MAP_CACHE));
+        let max_open = options.db.max_open_files;
+        Ok(Downgrade {
+            dir,
+            options,
+            open_files: OpenFiles::new(Arc::clone(&vfs), dir.to_owned(), max_open, block_cache),
+            factory: FileFactory {
+                vfs: Arc::clone(&vfs),
+                clock: Arc::clone(&options.db.clock),
+                dir: dir.to_owned(),
+                counters: Arc::clone(versions.counters()),
+                direct_io: options.db.use_direct_io_for_flush_and_compaction,
+                db_id: versions.db_id().to_owned(),
+                session_id: session_id(&*options.db.clock),
+            },
+            vfs,
+            versions,
+            _lock: lock,
+        })
+    }
+
+    /// Where tables of a family go. Values stay where they are: none moves to a blob file.
+    fn output_family(&self, id: ColumnFamilyId, family: &Family) -> OutputFamily {
+        let options = ColumnFamilyOptions {
+            enable_blob_files: false,
+            ..self.options.family(&family.name).clone()
+        };
+        OutputFamily {
+            id,
+            name: family.name.clone(),
+            comparator: family.comparator.clone(),
+            options: Arc::new(options),
+        }
+    }
+}

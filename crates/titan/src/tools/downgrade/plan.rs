@@ -1,0 +1,147 @@
+//! What has to be done.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::Downgrade;
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::version::edit::VersionEdit;
+use crate::version::{ManifestReader, TableFile, Version, read_current};
+use crate::vfs::{Access, Vfs};
+
+/// What a downgrade does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DowngradePlan {
+    /// Whether there is anything that RocksDB refuses; otherwise nothing is done.
+    pub needed: bool,
+    /// Tables that point to records that were moved: they are written anew.
+    pub tables: Vec<RewrittenTable>,
+    /// Bytes of those tables: about as much is written, beside a MANIFEST, and as much free space is
+    /// needed.
+    pub table_bytes: u64,
+    /// Files written by garbage collection: they become ordinary blob files, as they are.
+    pub blob_files: usize,
+    /// Bytes of the maps that lead into them, which are deleted.
+    pub map_bytes: u64,
+}
+
+/// A table that a downgrade writes anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RewrittenTable {
+    /// Its name.
+    pub file: String,
+    /// The column family.
+    pub family: String,
+    /// The level it lies at, and the new one will.
+    pub level: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A blob file on disk whose records were moved there, and the map of where to.
+#[derive(Clone, Copy)]
+pub(super) struct MovedTo {
+    pub(super) file: BlobFileNumber,
+    pub(super) map: FileNumber,
+}
+
+/// What has to be done for one family.
+pub(super) struct FamilyPlan {
+    pub(super) id: ColumnFamilyId,
+    /// Where the records of logical files are.
+    pub(super) moved: BTreeMap<BlobFileNumber, MovedTo>,
+    /// The tables to rewrite, with their levels.
+    pub(super) tables: Vec<(usize, Arc<TableFile>)>,
+}
+
+/// What has to be done.
+pub(super) struct Plan {
+    pub(super) summary: DowngradePlan,
+    pub(super) families: Vec<FamilyPlan>,
+}
+
+impl Downgrade<'_> {
+    pub(super) fn plan(&self) -> Result<Plan> {
+        let mut summary = DowngradePlan {
+            needed: tells_of_relocations(&*self.vfs, self.dir)?,
+            ..DowngradePlan::default()
+        };
+        let mut families = Vec::new();
+        for (&id, family) in self.versions.families() {
+            let version = &family.current;
+            let mut moved = BTreeMap::new();
+            for (file, logical) in version.physical_blob_files().into_values() {
+                let Some(map) = file.map else {
+                    continue;
+                };
+                summary.blob_files += 1;
+                summary.map_bytes += self.vfs.size(&FileKind::BlobMap(map).path(self.dir))?;
+                let to = MovedTo {
+                    file: file.number,
+                    map,
+                };
+                moved.extend(logical.iter().map(|meta| (meta.shared.number, to)));
+            }
+            let tables = self.tables_to_rewrite(version, &family.comparator, &moved)?;
+            for (level, table) in &tables {
+                summary.table_bytes += table.size();
+                summary.tables.push(RewrittenTable {
+                    file: FileKind::Table(table.number()).name(),
+                    family: family.name.clone(),
+                    level: *level,
+                    bytes: table.size(),
+                });
+            }
+            families.push(FamilyPlan { id, moved, tables });
+        }
+        Ok(Plan { summary, families })
+    }
+
+    /// The tables that refer to a moved file.
+    fn tables_to_rewrite(
+        &self,
+        version: &Version,
+        order: &InternalKeyComparator,
+        moved: &BTreeMap<BlobFileNumber, MovedTo>,
+    ) -> Result<Vec<(usize, Arc<TableFile>)>> {
+        let mut tables = Vec::new();
+        for (level, table) in version.tables().filter(|_| !moved.is_empty()) {
+            let refers = match table.facts() {
+                Some(facts) => facts.blob_refs.iter().any(|r| moved.contains_key(&r.file)),
+                None => {
+                    let reader = self.open_files.table(table.meta.identity(), order)?;
+                    let references = match reader.liveness()? {
+                        Some(references) => references,
+                        None => reader.scan_blob_refs()?,
+                    };
+                    let mut files = references.files();
+                    files.any(|(file, _)| moved.contains_key(&file))
+                }
+            };
+            if refers {
+                tables.push((level, Arc::clone(table)));
+            }
+        }
+        Ok(tables)
+    }
+}
+
+/// Whether the MANIFEST has an edit that RocksDB refuses, be it of files that are gone by now.
+fn tells_of_relocations(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    let (number, path) = read_current(vfs, dir)?;
+    let file = vfs.open(&path, Access::Sequential)?;
+    let mut manifest = ManifestReader::new(file, &path, number);
+    while let Some(record) = manifest.next()? {
+        let edit = VersionEdit::decode(record.payload).map_err(|e| e.at(&path, record.offset))?;
+        if !edit.relocations.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

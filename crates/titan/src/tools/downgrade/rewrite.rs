@@ -1,0 +1,137 @@
+//! Writing tables anew, with pointers to where records are.
+
+use super::Downgrade;
+use super::plan::{FamilyPlan, Plan};
+use crate::blob::BlobReaders;
+use crate::compaction::factory::OutputFamily;
+use crate::compaction::job_output::JobOutput;
+use crate::compaction::output::OutputWriter;
+use crate::error::{Error, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::iterator::InternalIterator;
+use crate::range_del::FragmentedTombstones;
+use crate::table::TableIterOptions;
+use crate::tools::Progress;
+use crate::version::TableFile;
+use crate::version::tombstones::within;
+
+/// Bytes read of a table at once.
+const READAHEAD: usize = 1 << 20;
+
+impl Downgrade<'_> {
+    /// Writes the tables of the plan, in its order; all of them and their names are durable then. On an
+    /// error none is left.
+    pub(super) fn rewrite(
+        &self,
+        plan: &Plan,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<JobOutput>> {
+        let mut done = Vec::new();
+        let written = self.rewrite_all(plan, progress, &mut done);
+        written.inspect_err(|_| {
+            let files: Vec<FileKind> = done.iter().flat_map(JobOutput::files).collect();
+            self.factory.discard(&files);
+        })?;
+        Ok(done)
+    }
+
+    fn rewrite_all(
+        &self,
+        plan: &Plan,
+        progress: &mut dyn FnMut(Progress),
+        done: &mut Vec<JobOutput>,
+    ) -> Result<()> {
+        let mut done_bytes = 0;
+        for family_plan in &plan.families {
+            let Some(family) = self.versions.family(family_plan.id) else {
+                continue;
+            };
+            let family = self.output_family(family_plan.id, family);
+            for (_, table) in &family_plan.tables {
+                done.push(self.rewrite_table(table, family_plan, &family)?);
+                done_bytes += table.size();
+                progress(Progress {
+                    done_bytes,
+                    total_bytes: plan.summary.table_bytes,
+                    file: FileKind::Table(table.number()).name(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite_table(
+        &self,
+        table: &TableFile,
+        plan: &FamilyPlan,
+        family: &OutputFamily,
+    ) -> Result<JobOutput> {
+        let order = &family.comparator;
+        let reader = self.open_files.table(table.meta.identity(), order)?;
+        let tombstones = within(&table.meta, reader.range_tombstones(), order);
+        let tombstones = FragmentedTombstones::build(tombstones, order);
+        let mut writer = OutputWriter::uncut(self.factory.clone(), family.clone(), tombstones);
+        let mut entries = reader.iter(TableIterOptions {
+            fill_cache: false,
+            readahead: READAHEAD,
+        });
+        let mut copy = || {
+            let mut pointer = Vec::new();
+            entries.seek_to_first()?;
+            while entries.valid() {
+                let (ikey, value) = (entries.key(), entries.value());
+                match self.redirected(ikey, value, plan)? {
+                    Some(index) => {
+                        pointer.clear();
+                        index.encode(&mut pointer);
+                        writer.add(ikey, &pointer)?;
+                    }
+                    None => writer.add(ikey, value)?,
+                }
+                entries.next()?;
+            }
+            writer.finish()
+        };
+        let copied = copy();
+        copied.map_err(|e| {
+            self.factory.discard(&writer.created());
+            e.context(format!("rewriting table {}", table.number()))
+        })
+    }
+
+    /// The pointer to where the record of an entry is, if that was moved.
+    fn redirected(
+        &self,
+        ikey: &[u8],
+        value: &[u8],
+        plan: &FamilyPlan,
+    ) -> Result<Option<BlobIndex>> {
+        if ParsedInternalKey::parse(ikey)?.value_type != ValueType::BlobIndex {
+            return Ok(None);
+        }
+        let index = BlobIndex::decode(value)?;
+        let Some(to) = plan.moved.get(&index.file) else {
+            return Ok(None);
+        };
+        let map = self.open_files.map(to.map)?;
+        let blobs = self.open_files.reader(to.file)?;
+        blobs.check_family(plan.id)?;
+        let offset = map.lookup(index.file, index.offset)?;
+        // RocksDB goes by the pointer; the file has one compression for all.
+        let fits = offset
+            .checked_add(index.size)
+            .is_some_and(|end| end <= blobs.size());
+        if map.physical() != to.file || blobs.compression() != index.compression || !fits {
+            let text =
+                "the map and the MANIFEST, or the pointers into it, contradict the blob file";
+            return Err(Error::corruption(text).in_file(&FileKind::Blob(to.file).path(self.dir)));
+        }
+        Ok(Some(BlobIndex {
+            file: to.file,
+            offset,
+            ..index
+        }))
+    }
+}

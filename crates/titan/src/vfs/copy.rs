@@ -1,0 +1,39 @@
+//! The same content under a further name.
+
+use std::path::Path;
+
+use super::{Access, Vfs};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes copied at once.
+const COPY_CHUNK: usize = 1 << 20;
+
+/// Gives a file a further name or, where that cannot be, makes a copy of it, whose content is durable.
+/// Returns whether it is the same file. For files that do not change any more.
+pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
+    match vfs.link(from, to) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::Unsupported => copy(vfs, from, to).map(|()| false),
+        Err(e) => Err(e),
+    }
+}
+
+fn copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
+    let source = vfs.open(from, Access::Sequential)?;
+    let mut target = vfs.create(to)?;
+    let mut chunk = vec![0; COPY_CHUNK];
+    let mut offset = 0;
+    loop {
+        let n = source.read_at(offset, &mut chunk)?;
+        let Some(read) = chunk.get(..n).filter(|read| !read.is_empty()) else {
+            break;
+        };
+        target.append(read)?;
+        offset += n as u64;
+    }
+    if offset != source.size()? {
+        return Err(Error::corruption("the file changed while it was copied").in_file(from));
+    }
+    // ORDER: the content is durable before a MANIFEST names the file.
+    target.sync()
+}
