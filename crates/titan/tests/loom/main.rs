@@ -71,12 +71,12 @@ fn close_once(user: fn(&Db) -> titan::Result<()>) {
 
 #[test]
 fn closing_beside_nothing() {
-    closes_beside(3, |_| Ok(()));
+    closes_beside(2, |_| Ok(()));
 }
 
 #[test]
 fn closing_beside_a_write() {
-    closes_beside(3, |db| db.put(b"other", b"value"));
+    closes_beside(2, |db| db.put(b"other", b"value"));
 }
 
 #[test]
@@ -86,5 +86,5 @@ fn closing_beside_a_flush() {
 
 #[test]
 fn closing_beside_closing() {
-    closes_beside(3, Db::close);
+    closes_beside(2, Db::close);
 }
