@@ -5,7 +5,7 @@
 //! text as it is, anything else as `\n`, `\r`, `\t`, `\\` or `\xHH`; in JSON as a string, or under
 //! the name with `_hex` where the bytes are no UTF-8; with `--hex` as `0x` and upper-case digits.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Map, Value};
@@ -27,6 +27,11 @@ pub(crate) fn parse(text: &OsStr) -> Result<Vec<u8>> {
             "{text} is not an even number of hexadecimal digits"
         ))
     })
+}
+
+/// The same of an option that may be left out.
+pub(crate) fn parse_if_given(text: &Option<OsString>) -> Result<Option<Vec<u8>>> {
+    text.as_deref().map(parse).transpose()
 }
 
 fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {

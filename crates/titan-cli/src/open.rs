@@ -58,6 +58,14 @@ pub(crate) fn family(db: &Db, name: Option<&str>) -> Result<ColumnFamily> {
     })
 }
 
+/// The family of this name, all of them if none is named.
+pub(crate) fn family_or_all(db: &Db, name: Option<&str>) -> Result<Vec<ColumnFamily>> {
+    match name {
+        Some(_) => Ok(vec![family(db, name)?]),
+        None => Ok(db.column_families()),
+    }
+}
+
 /// The family of this name, created with the options configured for it if it is missing.
 pub(crate) fn family_or_new(db: &Db, name: Option<&str>, global: &Global) -> Result<ColumnFamily> {
     match name {

@@ -6,9 +6,24 @@ use serde::Serialize;
 use titan::vfs::StdVfs;
 use titan::{ColumnFamily, Db, DiskUsage, ReadOptions, Result};
 
+use crate::output::{self, Table};
+
 /// Bytes of the files in a directory, by kind.
 pub(crate) fn disk_usage(directory: &Path) -> Result<DiskUsage> {
     DiskUsage::of(&StdVfs, directory)
+}
+
+/// What a command made of it.
+pub(crate) fn before_and_after(before: &DiskUsage, after: &DiskUsage) -> Table {
+    let mut table = Table::new(&["on disk", "before", "after"]);
+    for (kind, before, after) in [
+        ("SST", before.sst_bytes, after.sst_bytes),
+        ("blob", before.blob_bytes, after.blob_bytes),
+        ("blob maps", before.map_bytes, after.map_bytes),
+    ] {
+        table.row([kind.to_owned(), output::size(before), output::size(after)]);
+    }
+    table
 }
 
 /// Keys that are there, and their bytes with those of their values as stored.

@@ -126,8 +126,8 @@ impl Rebuild {
     }
 }
 
-/// `cargo` by way of rustup, which chooses the toolchain: the one that runs this program was told which
-/// one was chosen, and tells its children.
+/// `cargo` by way of rustup, which chooses the toolchain: the one that runs this program was told
+/// which one was chosen, and tells its children.
 pub(crate) fn chosen_by_rustup() -> Command {
     let mut cargo = Command::new("cargo");
     for chosen in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {

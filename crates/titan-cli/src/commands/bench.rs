@@ -33,8 +33,8 @@ use report::{Report, StepReport};
 /// significant first, then eight '0'. Random keys are drawn uniformly, with replacement, out of
 /// --num. Counts are per thread. MB/s counts keys and values in units of 1024 * 1024 bytes.
 /// write_amp is what was written to all files during the step per byte of user data written;
-/// space_amp is bytes of SST, blob and map files per live byte, space_amp_max the highest of samples
-/// taken every 100 ms.
+/// space_amp is bytes of SST, blob and map files per live byte, space_amp_max the highest of
+/// samples taken every 100 ms.
 ///
 /// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of
 /// 10 bits a key, no compression, 2 background jobs.

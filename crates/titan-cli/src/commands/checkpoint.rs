@@ -12,8 +12,8 @@ use crate::output::{self, Out};
 /// Put a copy of the database, as it is now, into another directory
 ///
 /// The copy is a database of its own. It shares its large files with the original by hard links, so
-/// it takes no further space until one of the two changes; in another file system they are copied. A
-/// checkpoint that is interrupted leaves nothing of this name, and can be made again. A database
+/// it takes no further space until one of the two changes; in another file system they are copied.
+/// A checkpoint that is interrupted leaves nothing of this name, and can be made again. A database
 /// that a program has open makes checkpoints through that program: Db::checkpoint.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

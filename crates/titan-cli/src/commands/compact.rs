@@ -11,7 +11,7 @@ use titan::{CompactRangeOptions, Result};
 use crate::Global;
 use crate::keys;
 use crate::open::{self, Access};
-use crate::output::{self, Out, Table};
+use crate::output::{self, Out};
 use crate::usage;
 
 /// Compact a range of keys, or everything
@@ -39,18 +39,17 @@ const EXAMPLES: &str = "Examples:
   titan compact photos.db --from Pictures/2025 --to Pictures/2026";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let parse = |key: &Option<OsString>| key.as_deref().map(keys::parse).transpose();
-    let (from, to) = (parse(&args.from)?, parse(&args.to)?);
+    let (from, to) = (
+        keys::parse_if_given(&args.from)?,
+        keys::parse_if_given(&args.to)?,
+    );
     let options = CompactRangeOptions {
         force_bottommost: args.force,
     };
     let db = open::open(&args.db, global, Access::Write)?;
     let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
-    let families = match &args.cf {
-        Some(name) => vec![open::family(&db, Some(name))?],
-        None => db.column_families(),
-    };
+    let families = open::family_or_all(&db, args.cf.as_deref())?;
     for family in families {
         family.compact_range(from.as_deref(), to.as_deref(), &options)?;
     }
@@ -61,15 +60,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if global.json {
         out.json(&json!({ "seconds": seconds, "before": before, "after": after }))?;
     } else {
-        let mut table = Table::new(&["on disk", "before", "after"]);
-        for (kind, before, after) in [
-            ("SST", before.sst_bytes, after.sst_bytes),
-            ("blob", before.blob_bytes, after.blob_bytes),
-            ("blob maps", before.map_bytes, after.map_bytes),
-        ] {
-            table.row([kind.to_owned(), output::size(before), output::size(after)]);
-        }
-        out.line(table)?;
+        out.line(usage::before_and_after(&before, &after))?;
         out.line(output::seconds(seconds))?;
     }
     out.flush()?;

@@ -13,9 +13,9 @@ use crate::{Global, config, progress};
 /// Make a database one that RocksDB can read
 ///
 /// Garbage collection moves values and tells of it in a way that RocksDB refuses. This writes the
-/// tables anew that point to moved values; no value is touched. What is to be written is shown first.
-/// It can be interrupted at any time: the database is as it was then, and the command can be run
-/// again. Nothing is done where nothing was moved. The database must not be open.
+/// tables anew that point to moved values; no value is touched. What is to be written is shown
+/// first. It can be interrupted at any time: the database is as it was then, and the command can be
+/// run again. Nothing is done where nothing was moved. The database must not be open.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -17,14 +17,15 @@ use titan::{
 };
 
 use crate::open::{self, Access};
-use crate::output::{self, Out, Table};
+use crate::output::{self, Out};
 use crate::{Global, keys, progress, usage};
 
 /// Give back the space of overwritten and deleted values
 ///
 /// Compacts, then moves what lives out of blob files with garbage and deletes them. RocksDB refuses
-/// a database in which values have been moved, until titan downgrade. Files that are damaged are named and left; the exit
-/// status is then 1. It may be interrupted at any time, and keeps what it has done.
+/// a database in which values have been moved, until titan downgrade. Files that are damaged are
+/// named and left; the exit status is then 1. It may be interrupted at any time, and keeps what it
+/// has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -56,16 +57,15 @@ const EXAMPLES: &str = "Examples:
 See what there is to gain with titan space.";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let parse = |key: &Option<OsString>| key.as_deref().map(keys::parse).transpose();
-    let (from, to) = (parse(&args.from)?, parse(&args.to)?);
+    let (from, to) = (
+        keys::parse_if_given(&args.from)?,
+        keys::parse_if_given(&args.to)?,
+    );
     let db = open::open(&args.db, global, Access::Write)?;
     close_when_interrupted(&db)?;
     let before = usage::disk_usage(&args.db)?;
     let started = Instant::now();
-    let families = match &args.cf {
-        Some(name) => vec![open::family(&db, Some(name))?],
-        None => db.column_families(),
-    };
+    let families = open::family_or_all(&db, args.cf.as_deref())?;
     let bar = progress::bytes("gc", Some(0));
     let options = CollectGarbageOptions {
         threshold: args.threshold,
@@ -98,15 +98,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             "after": after,
         }))?;
     } else {
-        let mut table = Table::new(&["on disk", "before", "after"]);
-        for (kind, before, after) in [
-            ("SST", before.sst_bytes, after.sst_bytes),
-            ("blob", before.blob_bytes, after.blob_bytes),
-            ("blob maps", before.map_bytes, after.map_bytes),
-        ] {
-            table.row([kind.to_owned(), output::size(before), output::size(after)]);
-        }
-        out.line(table)?;
+        out.line(usage::before_and_after(&before, &after))?;
         out.line(in_words(&summary, seconds))?;
     }
     out.flush()?;

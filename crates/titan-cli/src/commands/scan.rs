@@ -53,11 +53,10 @@ const EXAMPLES: &str = "Examples:
   titan scan numbers.db --from 0x00 --to 0x80 --hex --limit 10";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let parse = |key: &Option<OsString>| key.as_deref().map(keys::parse).transpose();
     let mut options = ReadOptions {
-        lower_bound: parse(&args.from)?,
-        upper_bound: parse(&args.to)?,
-        prefix: parse(&args.prefix)?,
+        lower_bound: keys::parse_if_given(&args.from)?,
+        upper_bound: keys::parse_if_given(&args.to)?,
+        prefix: keys::parse_if_given(&args.prefix)?,
         fill_cache: false,
         ..ReadOptions::default()
     };

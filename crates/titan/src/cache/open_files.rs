@@ -22,7 +22,8 @@ enum OpenFile {
 }
 
 /// Opens files on demand and keeps at most `max_open_files` of them, tables, blob files and their
-/// maps together; the least useful are closed first. Whoever uses a reader keeps it open beyond that.
+/// maps together; the least useful are closed first. Whoever uses a reader keeps it open beyond
+/// that.
 ///
 /// File numbers are unique over all kinds and never reused, so entries never go stale.
 pub(crate) struct OpenFiles {

@@ -10,7 +10,7 @@ use super::output::OutputWriter;
 use super::picker::Compaction;
 use crate::cache::OpenFiles;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::SequenceNumber;
+use crate::format::{SequenceNumber, total};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
@@ -135,10 +135,8 @@ fn still_hidden(
     if deepest && (oldest.is_none() || oldest >= newest) {
         return 0;
     }
-    let inputs = compaction.all_inputs().map(|(_, f)| f.shadowed_bytes());
-    let hidden = inputs.fold(0, u64::saturating_add);
-    let found = found.iter().map(|garbage| garbage.bytes);
-    hidden.saturating_sub(found.fold(0, u64::saturating_add))
+    let hidden = total(compaction.all_inputs().map(|(_, f)| f.shadowed_bytes()));
+    hidden.saturating_sub(total(found.iter().map(|garbage| garbage.bytes)))
 }
 
 fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<MergingIterator> {

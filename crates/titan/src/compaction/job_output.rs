@@ -2,7 +2,7 @@
 
 use crate::blob::BlobFileSummary;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, FileNumber};
+use crate::format::{BlobFileNumber, FileNumber, total};
 use crate::table::TableSummary;
 use crate::version::edit::{BlobFileAddition, NewFile, TableFacts, VersionEdit};
 
@@ -45,14 +45,9 @@ impl JobOutput {
     pub(crate) fn set_shadowed_bytes(&mut self, bytes: u64) {
         let size = |table: &OutputTable| {
             let values = table.summary.blob_refs.iter().map(|refs| refs.bytes);
-            values.fold(table.summary.file_size, u64::saturating_add)
+            table.summary.file_size.saturating_add(total(values))
         };
-        let all = self
-            .tables
-            .iter()
-            .map(size)
-            .fold(0, u64::saturating_add)
-            .max(1);
+        let all = total(self.tables.iter().map(size)).max(1);
         for table in &mut self.tables {
             let part = u128::from(bytes) * u128::from(size(table)) / u128::from(all);
             table.shadowed_bytes = u64::try_from(part).unwrap_or(bytes);

@@ -6,6 +6,7 @@
 //! [logical](crate::version::TableFile::logical_size): values in blob files count.
 
 use super::picker::Circumstances;
+use crate::format::total;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
@@ -107,10 +108,7 @@ impl LevelTargets {
             } else {
                 bytes as f64 / self.target(level) as f64
             };
-            scores.push((
-                level,
-                score.max(hidden.score(version.level_shadowed_bytes(level))),
-            ));
+            scores.push((level, score.max(hidden.score(level))));
         }
         scores.sort_by(|a, b| b.1.total_cmp(&a.1));
         scores
@@ -146,8 +144,8 @@ impl LevelTargets {
 pub(crate) struct HiddenGarbage {
     /// From 1.0 there is too much.
     urgency: f64,
-    /// What the level with most of it has.
-    most: u64,
+    /// By level, but for the last.
+    levels: Vec<u64>,
 }
 
 impl HiddenGarbage {
@@ -158,9 +156,9 @@ impl HiddenGarbage {
     ) -> Self {
         let last = version.num_levels().saturating_sub(1);
         let levels = (0..last).map(|level| version.level_shadowed_bytes(level));
-        let bottom = version.level(last).iter();
-        let released = bottom.map(|f| f.released_bytes(circumstances.oldest_snapshot));
-        let hidden = released.fold(version.hidden_garbage_bytes(), u64::saturating_add);
+        let levels: Vec<u64> = levels.collect();
+        let released = version.released_bytes(circumstances.oldest_snapshot);
+        let hidden = total(levels.iter().copied()).saturating_add(released);
         let live = version.blob_live_bytes().saturating_sub(hidden) as f64;
         let allowed = match circumstances.settling {
             true => (live * SETTLED).max(1.0),
@@ -175,7 +173,7 @@ impl HiddenGarbage {
                 true => hidden as f64 / allowed,
                 false => 0.0,
             },
-            most: levels.max().unwrap_or(0),
+            levels,
         }
     }
 
@@ -184,12 +182,17 @@ impl HiddenGarbage {
         self.urgency >= 1.0
     }
 
-    /// How urgent compacting a level is that hides so much: where most is hidden first.
-    fn score(&self, shadowed: u64) -> f64 {
-        match self.is_too_much() {
-            true => self.urgency * shadowed as f64 / self.most.max(1) as f64,
-            false => 0.0,
+    /// How urgent compacting a level is: where most is hidden first.
+    fn score(&self, level: usize) -> f64 {
+        if !self.is_too_much() {
+            return 0.0;
         }
+        let most = self.levels.iter().copied().max().unwrap_or(0).max(1);
+        self.urgency
+            * self
+                .levels
+                .get(level)
+                .map_or(0.0, |n| *n as f64 / most as f64)
     }
 }
 

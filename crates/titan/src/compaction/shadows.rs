@@ -1,9 +1,9 @@
 //! How many bytes of values in blob files a flush hides: those of older versions of its keys, which
 //! are garbage that no compaction has found yet.
 //!
-//! An estimate, from a sample of the keys that the filters of older tables are asked for. It decides
-//! how soon tables are compacted, and how much of the space is taken to be alive; never what is
-//! garbage.
+//! An estimate, from a sample of the keys that the filters of older tables are asked for. It
+//! decides how soon tables are compacted, and how much of the space is taken to be alive; never
+//! what is garbage.
 
 use std::ops::Bound;
 
@@ -11,6 +11,7 @@ use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::format::total;
 use crate::version::Version;
 
 /// So many keys are all looked at.
@@ -37,9 +38,7 @@ impl<'a> ShadowSample<'a> {
         min_blob_size: u64,
     ) -> Option<Self> {
         let files = version.blob_files.values();
-        let count = files
-            .map(|meta| meta.live_count())
-            .fold(0, u64::saturating_add);
+        let count = total(files.map(|meta| meta.live_count()));
         let bytes = version.blob_live_bytes();
         (count > 0).then(|| ShadowSample {
             version,

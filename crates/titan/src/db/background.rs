@@ -67,7 +67,7 @@ impl Shared {
             }
             if let Some(job) = self.find_job(&mut state) {
                 // There may be more for another thread.
-                self.work.notify_all();
+                self.work.notify_one();
                 return Some(job);
             }
             self.work.wait(&mut state);
@@ -134,7 +134,7 @@ impl Shared {
                 return None;
             }
             if self.failure.get().is_some() {
-                self.work.wait(&mut state);
+                self.progress.wait(&mut state);
                 continue;
             }
             if let Some(collection) = claim_collection(&mut state) {

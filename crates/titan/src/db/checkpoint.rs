@@ -2,8 +2,9 @@
 //!
 //! Tables, blob files and maps never change, so the checkpoint shares them by hard links; only the
 //! small files are written. What is in memtables at that moment is flushed first, and no memtable
-//! behind it until the versions have been captured: so every batch is in the tables of all its families
-//! or of none, and the checkpoint needs no WAL. Writers wait for nothing but a switch of memtables.
+//! behind it until the versions have been captured: so every batch is in the tables of all its
+//! families or of none, and the checkpoint needs no WAL. Writers wait for nothing but a switch of
+//! memtables.
 //!
 //! What was captured is held while it is linked: files that compactions and collections of garbage
 //! replace meanwhile keep their names until then.
@@ -72,7 +73,8 @@ impl Shared {
         Ok(summary)
     }
 
-    /// Flushes what is in memtables now. What is written later stays in memtables while the guard lives.
+    /// Flushes what is in memtables now. What is written later stays in memtables while the guard
+    /// lives.
     fn flush_to_barrier(&self) -> Result<BarrierGuard<'_>> {
         let barrier = self.alone(|| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();

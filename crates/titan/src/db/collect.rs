@@ -1,6 +1,7 @@
 //! Running garbage collections.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use super::pause::paused;
 use super::running::{Running, RunningJob};
 use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::BlobFileNumber;
+use crate::format::{BlobFileNumber, total};
 use crate::gc::choose::{Collection, Urgency};
 use crate::gc::job::{self, Collected, GcContext};
 use crate::stats::{self, GarbageCollectionEvent};
-use crate::version::edit::VersionEdit;
+use crate::version::Version;
+use crate::version::edit::{Relocation, VersionEdit};
 
 /// Where nobody does anything for so long, nobody is disturbed.
 const IDLE: Duration = Duration::from_millis(20);
@@ -54,9 +56,13 @@ impl Shared {
         let started = self.options.clock.monotonic();
         let outcome = self.collect_and_install(family, &collection, keep_pace);
         let took = self.options.clock.monotonic().saturating_sub(started);
-        let blamed = outcome.as_ref().err().map(|e| collection.blamed(e));
+        let set_aside = match &outcome {
+            // Nothing lives in them after all: collecting them again would find no more.
+            Ok(None) => collection.physical.clone(),
+            Err(e) if e.is_corruption() => collection.blamed(e),
+            _ => Vec::new(),
+        };
         let freed = collection.garbage;
-        let physical = collection.physical.clone();
         let urgent = collection.urgency == Urgency::High;
         // The inputs are released before the job counts as done: their files can go then.
         drop(collection);
@@ -64,39 +70,34 @@ impl Shared {
         if urgent && matches!(outcome, Ok(Some(_))) {
             state.freeing.add(freed, took);
         }
-        let set_aside = match &outcome {
-            // Nothing lives in them after all: collecting them again would find no more.
-            Ok(None) => physical,
-            Err(e) if e.is_corruption() => blamed.clone().unwrap_or_default(),
-            _ => Vec::new(),
-        };
         if let Some(family) = state.families.get_mut(&family.id) {
-            family.exempt.damaged.extend(set_aside);
+            family.exempt.damaged.extend(&set_aside);
         }
         self.update_stalls(state);
-        match (outcome, blamed) {
-            (Ok(event), _) => {
+        match outcome {
+            Ok(event) => {
                 if let Some(event) = &event {
                     self.listeners.tell(|l| l.garbage_collected(event));
                 }
                 Ok(Outcome::Installed(event))
             }
-            (Err(e), _) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
-            (Err(e), _) if family.is_dropped() => Err(e),
-            (Err(e), Some(files)) if e.is_corruption() => {
+            Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
+            Err(e) if family.is_dropped() => Err(e),
+            Err(e) if e.is_corruption() => {
                 // What lives in them stays readable as far as it is whole.
                 self.listeners.tell(|l| l.garbage_collection_failed(&e));
-                Ok(Outcome::SetAside(files, e))
+                Ok(Outcome::SetAside(set_aside, e))
             }
-            (Err(e), _) => {
+            Err(e) => {
                 let doing = format!("collecting garbage of column family {}", family.name);
                 Err(self.failure.set(self, e.context(doing)))
             }
         }
     }
 
-    /// The pace of a collection: as fast as it can be if that is urgent, a user waits for its end or
-    /// nobody is disturbed, else no faster than the options say. Ends it if collecting is paused.
+    /// The pace of a collection: as fast as it can be if that is urgent, a user waits for its end
+    /// or nobody is disturbed, else no faster than the options say. Ends it if collecting is
+    /// paused.
     fn pace_of(&self, family: &Family, urgency: Urgency) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.options.clock;
         let hurries = Cell::new(urgency == Urgency::High);
@@ -131,7 +132,7 @@ impl Shared {
                 hurries.set(urgent || waited_for);
                 if !hurries.get() {
                     let step = clock.begin_wait(left.min(IDLE));
-                    self.work.wait_for(&mut state, step);
+                    self.progress.wait_for(&mut state, step);
                 }
             }
         }
@@ -197,24 +198,11 @@ impl Shared {
             self.restore_locations(&before, &relocation);
             return Err(e);
         }
-        let current = versions.family(family.id).map(|f| Arc::clone(&f.current));
-        if let Some(version) = &current {
+        if let Some(version) = versions.current(family.id) {
             // Files that are compressed otherwise than the first one are left.
             let left = version.physical_blob_files();
             inputs.retain(|file, _| !left.contains_key(file));
-        }
-        {
-            let mut state = self.state.lock();
-            if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
-                let live = relocation.logical.iter();
-                let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
-                let held = relocation.total_bytes.saturating_sub(live.sum());
-                let all_held = &mut family.exempt.held;
-                all_held.insert(relocation.file, held);
-                all_held.retain(|file, held| *held > 0 && !inputs.contains_key(file));
-                family.version = version;
-                family.publish();
-            }
+            self.publish_collection(family, Arc::clone(&version), &relocation, &inputs);
         }
         drop(versions);
         let event = GarbageCollectionEvent {
@@ -229,5 +217,27 @@ impl Shared {
         stats::add(&self.statistics.gc_read_bytes, event.bytes_read);
         stats::add(&self.statistics.gc_blob_bytes, event.bytes_written);
         Ok(Some(event))
+    }
+
+    /// Shows readers the version, and remembers what was copied for older ones alone.
+    fn publish_collection(
+        &self,
+        family: &Family,
+        version: Arc<Version>,
+        relocation: &Relocation,
+        inputs: &BTreeMap<BlobFileNumber, u64>,
+    ) {
+        let live = relocation.logical.iter();
+        let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
+        let held = relocation.total_bytes.saturating_sub(total(live));
+        let mut state = self.state.lock();
+        let Some(family) = state.families.get_mut(&family.id) else {
+            return;
+        };
+        let all_held = &mut family.exempt.held;
+        all_held.insert(relocation.file, held);
+        all_held.retain(|file, held| *held > 0 && !inputs.contains_key(file));
+        family.version = version;
+        family.publish();
     }
 }

@@ -74,8 +74,8 @@ impl Shared {
         Ok(summary)
     }
 
-    /// The logical files that tables over the range refer to, and those that they referred to before
-    /// a compaction found that nothing in the range needs them.
+    /// The logical files that tables over the range refer to, and those that they referred to
+    /// before a compaction found that nothing in the range needs them.
     fn find_garbage(
         &self,
         family: &Arc<Family>,
@@ -199,7 +199,7 @@ impl<'a> ManualCollection<'a> {
         shared.check_open()?;
         state.manual_collections += 1;
         // One that waits for its pace is to make haste.
-        shared.work.notify_all();
+        shared.progress.notify_all();
         Ok(ManualCollection(shared))
     }
 }
@@ -208,6 +208,5 @@ impl Drop for ManualCollection<'_> {
     fn drop(&mut self) {
         self.0.state.lock().manual_collections -= 1;
         self.0.progress.notify_all();
-        self.0.work.notify_all();
     }
 }

@@ -346,7 +346,7 @@ impl Shared {
             family.publish();
         }
         self.update_stalls(state);
-        self.work.notify_all();
+        self.work.notify_one();
         Ok(())
     }
 

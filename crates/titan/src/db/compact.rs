@@ -75,7 +75,7 @@ impl Shared {
         }
         self.add_locations(family.id, &result.output);
         versions.apply(result.edit.clone())?;
-        let current = versions.family(family.id).map(|f| Arc::clone(&f.current));
+        let current = versions.current(family.id);
         {
             let mut state = self.state.lock();
             if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {

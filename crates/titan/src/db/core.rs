@@ -53,9 +53,9 @@ pub(crate) struct Shared {
     pub(super) wal: WalSet,
     pub(super) versions: Mutex<VersionSet>,
     pub(super) state: Mutex<State>,
-    /// Signalled when there may be work for a background thread.
+    /// Signalled when there may be a flush or a compaction for a background thread.
     pub(super) work: Condvar,
-    /// Signalled when background work has changed something that someone may wait for.
+    /// Signalled when something has changed that someone may wait for; garbage collection does.
     pub(super) progress: Condvar,
     pub(super) stall_news: StallNews,
     /// Whether a table of the last level has what only snapshots see.

@@ -54,7 +54,7 @@ impl Shared {
             self.tell_of_loosened_bound(family);
             // It may be the first that settles.
             let _state = self.state.lock();
-            self.work.notify_all();
+            self.progress.notify_all();
         })
     }
 
@@ -170,7 +170,6 @@ pub(super) fn family_state(
         version,
         flushing: false,
         running_compactions: 0,
-        collecting: false,
         exempt: Exempt::default(),
         collection_urgency: None,
         space_excess: 0.0,

@@ -264,12 +264,12 @@ impl ColumnFamily {
     /// `blob_file_size`: RocksDB refuses a directory in which values have been moved, until
     /// [`tools::downgrade`](crate::tools::downgrade).
     ///
-    /// A file that is damaged is left as it is, and named in the summary; one that was found damaged
-    /// before is tried again. A call that is cut short keeps what it has collected so far.
+    /// A file that is damaged is left as it is, and named in the summary; one that was found
+    /// damaged before is tried again. A call that is cut short keeps what it has collected so far.
     ///
-    /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads and
-    /// writes what lives in the files, once, as fast as it can, on the caller's thread. Waits for a
-    /// collection that runs already.
+    /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads
+    /// and writes what lives in the files, once, as fast as it can, on the caller's thread. Waits
+    /// for a collection that runs already.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::compact_range`]; `InvalidOption`; `InvalidArgument` if `end` comes

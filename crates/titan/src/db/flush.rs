@@ -70,8 +70,8 @@ impl Shared {
         self.wait_for_flushes(&newest)
     }
 
-    /// Makes what is in memtables immutable; gives the newest of each family that has something to be
-    /// flushed. To be called with the lead of the commit queue.
+    /// Makes what is in memtables immutable; gives the newest of each family that has something to
+    /// be flushed. To be called with the lead of the commit queue.
     pub(super) fn switch_to_flush(&self, ids: &[ColumnFamilyId]) -> Result<FlushBarrier> {
         self.failure.check()?;
         self.switch_memtables(ids)?;
@@ -262,7 +262,7 @@ impl Shared {
             let mut state = self.state.lock();
             for flush in flushed {
                 let id = flush.family.id;
-                let current = versions.family(id).map(|f| Arc::clone(&f.current));
+                let current = versions.current(id);
                 if let (Some(family), Some(version)) = (state.families.get_mut(&id), current) {
                     family.immutables.drain(..flush.immutables);
                     family.version = version;

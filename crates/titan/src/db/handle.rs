@@ -217,20 +217,19 @@ impl Db {
         self.shared().flush(&ids)
     }
 
-    /// Makes a checkpoint: the database as of now, in the directory `dir`, which opens as one of its
-    /// own. Values and keys are shared with it by hard links, and copied where `dir` lies in another
-    /// file system or there are no links. Neither database is changed by what happens to the other.
-    /// It has every write that had returned, also those without WAL, and of those that run meanwhile
-    /// each batch whole or not at all, over all families; it survives the machine.
+    /// Makes a checkpoint: the database as of now, in the directory `dir`, which opens as one of
+    /// its own. Values and keys are shared with it by hard links, and copied where `dir` lies in
+    /// another file system or there are no links. Neither database is changed by what happens to
+    /// the other. It has every write that had returned, also those without WAL, and of those that
+    /// run meanwhile each batch whole or not at all, over all families; it survives the machine.
     ///
     /// Cost: a flush of all families, then a hard link a file. Writes go on; files that become
     /// obsolete stay until it is done.
     ///
-    /// # Errors
-    /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is put
-    /// together (what was cut short there is replaced); `Locked` if another is being made there;
-    /// `WritesStopped` after a background failure; `Closed`; what linking or writing failed with. There
-    /// is nothing at `dir` then.
+    /// # Errors `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint
+    /// is put together (what was cut short there is replaced); `Locked` if another is being made
+    /// there; `WritesStopped` after a background failure; `Closed`; what linking or writing failed
+    /// with. There is nothing at `dir` then.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
         self.shared().checkpoint(dir.as_ref())
     }
@@ -282,11 +281,12 @@ impl Db {
         Ok(())
     }
 
-    /// Keeps garbage from being collected by itself, until what this returns is dropped, and with it
-    /// every other pause. A collection that runs is ended at its next step, since it may take long:
-    /// on return none runs, and what it had copied will be copied again. Calls of
-    /// [`ColumnFamily::collect_garbage`] work as ever. Writes are not held back for space meanwhile,
-    /// which would not end: files grow beyond `max_space_amp` for as long as the pause lasts.
+    /// Keeps garbage from being collected by itself, until what this returns is dropped, and with
+    /// it every other pause. A collection that runs is ended at its next step, since it may take
+    /// long: on return none runs, and what it had copied will be copied again. Calls of
+    /// [`ColumnFamily::collect_garbage`] work as ever. Writes are not held back for space
+    /// meanwhile, which would not end: files grow beyond `max_space_amp` for as long as the pause
+    /// lasts.
     ///
     /// # Errors
     /// `Closed`.

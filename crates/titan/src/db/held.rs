@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
 
 /// What a version has on disk.
@@ -73,8 +73,7 @@ impl Held {
 
     /// Bytes of the records, but for those in files that go with the versions.
     pub(super) fn blob_bytes(&self) -> u64 {
-        let records = self.records.values().map(|(_, bytes)| *bytes);
-        records.fold(0, u64::saturating_add)
+        total(self.records.values().map(|(_, bytes)| *bytes))
     }
 
     /// The same by physical file.

@@ -6,7 +6,7 @@ use super::core::Shared;
 use super::family::Family;
 use crate::compaction::levels::{HiddenGarbage, LevelTargets};
 use crate::compaction::picker::Circumstances;
-use crate::format::SequenceNumber;
+use crate::format::{SequenceNumber, total};
 use crate::stats::StallEvent;
 
 /// One level of a family.
@@ -148,9 +148,8 @@ impl Shared {
             deletions += memtable.num_deletes();
         }
         let physical = version.physical_blob_files();
-        let blob_bytes: u64 = physical.values().map(|(place, _)| place.total_bytes).sum();
-        let live = version.blob_files.values().map(|b| b.live_bytes());
-        let live_blob_bytes: u64 = live.sum();
+        let blob_bytes = total(physical.values().map(|(place, _)| place.total_bytes));
+        let live_blob_bytes = version.blob_live_bytes();
         let state = self.state.lock();
         let running = state.families.get(&family.id);
         FamilyMetrics {

@@ -52,9 +52,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     };
     let counters = Arc::clone(versions.counters());
     // No name in the directory is ever written again, whoever left it.
-    for number in files_of(&*vfs, dir)?.iter().filter_map(|f| f.number()) {
-        counters.mark_file_number_used(FileNumber(number));
-    }
+    counters.mark_names_used(&files_of(&*vfs, dir)?);
     check_files_exist(&*vfs, dir, &versions)?;
     let clock = Arc::clone(&options.db.clock);
     let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;

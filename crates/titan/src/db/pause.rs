@@ -21,7 +21,7 @@ impl Shared {
         self.check_open()?;
         state.collection_pauses += 1;
         // One that waits for its pace is to see it now.
-        self.work.notify_all();
+        self.progress.notify_all();
         while state.running.collections > 0 {
             self.progress.wait(&mut state);
         }
@@ -36,7 +36,6 @@ impl Drop for GarbageCollectionPause {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.collection_pauses -= 1;
-        self.shared.work.notify_all();
         self.shared.update_stalls(state);
     }
 }

@@ -42,8 +42,9 @@ impl Shared {
     }
 }
 
-/// Deletes, when a new MANIFEST is in force, what it does not refer to: outputs of jobs that never finished, WAL files
-/// already in tables, old MANIFESTs. Files that are not the engine's are never touched.
+/// Deletes, when a new MANIFEST is in force, what it does not refer to: outputs of jobs that never
+/// finished, WAL files already in tables, old MANIFESTs. Files that are not the engine's are never
+/// touched.
 pub(crate) fn remove_leftovers(
     vfs: &dyn Vfs,
     dir: &Path,

@@ -37,14 +37,8 @@ impl RunningJob {
                 family.running_compactions += 1;
                 running.compactions += 1;
             }
-            RunningJob::Collection => {
-                family.collecting = true;
-                running.collections += 1;
-            }
-            RunningJob::ManualCollection => {
-                family.collecting = true;
-                running.manual_collections += 1;
-            }
+            RunningJob::Collection => running.collections += 1,
+            RunningJob::ManualCollection => running.manual_collections += 1,
         }
     }
 }
@@ -101,18 +95,8 @@ impl Drop for Running<'_> {
                     family.running_compactions -= 1;
                 }
             }
-            RunningJob::Collection => {
-                state.running.collections -= 1;
-                if let Some(family) = family {
-                    family.collecting = false;
-                }
-            }
-            RunningJob::ManualCollection => {
-                state.running.manual_collections -= 1;
-                if let Some(family) = family {
-                    family.collecting = false;
-                }
-            }
+            RunningJob::Collection => state.running.collections -= 1,
+            RunningJob::ManualCollection => state.running.manual_collections -= 1,
         }
         self.shared.progress.notify_all();
         self.shared.work.notify_all();

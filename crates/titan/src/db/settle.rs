@@ -16,6 +16,7 @@ use crate::sync::atomic::Ordering;
 const SETTLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Since when nobody has written.
+#[derive(Clone, Copy)]
 pub(super) struct Quiet {
     since: Duration,
     last_sequence: SequenceNumber,
@@ -35,7 +36,7 @@ impl Shared {
         // Not just read: then either this sees the flag, or who sets it sees the write.
         if self.tell_of_write.swap(false, Ordering::AcqRel) {
             let _state = self.state.lock();
-            self.work.notify_all();
+            self.progress.notify_all();
         }
     }
 
@@ -44,18 +45,19 @@ impl Shared {
         if self.kept_for_snapshots.load(Ordering::Acquire) {
             let _state = self.state.lock();
             self.work.notify_all();
+            self.progress.notify_all();
         }
     }
 
-    /// Waits for work, or until nobody has written for some time and there is something to settle,
-    /// which is then made due.
+    /// Waits until something has changed, or until nobody has written for some time and there is
+    /// something to settle, which is then made due.
     pub(super) fn wait_or_settle<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         quiet: &mut Quiet,
     ) -> MutexGuard<'a, State> {
         if !state.families.values().any(settles) {
-            self.work.wait(&mut state);
+            self.progress.wait(&mut state);
             return state;
         }
         let now = self.quiet();
@@ -63,22 +65,23 @@ impl Shared {
         if wrote {
             *quiet = now;
         }
+        let waited = now.since.saturating_sub(quiet.since);
         let oldest_snapshot = self.snapshots.oldest();
         let restless = |f: &FamilyState| is_restless(f, oldest_snapshot);
         let restless = !self.is_settling(&state) && state.families.values().any(restless);
-        if restless && self.quiet().since.saturating_sub(quiet.since) >= SETTLE_AFTER {
+        if restless && waited >= SETTLE_AFTER {
             drop(state);
             self.settle();
             return self.state.lock();
         }
         if restless || wrote {
             let step = self.options.clock.begin_wait(SETTLE_AFTER / 2);
-            self.work.wait_for(&mut state, step);
+            self.progress.wait_for(&mut state, step);
             return state;
         }
         self.tell_of_write.swap(true, Ordering::AcqRel);
         if self.counters.last_sequence() == quiet.last_sequence {
-            self.work.wait(&mut state);
+            self.progress.wait(&mut state);
         }
         state
     }

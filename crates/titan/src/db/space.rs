@@ -12,7 +12,7 @@ use super::held::{Contents, Held};
 use super::sizes::Sizes;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
+use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 use crate::gc::choose::judge;
 use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
 use crate::gc::report::{
@@ -157,14 +157,8 @@ impl Shared {
 /// snapshots.
 fn hidden(version: &Version, oldest_snapshot: Option<SequenceNumber>) -> (u64, u64) {
     let last = version.num_levels().saturating_sub(1);
-    let bottom = version.level(last).iter();
-    let released = total(bottom.map(|f| f.released_bytes(oldest_snapshot)));
+    let released = version.released_bytes(oldest_snapshot);
     let kept = version.level_shadowed_bytes(last).saturating_sub(released);
     let hidden = version.hidden_garbage_bytes();
     (hidden.saturating_add(released), kept)
-}
-
-/// The sum of what a MANIFEST says, which may be too large to be true.
-fn total(bytes: impl Iterator<Item = u64>) -> u64 {
-    bytes.fold(0, u64::saturating_add)
 }

@@ -1,9 +1,9 @@
 //! A directory that comes into being whole.
 //!
-//! What is to become `DIR` is put together in `DIR.tmp`, beside it, and gets its name by a rename. So
-//! nothing that is cut short has the name; what it leaves under the other one goes when it is tried
-//! again, known by a mark: the file `000000.dbtmp`. The mark goes last, or with the first opening, as
-//! that removes files of this kind.
+//! What is to become `DIR` is put together in `DIR.tmp`, beside it, and gets its name by a rename.
+//! So nothing that is cut short has the name; what it leaves under the other one goes when it is
+//! tried again, known by a mark: the file `000000.dbtmp`. The mark goes last, or with the first
+//! opening, as that removes files of this kind.
 
 use std::path::{Path, PathBuf};
 
@@ -116,8 +116,8 @@ impl Drop for Staging<'_> {
     }
 }
 
-/// Whether a directory with these names is one that was not finished: it has nothing yet, or the mark
-/// and no file that is not the engine's.
+/// Whether a directory with these names is one that was not finished: it has nothing yet, or the
+/// mark and no file that is not the engine's.
 fn is_unfinished(names: &[String]) -> bool {
     let kinds: Option<Vec<FileKind>> = names.iter().map(|name| FileKind::parse(name)).collect();
     kinds.is_some_and(|kinds| {

@@ -9,7 +9,6 @@ use crate::compaction::levels::LevelTargets;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::gc::choose::{Exempt, Urgency, judge};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
-use crate::gc::space::Space;
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
@@ -36,13 +35,12 @@ pub(crate) struct FamilyState {
     pub(crate) version: Arc<Version>,
     pub(crate) flushing: bool,
     pub(crate) running_compactions: usize,
-    /// Whether garbage is being collected.
-    pub(crate) collecting: bool,
     /// Blob files that are not to be collected.
     pub(crate) exempt: Exempt,
     /// How urgent collecting is; as of the last change of files, as is what follows.
     pub(crate) collection_urgency: Option<Urgency>,
-    /// How far the family's files exceed their bound; see [`Space::excess`].
+    /// How far the family's files exceed their bound; see
+    /// [`Space::excess`](crate::gc::space::Space::excess).
     pub(crate) space_excess: f64,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
@@ -103,8 +101,9 @@ impl FamilyState {
         (self.space_excess, self.collection_urgency) = (0.0, None);
         // Without compactions there is no finding what is hidden, however long writes wait.
         if options.enable_blob_garbage_collection && !options.disable_auto_compactions && !paused {
-            self.space_excess = Space::of(&self.version, &self.exempt).excess(options);
-            self.collection_urgency = judge(&self.version, options, &self.exempt).urgency();
+            let judgement = judge(&self.version, options, &self.exempt);
+            self.space_excess = judgement.space.excess(options);
+            self.collection_urgency = judgement.urgency;
         }
         let stall = self.judge_tree();
         match stall {

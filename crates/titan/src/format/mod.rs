@@ -16,4 +16,5 @@ pub(crate) mod unique_id;
 
 pub use comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
 pub use compression::CompressionType;
+pub(crate) use numbers::total;
 pub use numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

@@ -4,6 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
+/// The sum of numbers out of files, which may be too large to be true.
+pub(crate) fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 /// The commit order of one operation. 56 bits on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct SequenceNumber(pub u64);

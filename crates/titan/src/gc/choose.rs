@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::report::Verdict;
 use super::space::Space;
 use crate::error::Error;
-use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, total};
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
@@ -119,19 +119,16 @@ impl Judged<'_> {
     }
 }
 
-/// What collection thinks of every blob file of a family, the best to collect first.
+/// What collection thinks of the blob files of a family.
 pub(crate) struct Judgement<'v> {
+    /// The best to collect first.
     pub(crate) files: Vec<Judged<'v>>,
-    /// `None` if nothing needs to be collected.
-    urgency: Option<Urgency>,
+    pub(crate) space: Space,
+    /// How urgent collecting is; `None` if nothing needs to be.
+    pub(crate) urgency: Option<Urgency>,
 }
 
 impl Judgement<'_> {
-    /// How urgent collecting is; `None` if nothing needs to be.
-    pub(crate) fn urgency(&self) -> Option<Urgency> {
-        self.urgency
-    }
-
     /// The collection that is due, if one is.
     pub(crate) fn next(self) -> Option<Collection> {
         let urgency = self.urgency?;
@@ -149,66 +146,85 @@ pub(crate) fn judge<'v>(
     options: &ColumnFamilyOptions,
     exempt: &Exempt,
 ) -> Judgement<'v> {
-    let mut files: Vec<Judged<'v>> = Vec::new();
-    let (mut total, mut garbage) = (0u64, 0u64);
-    for (number, (file, logical)) in version.physical_blob_files() {
-        let live = logical.iter().map(|meta| meta.live_bytes());
-        let live = live.fold(0, u64::saturating_add);
-        let held = exempt.held.get(&number).copied().unwrap_or(0);
-        let judged = Judged {
-            garbage: file.total_bytes.saturating_sub(live).saturating_sub(held),
-            logical: logical.iter().map(|meta| &meta.shared).collect(),
-            live,
-            held,
-            verdict: Verdict::Clean,
-            file,
-        };
-        if !exempt.damaged.contains(&number) {
-            total = total.saturating_add(judged.file.total_bytes);
-            garbage = garbage.saturating_add(judged.garbage);
-        }
-        files.push(judged);
-    }
-    let space = Space::of(version, exempt);
-    let thresholds = Thresholds::of(&space, options);
-    let urgency = thresholds.urgency(garbage, total);
-    for file in &mut files {
-        file.verdict = if !options.enable_blob_garbage_collection {
-            Verdict::Off
-        } else if exempt.damaged.contains(&file.file.number) {
-            Verdict::Damaged
-        } else if file.garbage == 0 {
-            if file.held > 0 {
-                Verdict::Held
-            } else {
-                Verdict::Clean
+    let files = version.physical_blob_files().into_iter();
+    let mut files: Vec<Judged<'v>> = files
+        .map(|(number, (file, logical))| {
+            let live = total(logical.iter().map(|meta| meta.live_bytes()));
+            let held = exempt.held.get(&number).copied().unwrap_or(0);
+            Judged {
+                garbage: file.total_bytes.saturating_sub(live).saturating_sub(held),
+                logical: logical.iter().map(|meta| &meta.shared).collect(),
+                live,
+                held,
+                verdict: match exempt.damaged.contains(&number) {
+                    true => Verdict::Damaged,
+                    false => Verdict::NotNeeded,
+                },
+                file,
             }
-        } else if thresholds
-            .urgency(file.garbage, file.file.total_bytes)
-            .is_none()
-        {
-            Verdict::LittleGarbage
-        } else {
-            Verdict::NotNeeded
+        })
+        .collect();
+    let space = Space::of(version, &files);
+    let thresholds = Thresholds::of(&space, options);
+    let sound = || files.iter().filter(|f| f.verdict != Verdict::Damaged);
+    let garbage = total(sound().map(|f| f.garbage));
+    let urgency = thresholds.urgency(garbage, total(sound().map(|f| f.file.total_bytes)));
+    for file in &mut files {
+        let share = thresholds.urgency(file.garbage, file.file.total_bytes);
+        file.verdict = match file.verdict {
+            _ if !options.enable_blob_garbage_collection => Verdict::Off,
+            Verdict::Damaged => Verdict::Damaged,
+            _ if file.garbage == 0 && file.held > 0 => Verdict::Held,
+            _ if file.garbage == 0 => Verdict::Clean,
+            _ if share.is_none() => Verdict::LittleGarbage,
+            _ => Verdict::NotNeeded,
         };
     }
     files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
     if urgency.is_some() {
         rank(&mut files, space.collection_size(options));
     }
-    Judgement { files, urgency }
+    Judgement {
+        files,
+        space,
+        urgency,
+    }
 }
 
-/// Spreads what is worth collecting over collections whose live bytes fit `room` each, but for one
-/// file that does not fit alone.
-fn rank(files: &mut [Judged<'_>], room: u64) {
-    let (mut collection, mut left, mut empty) = (0, room, true);
-    for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
-        if !empty && file.live > left {
-            (collection, left) = (collection + 1, room);
+/// Room for the live bytes of one collection: files are added as long as theirs fit, and one in any
+/// case.
+pub(super) struct Room {
+    left: u64,
+    empty: bool,
+}
+
+impl Room {
+    pub(super) fn new(bytes: u64) -> Self {
+        Room {
+            left: bytes,
+            empty: true,
         }
-        left = left.saturating_sub(file.live);
-        empty = false;
+    }
+
+    /// Adds a file, if it fits.
+    pub(super) fn take(&mut self, file: &Judged<'_>) -> bool {
+        let fits = self.empty || file.live <= self.left;
+        if fits {
+            self.left = self.left.saturating_sub(file.live);
+            self.empty = false;
+        }
+        fits
+    }
+}
+
+/// Spreads what is worth collecting over collections with room for so many live bytes each.
+fn rank(files: &mut [Judged<'_>], size: u64) {
+    let (mut collection, mut room) = (0, Room::new(size));
+    for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
+        if !room.take(file) {
+            (collection, room) = (collection + 1, Room::new(size));
+            room.take(file);
+        }
         file.verdict = match collection {
             0 => Verdict::Next,
             later => Verdict::Later(later),

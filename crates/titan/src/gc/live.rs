@@ -28,11 +28,7 @@ pub(super) fn live_records(
                 continue;
             }
             let reader = open_files.table(table.meta.identity(), &version.comparator)?;
-            let references = match reader.liveness()? {
-                Some(references) => references,
-                None => reader.scan_blob_refs()?,
-            };
-            for (file, references) in references.files() {
+            for (file, references) in reader.blob_refs()?.files() {
                 if logical.contains(&file) {
                     live.entry(file).or_default().extend_from_slice(references);
                 }

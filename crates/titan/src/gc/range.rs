@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use serde::Serialize;
 
-use super::choose::{Collection, Exempt, Judged, Urgency, judge};
+use super::choose::{Collection, Exempt, Judged, Room, Urgency, judge};
 use crate::error::Error;
 use crate::format::BlobFileNumber;
 use crate::options::ColumnFamilyOptions;
@@ -121,8 +121,8 @@ impl Waiting {
         file.garbage > 0 && share > self.threshold
     }
 
-    /// The next collection: of files that free most for each byte copied, as long as what is live in
-    /// them fits one output file. The first of them will not come again.
+    /// The next collection: of files that free most for each byte copied, as long as what is live
+    /// in them fits one output file. The first of them will not come again.
     pub(crate) fn next(
         &mut self,
         version: &Version,
@@ -131,17 +131,8 @@ impl Waiting {
         let mut files = judge(version, options, &self.exempt).files;
         // Others may have been collected meanwhile because that was due.
         files.retain(|file| self.files.contains(&file.file.number) && self.is_worth(file));
-        let mut left = options.blob_file_size;
-        let mut empty = true;
-        files.retain(|file| {
-            // The best one is taken whatever its size.
-            let fits = empty || file.live <= left;
-            if fits {
-                left = left.saturating_sub(file.live);
-                empty = false;
-            }
-            fits
-        });
+        let mut room = Room::new(options.blob_file_size);
+        files.retain(|file| room.take(file));
         if let Some(first) = files.first() {
             self.files.remove(&first.file.number);
         }

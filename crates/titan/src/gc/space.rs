@@ -1,6 +1,8 @@
 //! What the files of a family measure, and what of that is needed.
 
-use super::choose::Exempt;
+use super::choose::Judged;
+use super::report::Verdict;
+use crate::format::total;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
@@ -37,23 +39,12 @@ pub(crate) struct Space {
 
 impl Space {
     /// Without what cannot be helped: what older versions hold, and damaged files.
-    pub(crate) fn of(version: &Version, exempt: &Exempt) -> Self {
-        let (mut blob_files, mut blob_live) = (0u64, 0u64);
-        for (number, (file, logical)) in version.physical_blob_files() {
-            if exempt.damaged.contains(&number) {
-                continue;
-            }
-            let held = exempt.held.get(&number).copied().unwrap_or(0);
-            blob_files = blob_files.saturating_add(file.total_bytes.saturating_sub(held));
-            let live = logical.iter().map(|meta| meta.live_bytes());
-            blob_live = live.fold(blob_live, u64::saturating_add);
-        }
+    pub(super) fn of(version: &Version, files: &[Judged<'_>]) -> Self {
+        let files = || files.iter().filter(|f| f.verdict != Verdict::Damaged);
+        let blob_live = total(files().map(|f| f.live));
         Space {
-            tables: version
-                .tables()
-                .map(|(_, table)| table.size())
-                .fold(0, u64::saturating_add),
-            blob_files,
+            tables: total(version.tables().map(|(_, table)| table.size())),
+            blob_files: total(files().map(|f| f.file.total_bytes.saturating_sub(f.held))),
             blob_live,
             hidden: version.hidden_garbage_bytes().min(blob_live),
         }

@@ -39,8 +39,8 @@ pub struct DbOptions {
     /// Default: 16 MiB.
     pub delayed_write_rate: u64,
     /// Bytes per second that collecting garbage may read and write together while the database is
-    /// in use and space is within bounds. It is as fast as it can be where nobody does anything, and
-    /// where space is short. At least 1 MiB. Default: 64 MiB.
+    /// in use and space is within bounds. It is as fast as it can be where nobody does anything,
+    /// and where space is short. At least 1 MiB. Default: 64 MiB.
     pub blob_garbage_collection_rate: u64,
     /// Bytes after which a new MANIFEST is started. Default: 64 MiB.
     pub max_manifest_file_size: u64,

@@ -9,7 +9,8 @@ use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::vfs::{Vfs, replace_file};
 
-/// Writes the OPTIONS file `number`, durable, of `families`: their names and those of their comparators.
+/// Writes the OPTIONS file `number`, durable, of `families`: their names and those of their
+/// comparators.
 pub(crate) fn write_options_file<'f>(
     vfs: &dyn Vfs,
     dir: &Path,

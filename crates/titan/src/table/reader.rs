@@ -25,7 +25,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
-use crate::format::{FileNumber, SequenceNumber};
+use crate::format::{FileNumber, SequenceNumber, total};
 use crate::iterator::InternalIterator;
 use crate::vfs::ReadableFile;
 
@@ -160,12 +160,8 @@ impl TableReader {
         let data = self.source.read(property.handle)?;
         let block = LivenessBlock::decode(&data).map_err(|e| self.at(e, property.handle))?;
         let totals = block.totals();
-        let count = totals
-            .iter()
-            .fold(0, |sum: u64, t| sum.saturating_add(t.count));
-        let bytes = totals
-            .iter()
-            .fold(0, |sum: u64, t| sum.saturating_add(t.bytes));
+        let count = total(totals.iter().map(|t| t.count));
+        let bytes = total(totals.iter().map(|t| t.bytes));
         if (count, bytes) != (property.count, property.bytes) {
             let text = format!(
                 "liveness block has {count} references to {bytes} bytes, its properties say {} \
@@ -175,6 +171,15 @@ impl TableReader {
             return Err(self.at(Error::corruption(text), property.handle));
         }
         Ok(Some(block))
+    }
+
+    /// What refers to blobs: the liveness block or, where another program wrote the table, what a
+    /// scan of all entries finds.
+    pub(crate) fn blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
+        match self.liveness()? {
+            Some(references) => Ok(references),
+            None => self.scan_blob_refs(),
+        }
     }
 
     /// What the liveness block is or would be, from a scan of all entries.

@@ -9,8 +9,9 @@
 //!
 //! The first two only read: no file of the database is created, changed or removed (but for `LOCK`,
 //! which comes into being where it is missing). Nor does a repair, unless it is told to repair in
-//! place. A downgrade changes the database, in one step. Whatever the files hold, the answer is a report; damage is neither a panic nor an
-//! allocation beyond what the bytes of a file can stand for.
+//! place. A downgrade changes the database, in one step. Whatever the files hold, the answer is a
+//! report; damage is neither a panic nor an allocation beyond what the bytes of a file can stand
+//! for.
 
 pub mod check;
 pub mod downgrade;

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::blob::RelocationMap;
 use crate::error::Error;
 use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
-use crate::format::{BlobFileNumber, CompressionType};
+use crate::format::{BlobFileNumber, CompressionType, total};
 
 /// What stands in a table for a value: enough to tell whether a record is the right one.
 pub(super) struct Pointer {
@@ -54,8 +54,7 @@ impl FileReferences {
     /// How many there are, and the bytes of their records.
     pub(super) fn totals(&self) -> (u64, u64) {
         let lengths = self.pointers.iter().map(Pointer::record_len);
-        let bytes = lengths.fold(0, u64::saturating_add);
-        (self.pointers.len() as u64, bytes)
+        (self.pointers.len() as u64, total(lengths))
     }
 
     /// Turns pointers into a logical file into where its map says they lead; those that lead

@@ -31,8 +31,8 @@ pub(crate) struct BuiltVersion {
 }
 
 impl BuiltVersion {
-    /// The version, while what would fall out must stay. What was moved has come with the same edit,
-    /// so that nobody else looks for it.
+    /// The version, while what would fall out must stay. What was moved has come with the same
+    /// edit, so that nobody else looks for it.
     pub(crate) fn before_it_is_durable(self) -> Arc<Version> {
         for (file, place) in &self.moved {
             file.move_to(place);

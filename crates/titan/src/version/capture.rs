@@ -27,8 +27,8 @@ pub(crate) struct Capture {
 
 impl VersionSet {
     /// Captures the current versions, for a database that starts with the WAL `log`. Its number and
-    /// those of all other files that are to go with it must have been given out. Cost: as much memory
-    /// as a MANIFEST takes.
+    /// those of all other files that are to go with it must have been given out. Cost: as much
+    /// memory as a MANIFEST takes.
     pub(crate) fn capture(&self, log: FileNumber) -> Capture {
         let versions = || self.families.values().map(|family| &family.current);
         let mut edits = self.state();

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use crate::blob::BlobPlace;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
-use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{ArcSwap, Mutex};
@@ -159,7 +159,7 @@ impl TableFile {
     /// Bytes of the values in blob files that this table's keys refer to; 0 while unknown.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
         let refs = self.facts().map_or(&[][..], |f| &f.blob_refs);
-        refs.iter().fold(0, |sum, r| sum.saturating_add(r.bytes))
+        total(refs.iter().map(|r| r.bytes))
     }
 
     /// The size that level targets and scores are measured in: the table and the values its keys
@@ -170,8 +170,8 @@ impl TableFile {
         self.size().saturating_add(self.referenced_blob_bytes())
     }
 
-    /// An estimate of the bytes of values in blob files that this table's entries hide: garbage that
-    /// is found when the table meets the older entries in a compaction.
+    /// An estimate of the bytes of values in blob files that this table's entries hide: garbage
+    /// that is found when the table meets the older entries in a compaction.
     pub(crate) fn shadowed_bytes(&self) -> u64 {
         self.facts().map_or(0, |facts| facts.shadowed_bytes)
     }
@@ -226,7 +226,8 @@ impl TableFile {
 /// that garbage collection gathered in it.
 pub(crate) struct PhysicalBlobFile {
     pub(crate) number: BlobFileNumber,
-    /// Where in it the records of each logical file are; `None` if they are where they were written.
+    /// Where in it the records of each logical file are; `None` if they are where they were
+    /// written.
     pub(crate) map: Option<FileNumber>,
     pub(crate) count: u64,
     /// Sum over all records of header, key and stored value.
@@ -324,8 +325,8 @@ impl SharedBlobFile {
     }
 }
 
-/// Marks those of the physical files obsolete that hold nothing of the logical files which are left.
-/// To be called only after the edit that removed the others or moved them is durable.
+/// Marks those of the physical files obsolete that hold nothing of the logical files which are
+/// left. To be called only after the edit that removed the others or moved them is durable.
 pub(super) fn mark_left_files<'a>(
     candidates: impl IntoIterator<Item = Arc<PhysicalBlobFile>>,
     left: impl IntoIterator<Item = &'a BlobFileMeta>,

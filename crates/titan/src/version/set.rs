@@ -37,6 +37,13 @@ impl Counters {
         self.next_file.fetch_max(number.0 + 1, Ordering::Relaxed);
     }
 
+    /// Makes sure that none of these names is ever written again.
+    pub(crate) fn mark_names_used(&self, files: &[FileKind]) {
+        for number in files.iter().filter_map(|f| f.number()) {
+            self.mark_file_number_used(FileNumber(number));
+        }
+    }
+
     pub(crate) fn next_file_number(&self) -> FileNumber {
         FileNumber(self.next_file.load(Ordering::Relaxed))
     }
@@ -173,6 +180,11 @@ impl VersionSet {
 
     pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&Family> {
         self.families.get(&id)
+    }
+
+    /// A family's current version.
+    pub(crate) fn current(&self, id: ColumnFamilyId) -> Option<Arc<Version>> {
+        Some(Arc::clone(&self.family(id)?.current))
     }
 
     pub(crate) fn manifest_number(&self) -> Option<FileNumber> {

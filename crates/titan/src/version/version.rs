@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{BlobFileNumber, ColumnFamilyId};
+use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 
 /// The tables of one level.
 pub(crate) type Level = Arc<[Arc<TableFile>]>;
@@ -176,8 +176,7 @@ impl Version {
 
     /// Bytes of the records in blob files that tables refer to.
     pub(crate) fn blob_live_bytes(&self) -> u64 {
-        let files = self.blob_files.values().map(|meta| meta.live_bytes());
-        files.fold(0, u64::saturating_add)
+        total(self.blob_files.values().map(|meta| meta.live_bytes()))
     }
 
     /// An estimate of the bytes in blob files that are referred to and yet not alive: newer entries
@@ -185,14 +184,19 @@ impl Version {
     /// snapshots.
     pub(crate) fn hidden_garbage_bytes(&self) -> u64 {
         let last = self.num_levels().saturating_sub(1);
-        let above = (0..last).map(|level| self.level_shadowed_bytes(level));
-        above.fold(0, u64::saturating_add)
+        total((0..last).map(|level| self.level_shadowed_bytes(level)))
+    }
+
+    /// Bytes in blob files that the last level kept for snapshots, of which none sees them any
+    /// more.
+    pub(crate) fn released_bytes(&self, oldest_snapshot: Option<SequenceNumber>) -> u64 {
+        let bottom = self.level(self.num_levels().saturating_sub(1)).iter();
+        total(bottom.map(|f| f.released_bytes(oldest_snapshot)))
     }
 
     /// Sum of [`TableFile::shadowed_bytes`] over a level.
     pub(crate) fn level_shadowed_bytes(&self, level: usize) -> u64 {
-        let tables = self.level(level).iter().map(|f| f.shadowed_bytes());
-        tables.fold(0, u64::saturating_add)
+        total(self.level(level).iter().map(|f| f.shadowed_bytes()))
     }
 
     /// Sum of [`TableFile::logical_size`] over a level.
@@ -205,7 +209,7 @@ impl Version {
 mod tests {
     use super::*;
     use crate::format::internal_key::{ValueType, internal_key};
-    use crate::format::{BytewiseComparator, FileNumber, SequenceNumber};
+    use crate::format::{BytewiseComparator, FileNumber};
     use crate::version::ObsoleteFiles;
     use crate::version::edit::NewFile;
 

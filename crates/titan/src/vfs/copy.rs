@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes copied at once.
 const COPY_CHUNK: usize = 1 << 20;
 
-/// Gives a file a further name or, where that cannot be, makes a copy of it, whose content is durable.
-/// Returns whether it is the same file. For files that do not change any more.
+/// Gives a file a further name or, where that cannot be, makes a copy of it, whose content is
+/// durable. Returns whether it is the same file. For files that do not change any more.
 pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
     match vfs.link(from, to) {
         Ok(()) => Ok(true),

@@ -67,7 +67,8 @@ pub trait Vfs: Send + Sync + 'static {
     /// Removes a file's name. Open handles stay usable.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Atomically gives `from`, a file or a directory, the name `to`. A file replaces a file that had it.
+    /// Atomically gives `from`, a file or a directory, the name `to`. A file replaces a file that
+    /// had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Gives the file `from` a further name `to`, a hard link: the file stays as long as it has a

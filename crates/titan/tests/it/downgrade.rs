@@ -25,7 +25,8 @@ fn collecting(compression: CompressionType) -> ColumnFamilyOptions {
     }
 }
 
-/// Overwrites a part of the keys, others in each round; values of all sizes, deletions of each kind.
+/// Overwrites a part of the keys, others in each round; values of all sizes, deletions of each
+/// kind.
 fn write(db: &Db, round: usize) {
     let mut rng = fastrand::Rng::with_seed(round as u64);
     for family in db.column_families() {
@@ -52,8 +53,8 @@ fn write(db: &Db, round: usize) {
     db.wait_idle().unwrap();
 }
 
-/// A database with moved records in three families, one of them compressed, and one without any; with
-/// tables at several levels, and writes that only WAL files have.
+/// A database with moved records in three families, one of them compressed, and one without any;
+/// with tables at several levels, and writes that only WAL files have.
 fn fill(vfs: &SimVfs) -> (Options, Vec<(String, Rows)>) {
     let mut options = options(vfs, collecting(CompressionType::None));
     let families = [

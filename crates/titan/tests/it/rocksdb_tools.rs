@@ -486,7 +486,8 @@ fn rocksdb_takes_options_from_our_file() {
         let mut section = log.split("Options for column family [").skip(1);
         let section = section.find(|s| s.starts_with(&format!("{name}]")));
         let section = section.unwrap_or_else(|| panic!("{name} is not in {log}"));
-        // Not `enable_blob_files`: the tool sets that from its own arguments, whatever the file says.
+        // Not `enable_blob_files`: the tool sets that from its own arguments, whatever the file
+        // says.
         for (option, value) in [
             ("Options.write_buffer_size", "65536"),
             ("Options.level0_file_num_compaction_trigger", "3"),

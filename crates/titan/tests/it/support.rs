@@ -68,8 +68,8 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools that
-/// make everything a hundred times slower.
+/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools
+/// that make everything a hundred times slower.
 pub(crate) fn scaled(full: u64) -> u64 {
     match std::env::var_os("TITAN_SMALL_TESTS") {
         Some(_) => full.div_ceil(20),

@@ -1,5 +1,5 @@
-//! Closing a whole database under every schedule with few preemptions: no job starts after it, those
-//! that run are waited for, nobody is left waiting. Only in builds with `--cfg loom`.
+//! Closing a whole database under every schedule with few preemptions: no job starts after it,
+//! those that run are waited for, nobody is left waiting. Only in builds with `--cfg loom`.
 #![cfg(loom)]
 
 use std::path::Path;

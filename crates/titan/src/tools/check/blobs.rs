@@ -70,7 +70,8 @@ impl Check<'_> {
         }
     }
 
-    /// Opens a map, which has to lead into the file that the MANIFEST says; `None` if it is damaged.
+    /// Opens a map, which has to lead into the file that the MANIFEST says; `None` if it is
+    /// damaged.
     fn open_map(
         &mut self,
         number: FileNumber,

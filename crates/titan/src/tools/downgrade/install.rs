@@ -41,8 +41,9 @@ impl Downgrade<'_> {
             let files: Vec<FileKind> = rewritten.iter().flat_map(JobOutput::files).collect();
             self.factory.discard(&files);
         })?;
-        // ORDER: the new tables and their names are durable before CURRENT names the MANIFEST with them.
-        // If this fails, it may or may not name it: the next opening removes what is not needed.
+        // ORDER: the new tables and their names are durable before CURRENT names the MANIFEST with
+        // them. If this fails, it may or may not name it: the next opening removes what is not
+        // needed.
         self.versions.start_manifest()?;
         // ORDER: CURRENT is durable; only now may go what the MANIFEST before it needed. It is done
         // then: what cannot be tidied up is no failure.

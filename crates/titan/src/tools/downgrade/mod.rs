@@ -1,9 +1,9 @@
 //! Going back to files that RocksDB reads.
 //!
 //! Garbage collection moves blob records and leaves the pointers to them as they are; RocksDB knows
-//! nothing of that, and refuses a MANIFEST that tells of it. A downgrade ends it: tables that point to
-//! records that were moved are written anew, with pointers to where those are, and the files that
-//! collections wrote become ordinary blob files. No value is read or written.
+//! nothing of that, and refuses a MANIFEST that tells of it. A downgrade ends it: tables that point
+//! to records that were moved are written anew, with pointers to where those are, and the files
+//! that collections wrote become ordinary blob files. No value is read or written.
 //!
 //! | file | step |
 //! |---|---|
@@ -15,8 +15,8 @@
 //!
 //! 1. Keys, sequence numbers, kinds of entries, levels and what WAL files hold stay as they are.
 //! 2. The accounts are exact: what of a collected file no table refers to is its garbage (BLOB-3).
-//! 3. It takes effect in one step, the switch of CURRENT. Whenever it ends before, the database is as
-//!    it was, but for files that the next opening removes; and it can be run again.
+//! 3. It takes effect in one step, the switch of CURRENT. Whenever it ends before, the database is
+//!    as it was, but for files that the next opening removes; and it can be run again.
 //!
 //! A database that Titan goes on to use collects garbage again if its options say so.
 
@@ -32,8 +32,8 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::db::{check_files_exist, files_of, session_id};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
-use crate::format::{ColumnFamilyId, FileNumber};
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
 use crate::version::{Family, RecoveredState, VersionSet};
@@ -58,15 +58,15 @@ pub fn plan_downgrade(path: &Path, options: &Options) -> Result<DowngradePlan> {
     Ok(Downgrade::of(path, options)?.plan()?.summary)
 }
 
-/// Makes the database in `path` one that RocksDB can read, telling `progress` on the way. The database
-/// is locked meanwhile. `options` say how tables are written.
+/// Makes the database in `path` one that RocksDB can read, telling `progress` on the way. The
+/// database is locked meanwhile. `options` say how tables are written.
 ///
-/// Cost: reads and writes the tables that [`plan_downgrade`] names. If there is nothing that RocksDB
-/// refuses, nothing is done.
+/// Cost: reads and writes the tables that [`plan_downgrade`] names. If there is nothing that
+/// RocksDB refuses, nothing is done.
 ///
 /// # Errors
-/// Those of [`plan_downgrade`]; `Corruption` if a table to be rewritten is damaged, or does not agree
-/// with the maps; failures to write. The database is as it was then.
+/// Those of [`plan_downgrade`]; `Corruption` if a table to be rewritten is damaged, or does not
+/// agree with the maps; failures to write. The database is as it was then.
 pub fn downgrade(
     path: &Path,
     options: &Options,
@@ -104,12 +104,8 @@ impl<'d> Downgrade<'d> {
         let versions = RecoveredState::read(&*vfs, dir, options)?;
         let versions = versions.into_set(Arc::clone(&vfs), dir, options, statistics)?;
         check_files_exist(&*vfs, dir, &versions)?;
-        for number in files_of(&*vfs, dir)?.iter().filter_map(|f| f.number()) {
-            // No name is written again, whoever left it.
-            versions
-                .counters()
-                .mark_file_number_used(FileNumber(number));
-        }
+        // No name is written again, whoever left it.
+        versions.counters().mark_names_used(&files_of(&*vfs, dir)?);
         let block_cache = Arc::new(BlockCache::new(MAP_CACHE));
         let max_open = options.db.max_open_files;
         Ok(Downgrade {

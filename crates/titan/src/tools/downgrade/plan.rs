@@ -22,8 +22,8 @@ pub struct DowngradePlan {
     pub needed: bool,
     /// Tables that point to records that were moved: they are written anew.
     pub tables: Vec<RewrittenTable>,
-    /// Bytes of those tables: about as much is written, beside a MANIFEST, and as much free space is
-    /// needed.
+    /// Bytes of those tables: about as much is written, beside a MANIFEST, and as much free space
+    /// is needed.
     pub table_bytes: u64,
     /// Files written by garbage collection: they become ordinary blob files, as they are.
     pub blob_files: usize,
@@ -116,10 +116,7 @@ impl Downgrade<'_> {
                 Some(facts) => facts.blob_refs.iter().any(|r| moved.contains_key(&r.file)),
                 None => {
                     let reader = self.open_files.table(table.meta.identity(), order)?;
-                    let references = match reader.liveness()? {
-                        Some(references) => references,
-                        None => reader.scan_blob_refs()?,
-                    };
+                    let references = reader.blob_refs()?;
                     let mut files = references.files();
                     files.any(|(file, _)| moved.contains_key(&file))
                 }

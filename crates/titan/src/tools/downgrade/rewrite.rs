@@ -21,8 +21,8 @@ use crate::version::tombstones::within;
 const READAHEAD: usize = 1 << 20;
 
 impl Downgrade<'_> {
-    /// Writes the tables of the plan, in its order; all of them and their names are durable then. On an
-    /// error none is left.
+    /// Writes the tables of the plan, in its order; all of them and their names are durable then.
+    /// On an error none is left.
     pub(super) fn rewrite(
         &self,
         plan: &Plan,

@@ -257,13 +257,10 @@ impl Repair<'_> {
     /// A directory for new files, and numbers that no file ever had.
     fn prepare(&mut self, in_place: bool) -> Result<()> {
         let counters = Arc::clone(&self.factory.counters);
-        let mut seen = self.files.clone();
+        counters.mark_names_used(&self.files);
         let lost = self.dir.join(LOST_DIR);
         if self.vfs.exists(&lost)? {
-            seen.extend(files_of(&*self.vfs, &lost)?);
-        }
-        for number in seen.iter().filter_map(|f| f.number()) {
-            counters.mark_file_number_used(FileNumber(number));
+            counters.mark_names_used(&files_of(&*self.vfs, &lost)?);
         }
         // A MANIFEST that is gone, too, lest CURRENT name a new one before its time.
         counters.mark_file_number_used(unfinished::named_manifest(&*self.vfs, self.dir)?);

@@ -5,11 +5,11 @@
 //! values of one family: tables that refer to it are of one family, too. What its header says does
 //! not count: it has no checksum, and files may have changed places.
 //!
-//! A table that was written outside of the database and ingested need not name a family. It is taken
-//! for the default family's where no other one is known, as RocksDB does. One whose properties are
-//! lost did name one, and that no other is known now proves nothing: OPTIONS need not know families
-//! created since the last opening. It gets a family of its own, out of which people can take what
-//! they know to be theirs.
+//! A table that was written outside of the database and ingested need not name a family. It is
+//! taken for the default family's where no other one is known, as RocksDB does. One whose
+//! properties are lost did name one, and that no other is known now proves nothing: OPTIONS need
+//! not know families created since the last opening. It gets a family of its own, out of which
+//! people can take what they know to be theirs.
 
 use std::collections::BTreeSet;
 
@@ -117,7 +117,8 @@ impl Repair<'_> {
         Ok(Vec::new())
     }
 
-    /// A family of their own, under an id that no table and no MANIFEST has; `None` if none is left.
+    /// A family of their own, under an id that no table and no MANIFEST has; `None` if none is
+    /// left.
     fn found_family(&mut self, kin: &Kin) -> Option<ColumnFamilyId> {
         let mut own = self.tables.values();
         let comparator = own.find(|table| kin.tables.contains(&table.number()))?;
