@@ -21,6 +21,7 @@ pub mod peer;
 use std::path::Path;
 use std::sync::Arc;
 
+use titan::tools::downgrade;
 use titan::vfs::StdVfs;
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::reference::Outcome;
@@ -289,12 +290,16 @@ impl<'a> HandedOver<'a> {
         Ok(())
     }
 
-    /// Whoever has the directory closes it.
+    /// Whoever has the directory closes it, so that both can read it.
     fn close(&mut self) -> Checked<()> {
-        match self.titan.take() {
-            Some(titan) => titan.end(self.openings % 4 > 1).map(drop),
-            None => self.rocksdb.ask("close"),
-        }
+        let Some(titan) = self.titan.take() else {
+            return self.rocksdb.ask("close");
+        };
+        let options = titan.options().clone();
+        titan.end(self.openings % 4 > 1)?;
+        // What was moved, if anything, RocksDB would not find.
+        let resolved = downgrade(self.dir, &options, &mut |_| {});
+        resolved.doing("downgrading").map(drop)
     }
 }
 

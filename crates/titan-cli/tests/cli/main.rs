@@ -41,6 +41,15 @@ impl Place {
         fs::write(path, contents).unwrap();
     }
 
+    /// A configuration with which no garbage is collected before it is asked for.
+    fn collects_nothing(&self) -> &'static str {
+        self.write(
+            "quiet.toml",
+            "[default]\nenable_blob_garbage_collection = false\n",
+        );
+        "quiet.toml"
+    }
+
     fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_titan"));
         command

@@ -10,14 +10,20 @@ fn half_dead(place: &Place) {
     place.write("tree/b", vec![2; 50_000]);
     place.ok(&["load", "db", "tree"]);
     place.ok(&["delete", "db", "tree/a"]);
-    place.ok(&["compact", "db"]);
+    place.ok(&["compact", "db", "--config", place.collects_nothing()]);
 }
 
 #[test]
 fn numbers_are_the_same_for_people_and_programs() {
     let place = Place::new();
     half_dead(&place);
-    let report = place.json(&["space", "db", "--json"]);
+    let report = place.json(&[
+        "space",
+        "db",
+        "--json",
+        "--config",
+        place.collects_nothing(),
+    ]);
     let number = |at: &str| {
         let value = report.pointer(at).and_then(serde_json::Value::as_u64);
         value.unwrap_or_else(|| panic!("{at}: {report:#}"))
@@ -42,7 +48,7 @@ fn numbers_are_the_same_for_people_and_programs() {
     assert_eq!(number("/total/live_blob_bytes"), 50_000 + 32 + 6);
     assert!(report["holders"].as_array().unwrap().is_empty());
 
-    let text = place.text(&["space", "db"]);
+    let text = place.text(&["space", "db", "--config", place.collects_nothing()]);
     for expected in [
         "live values",
         "known garbage",
@@ -60,10 +66,20 @@ fn numbers_are_the_same_for_people_and_programs() {
 #[test]
 fn a_page_needs_nothing_else() {
     let place = Place::new();
-    place.write("names.toml", "[families.\"<b>\"]\n");
+    place.write(
+        "names.toml",
+        "[default]\nenable_blob_garbage_collection = false\n[families.\"<b>\"]\n",
+    );
     half_dead(&place);
     place.ok(&["compact", "db", "--config", "names.toml"]);
-    place.ok(&["space", "db", "--html", "space.html"]);
+    place.ok(&[
+        "space",
+        "db",
+        "--html",
+        "space.html",
+        "--config",
+        "names.toml",
+    ]);
     let page = fs::read_to_string(place.path("space.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(

@@ -54,7 +54,8 @@ pub struct ColumnFamilyOptions {
     pub blob_compression_type: CompressionType,
     /// Give the space of values that nothing refers to back, by moving what lives out of files with
     /// much garbage. Where it is off, only files without any live value are deleted. RocksDB
-    /// refuses a database in which values have been moved. Default: false.
+    /// refuses a database in which values have been moved, until a
+    /// [`downgrade`](fn@crate::tools::downgrade). Default: true; RocksDB's is false.
     pub enable_blob_garbage_collection: bool,
     /// The part of all blob files that may be garbage before some are collected as far as that
     /// does not disturb; 0.01 to 0.99. Default: 0.15.
@@ -100,7 +101,7 @@ impl Default for ColumnFamilyOptions {
             min_blob_size: 4096,
             blob_file_size: 256 << 20,
             blob_compression_type: CompressionType::None,
-            enable_blob_garbage_collection: false,
+            enable_blob_garbage_collection: true,
             blob_garbage_collection_low_threshold: 0.15,
             blob_garbage_collection_high_threshold: 0.25,
             max_space_amp: 1.5,

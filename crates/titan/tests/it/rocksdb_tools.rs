@@ -123,6 +123,8 @@ fn family_options(compression: CompressionType, blobs: CompressionType) -> Colum
         blob_file_size: 64 << 10,
         compression,
         blob_compression_type: blobs,
+        // RocksDB does not find what was moved.
+        enable_blob_garbage_collection: false,
         ..ColumnFamilyOptions::default()
     }
 }

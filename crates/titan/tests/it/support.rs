@@ -30,6 +30,7 @@ pub(crate) fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
 pub(crate) fn manual() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: true,
+        enable_blob_garbage_collection: false,
         min_blob_size: 100,
         compression: CompressionType::None,
         ..ColumnFamilyOptions::default()

@@ -39,6 +39,7 @@ fn small() -> ColumnFamilyOptions {
         min_blob_size: 100,
         blob_file_size: 64 << 10,
         disable_auto_compactions: true,
+        enable_blob_garbage_collection: false,
         ..ColumnFamilyOptions::default()
     }
 }
