@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use titan::{ColumnFamily, Db, Error, ErrorKind, Options, Result};
+use titan::{ColumnFamily, Db, Error, ErrorKind, Result};
 
 use crate::{Global, config};
 
 /// What a command does with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Only reads: the database must exist, and no compaction is started on its behalf.
+    /// Only reads: the database must exist, and nothing in its directory is changed.
     Read,
     /// Changes it: the database must exist.
     Write,
@@ -20,26 +20,11 @@ pub(crate) enum Access {
 /// Opens the database with the user's options, adjusted to what the command does.
 pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     let mut options = config::options(global)?;
-    if access != Access::Create {
-        options.db.create_if_missing = false;
+    options.db.create_if_missing = access == Access::Create;
+    match access {
+        Access::Read => Db::open_read_only(path, &options),
+        Access::Write | Access::Create => Db::open(path, &options),
     }
-    if access == Access::Read {
-        only_read(path, &mut options)?;
-    }
-    Db::open(path, &options)
-}
-
-fn only_read(path: &Path, options: &mut Options) -> Result<()> {
-    if !options.families.is_empty() {
-        // Opening would create the families that are configured but missing.
-        let present = Db::list_column_families(path, options)?;
-        options.families.retain(|name, _| present.contains(name));
-    }
-    options.default.disable_auto_compactions = true;
-    for family in options.families.values_mut() {
-        family.disable_auto_compactions = true;
-    }
-    Ok(())
 }
 
 /// The family of this name, the default one if none is named.

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Locked,
     /// An earlier background failure stopped writes; the source is that failure.
     WritesStopped,
+    /// The database was opened for reading only.
+    ReadOnly,
     /// Writes are stalled and the caller asked not to wait.
     Busy,
     /// The database was closed.
@@ -58,6 +60,7 @@ impl ErrorKind {
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Locked => "locked",
             ErrorKind::WritesStopped => "writes stopped",
+            ErrorKind::ReadOnly => "read only",
             ErrorKind::Busy => "busy",
             ErrorKind::Closed => "closed",
         }

@@ -149,6 +149,9 @@ impl Shared {
         let mut state = self.state.lock();
         loop {
             self.check_open()?;
+            if self.failure.read_only {
+                return Ok(());
+            }
             self.failure.check()?;
             let busy = !state.running.is_idle()
                 || state.manual_collections > 0

@@ -36,8 +36,8 @@ impl Shared {
     pub(super) fn checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
         let made = {
             let _one_at_a_time = self.checkpoints.lock();
-            self.check_open()
-                .and_then(|()| self.make_checkpoint(target))
+            let possible = self.check_open().and_then(|()| self.failure.check());
+            possible.and_then(|()| self.make_checkpoint(target))
         };
         // What had been held for it.
         self.purge();

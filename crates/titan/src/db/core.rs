@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(super) dir: PathBuf,
     pub(super) options: DbOptions,
     pub(super) vfs: Arc<dyn Vfs>,
+    /// The same, without what is only in memory where the database is open for reading.
+    pub(super) device: Arc<dyn Vfs>,
     pub(super) statistics: Arc<Statistics>,
     pub(super) listeners: Listeners,
     pub(super) counters: Arc<Counters>,
@@ -114,7 +116,10 @@ impl Core {
         // The queue empties first, so that no commit meets a closed database half way.
         let synced = self.shared.commits.exclusive(|| {
             // After a failure nothing more can be promised, and the caller must know.
-            let synced = self.shared.failure.check();
+            let synced = match self.shared.failure.read_only {
+                true => Ok(()),
+                false => self.shared.failure.check(),
+            };
             let synced = synced.and_then(|()| self.shared.sync_wal());
             self.shared.closing.store(true, Ordering::Release);
             synced

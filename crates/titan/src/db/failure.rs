@@ -14,11 +14,17 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct BackgroundFailure {
     failed: AtomicBool,
     reason: Mutex<Option<Error>>,
+    /// There never will be a write.
+    pub(super) read_only: bool,
 }
 
 impl BackgroundFailure {
-    /// Fails with `WritesStopped` after a failure.
+    /// Fails with `WritesStopped` after a failure, with `ReadOnly` where nothing is ever written.
     pub(super) fn check(&self) -> Result<()> {
+        if self.read_only {
+            let why = "the database was opened for reading only";
+            return Err(Error::new(ErrorKind::ReadOnly, why));
+        }
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -81,7 +87,10 @@ impl Shared {
     pub(super) fn resume(&self) -> Result<()> {
         self.alone(|| {
             if self.failure.get().is_none() {
-                return Ok(());
+                return match self.failure.read_only {
+                    true => self.failure.check(),
+                    false => Ok(()),
+                };
             }
             let trying = |e: Error| e.context("resuming");
             self.wait_for_running_jobs();

@@ -76,7 +76,26 @@ impl Db {
     ///
     /// Cost: reads the MANIFEST and the WAL files, and writes what those hold to tables.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
-        let core = open::open(path.as_ref(), options)?;
+        Self::of_core(open::open(path.as_ref(), options)?)
+    }
+
+    /// Opens the database in the directory `path` to look at it: nothing in the directory is
+    /// written, created or deleted, no thread is started, and every change is refused. What the
+    /// last process had logged is recovered into memory. Others may do the same at the same time,
+    /// but nobody may have it open otherwise. Families that `options` configure and the database
+    /// does not have are left out.
+    ///
+    /// # Errors
+    /// Those of [`Db::open`]. Whatever would change the database is refused with `ReadOnly`, by
+    /// every handle.
+    ///
+    /// Cost: reads the MANIFEST and the WAL files; as much memory as those hold, beyond the caches,
+    /// for as long as it is open.
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
+        Self::of_core(open::open_read_only(path.as_ref(), options)?)
+    }
+
+    fn of_core(core: Core) -> Result<Db> {
         let Some(family) = core.shared.family(ColumnFamilyId::DEFAULT) else {
             return Err(Error::corruption(
                 "the database has no default column family",
@@ -226,10 +245,11 @@ impl Db {
     /// Cost: a flush of all families, then a hard link a file. Writes go on; files that become
     /// obsolete stay until it is done.
     ///
-    /// # Errors `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint
-    /// is put together (what was cut short there is replaced); `Locked` if another is being made
-    /// there; `WritesStopped` after a background failure; `Closed`; what linking or writing failed
-    /// with. There is nothing at `dir` then.
+    /// # Errors
+    /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is put
+    /// together (what was cut short there is replaced); `Locked` if another is being made there;
+    /// `WritesStopped` after a background failure; `Closed`; what linking or writing failed with.
+    /// There is nothing at `dir` then.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
         self.shared().checkpoint(dir.as_ref())
     }

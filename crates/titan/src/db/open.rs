@@ -29,12 +29,52 @@ use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{RecoveredState, VersionSet};
-use crate::vfs::{FileLock, Vfs, read_file, replace_file};
+use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
 /// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
 pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
+    let core = Core {
+        shared: Arc::new(recover(dir, options)?),
+        threads: Mutex::default(),
+    };
+    let shared = &core.shared;
+    shared.purge();
+    for family in shared.families.load().values() {
+        shared.tell_of_loosened_bound(family);
+    }
+    let waiting = Arc::downgrade(shared);
+    shared.snapshots.on_release(move || {
+        if let Some(shared) = waiting.upgrade() {
+            shared.snapshot_released();
+        }
+    });
+    super::background::start(&core)?;
+    Ok(core)
+}
+
+/// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what that
+/// writes stays in memory.
+pub(super) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
+    let mut options = options.clone();
+    let device = Arc::clone(&options.db.vfs);
+    options.db.vfs = Arc::new(Overlay::new(Arc::clone(&device)));
+    options.db.create_if_missing = false;
+    options.db.error_if_exists = false;
+    let present = RecoveredState::read(&*options.db.vfs, dir, &options)?.family_names();
+    options.families.retain(|name, _| present.contains(name));
+    let mut shared = recover(dir, &options)?;
+    shared.device = device;
+    shared.failure.read_only = true;
+    Ok(Core {
+        shared: Arc::new(shared),
+        threads: Mutex::default(),
+    })
+}
+
+/// The database as its files say it is, with nobody working on it yet.
+fn recover(dir: &Path, options: &Options) -> Result<Shared> {
     options.validate()?;
     let vfs = Arc::clone(&options.db.vfs);
     let lock = prepare_directory(&*vfs, dir, options)?;
@@ -79,25 +119,9 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     write_options_file(&*vfs, dir, number, options, versions.family_names())?;
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
-    let shared = Arc::new(assemble(
+    assemble(
         dir, lock, options, factory, versions, statistics, wal_number,
-    )?);
-    shared.purge();
-    for family in shared.families.load().values() {
-        shared.tell_of_loosened_bound(family);
-    }
-    let waiting = Arc::downgrade(&shared);
-    shared.snapshots.on_release(move || {
-        if let Some(shared) = waiting.upgrade() {
-            shared.snapshot_released();
-        }
-    });
-    let core = Core {
-        shared,
-        threads: Mutex::default(),
-    };
-    super::background::start(&core)?;
-    Ok(core)
+    )
 }
 
 /// The database's identity, from the MANIFEST, from IDENTITY, or new; both have it afterwards.
@@ -179,6 +203,7 @@ fn assemble(
     Ok(Shared {
         dir: dir.to_owned(),
         options: options.db.clone(),
+        device: Arc::clone(&vfs),
         vfs,
         statistics,
         listeners: Listeners(options.db.listeners.clone()),

@@ -24,7 +24,7 @@ impl Shared {
     /// See [`Db::space_report`](crate::Db::space_report).
     pub(super) fn space_report(&self) -> Result<SpaceReport> {
         self.check_open()?;
-        let listed = list(&*self.vfs, &self.dir)?;
+        let listed = list(&*self.device, &self.dir)?;
         let report = {
             let versions = self.versions.lock();
             self.report(&versions, &listed)

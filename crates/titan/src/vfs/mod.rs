@@ -21,6 +21,7 @@
 mod copy;
 mod direct;
 mod log_file;
+mod overlay;
 mod std_vfs;
 
 use std::path::Path;
@@ -28,9 +29,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use copy::link_or_copy;
+pub(crate) use overlay::Overlay;
 pub use std_vfs::StdVfs;
 
 /// A file system. Paths are absolute or relative to the process, as in `std::fs`.
@@ -116,6 +118,18 @@ pub trait Vfs: Send + Sync + 'static {
     /// # Errors
     /// `Locked` if another process or another guard of this one holds it.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+
+    /// Takes a lock on the file `path` that excludes [`Vfs::lock`] alone; held until the guard is
+    /// dropped. The default takes the exclusive one.
+    ///
+    /// # Errors
+    /// `Locked` if somebody holds the exclusive lock; `NotFound` if there is no such file.
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        match self.exists(path)? {
+            true => self.lock(path),
+            false => Err(Error::new(ErrorKind::NotFound, "no such lock file").in_file(path)),
+        }
+    }
 }
 
 /// How a file will be read, so that the kernel's readahead can be told.
@@ -179,7 +193,7 @@ pub trait ReadableFile: Send + Sync {
     }
 }
 
-/// Holds an exclusive lock until dropped.
+/// Holds a lock until dropped.
 pub trait FileLock: Send + Sync {}
 
 /// Opens a file that the database needs.

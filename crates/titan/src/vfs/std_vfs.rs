@@ -1,6 +1,6 @@
 //! The operating system's file system.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -147,7 +147,11 @@ impl Vfs for StdVfs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        StdLock::take(path).map(|lock| Box::new(lock) as _)
+        StdLock::take(path, false).map(|lock| Box::new(lock) as _)
+    }
+
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        StdLock::take(path, true).map(|lock| Box::new(lock) as _)
     }
 }
 
@@ -221,16 +225,25 @@ impl ReadableFile for StdReadable {
 /// The lock RocksDB takes, `fcntl(F_SETLK, F_WRLCK)` on the whole file, so that the two exclude
 /// each other. Such locks belong to the process and never conflict within it, hence the table of
 /// the locks this process holds.
+/// A lock of this process; see [`HELD`].
 struct StdLock {
-    /// None only while it is dropped.
-    file: Option<File>,
     identity: (u64, u64),
 }
 
-static HELD: Mutex<Option<HashSet<(u64, u64)>>> = Mutex::new(None);
+/// A file that this process has locked.
+struct Held {
+    _file: File,
+    sharers: usize,
+    shared: bool,
+}
+
+/// The locked files, by device and inode. A process's locks on a file all go when it closes any
+/// descriptor of it: so there is one for all who share a lock, and this table is consulted before
+/// a file is opened.
+static HELD: Mutex<BTreeMap<(u64, u64), Held>> = Mutex::new(BTreeMap::new());
 
 impl StdLock {
-    fn take(path: &Path) -> Result<Self> {
+    fn take(path: &Path, shared: bool) -> Result<Self> {
         let locked = |who: &str| {
             Error::new(
                 ErrorKind::Locked,
@@ -238,23 +251,28 @@ impl StdLock {
             )
             .in_file(path)
         };
-        // Closing any descriptor of a file drops the process's locks on it. The table is therefore
-        // consulted before the file is opened, and the guard held until the outcome is recorded.
+        // Held until the outcome is recorded.
         let mut held = HELD.lock();
-        let held = held.get_or_insert_with(HashSet::new);
         if let Ok(meta) = std::fs::metadata(path)
-            && held.contains(&(meta.dev(), meta.ino()))
+            && let Some(there) = held.get_mut(&(meta.dev(), meta.ino()))
         {
-            return Err(locked("this process"));
+            if !(shared && there.shared) {
+                return Err(locked("this process"));
+            }
+            there.sharers += 1;
+            let identity = (meta.dev(), meta.ino());
+            return Ok(StdLock { identity });
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed("open lock file", path))?;
-        match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        let operation = if shared {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            options.write(true).create(true).truncate(false);
+            FlockOperation::NonBlockingLockExclusive
+        };
+        let file = options.open(path).map_err(failed("open lock file", path))?;
+        match rustix::fs::fcntl_lock(&file, operation) {
             Ok(()) => {}
             Err(Errno::AGAIN | Errno::ACCESS) => {
                 return Err(locked("another process"));
@@ -263,11 +281,13 @@ impl StdLock {
         }
         let meta = file.metadata().map_err(failed("stat file", path))?;
         let identity = (meta.dev(), meta.ino());
-        held.insert(identity);
-        Ok(StdLock {
-            file: Some(file),
-            identity,
-        })
+        let now_held = Held {
+            _file: file,
+            sharers: 1,
+            shared,
+        };
+        held.insert(identity, now_held);
+        Ok(StdLock { identity })
     }
 }
 
@@ -276,10 +296,13 @@ impl FileLock for StdLock {}
 impl Drop for StdLock {
     fn drop(&mut self) {
         let mut held = HELD.lock();
-        // Closed under the table's lock: another thread that took the lock before the descriptor
-        // is closed would lose it by that.
-        self.file = None;
-        if let Some(held) = held.as_mut() {
+        let Some(file) = held.get_mut(&self.identity) else {
+            return;
+        };
+        file.sharers -= 1;
+        if file.sharers == 0 {
+            // Closed under the table's lock: another thread that took the lock before the
+            // descriptor is closed would lose it by that.
             held.remove(&self.identity);
         }
     }

@@ -22,6 +22,7 @@ mod faults;
 mod gc;
 mod iterators;
 mod limits;
+mod read_only;
 mod repair;
 mod rocksdb_fixtures;
 mod rocksdb_tools;
