@@ -16,15 +16,20 @@ use crate::store::{DIR, file};
 use crate::trouble::{Checked, Doing, Trouble};
 
 /// Opens what a crash left: it must hold what the record allows, given the newest promise, and no
-/// file too many or too few. Returns what it holds.
+/// file too many or too few; and whoever only looked at it before must have seen the same, and
+/// changed nothing. Returns what it holds.
 pub fn recover(
     image: &SimVfs,
     settings: &Settings,
     record: &Record,
     promised: u64,
 ) -> Checked<Model> {
+    let seen = look(image, settings).doing("looking")?;
     let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
     let found = contents(&db).doing("reading")?;
+    if seen.is_some_and(|seen| seen != found) {
+        return Err(Trouble::wrong("opening to read only shows something else"));
+    }
     record.allows(&found, promised)?;
     absent(&db, record.written(), &found).doing("reading")?;
     let wrong = misplaced_files(&db, image).doing("settling")?;
@@ -33,6 +38,21 @@ pub fn recover(
     }
     db.close().doing("closing")?;
     Ok(found)
+}
+
+/// What a database holds for who only reads; `None` if there is none yet.
+fn look(image: &SimVfs, settings: &Settings) -> Checked<Option<Model>> {
+    let before = image.journal().len();
+    let db = match Db::open_read_only(DIR, &settings.options(image)) {
+        Err(e) if e.is_not_found() => return Ok(None),
+        db => db?,
+    };
+    let seen = contents(&db)?;
+    db.close()?;
+    match image.journal().len() - before {
+        0 => Ok(Some(seen)),
+        n => Err(Trouble::wrong(format!("{n} operations of who only reads"))),
+    }
 }
 
 /// Whether the engine's own check of a closed database finds nothing wrong.
