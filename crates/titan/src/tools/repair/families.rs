@@ -111,11 +111,9 @@ impl Repair<'_> {
     pub(super) fn choose_tables(&mut self) -> Result<()> {
         if self.hint.trusted && !self.manifest_is_whole() {
             self.hint.trusted = false;
-            self.report.lost.push(Loss::of_file(
-                "MANIFEST",
-                "edits are missing: which tables were in use is inferred, and keys that had been \
-                 deleted may be back",
-            ));
+            self.report
+                .lost
+                .push(Loss::of_manifest("MANIFEST", "edits are missing"));
         }
         if self.hint.trusted {
             self.families

@@ -95,10 +95,9 @@ impl Hint {
         hint.trusted &= !stale;
         if stale || hint.next_file == FileNumber(0) {
             let name = named.map(|n| FileKind::Manifest(n).name());
-            losses.push(Loss::of_file(
+            losses.push(Loss::of_manifest(
                 name.as_deref().unwrap_or("MANIFEST"),
-                "the MANIFEST is gone: which tables were in use is inferred, and keys that had been \
-                 deleted may be back",
+                "the MANIFEST is gone",
             ));
         }
         Ok(hint)
@@ -130,11 +129,7 @@ impl Hint {
                     Some(LogEnd::Corrupt { offset, .. }) if !hint.trusted => *offset,
                     _ => break,
                 };
-                let mut loss = Loss::of_file(
-                    &kind.name(),
-                    "edits are damaged: which tables were in use is inferred, and keys that \
-                     had been deleted may be back",
-                );
+                let mut loss = Loss::of_manifest(&kind.name(), "edits are damaged");
                 loss.offset = Some(offset);
                 losses.push(loss);
                 if !log.resume()? {

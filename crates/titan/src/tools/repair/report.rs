@@ -77,6 +77,13 @@ impl Loss {
             ..Loss::default()
         }
     }
+
+    /// A loss of what the MANIFEST alone knows; `what` of it is gone.
+    pub(super) fn of_manifest(file: &str, what: &str) -> Self {
+        let reason = "which tables were in use is inferred from those that are here: a table that \
+                      is gone is not missed, and keys that had been deleted may be back";
+        Self::of_file(file, format!("{what}: {reason}"))
+    }
 }
 
 fn key_text<S: Serializer>(key: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
