@@ -55,11 +55,18 @@ impl Shared {
     ) -> Result<Outcome> {
         let started = self.options.clock.monotonic();
         let outcome = self.collect_and_install(family, &collection, keep_pace);
+        let (outcome, files) = match outcome {
+            Ok((event, files)) => (Ok(event), files),
+            Err(e) => {
+                let blamed = collection.blamed(&e);
+                (Err(e), blamed)
+            }
+        };
         let took = self.options.clock.monotonic().saturating_sub(started);
         let set_aside = match &outcome {
             // Nothing lives in them after all: collecting them again would find no more.
-            Ok(None) => collection.physical.clone(),
-            Err(e) if e.is_corruption() => collection.blamed(e),
+            Ok(None) => files,
+            Err(e) if e.is_corruption() => files,
             _ => Vec::new(),
         };
         let freed = collection.garbage;
@@ -138,12 +145,13 @@ impl Shared {
         }
     }
 
+    /// Returns the physical files that were collected, too.
     fn collect_and_install(
         &self,
         family: &Family,
         collection: &Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
-    ) -> Result<Option<GarbageCollectionEvent>> {
+    ) -> Result<(Option<GarbageCollectionEvent>, Vec<BlobFileNumber>)> {
         let versions = {
             let versions = self.versions.lock();
             let known = versions.family(family.id);
@@ -155,8 +163,10 @@ impl Shared {
             open_files: &self.open_files,
             keep_pace,
         };
-        let collected = job::run(collection, versions, &context)?;
-        self.install_collection(family, collection, collected)
+        let mut collected = job::run(collection, versions, &context)?;
+        let files = std::mem::take(&mut collected.physical);
+        let event = self.install_collection(family, collection, collected)?;
+        Ok((event, files))
     }
 
     fn install_collection(

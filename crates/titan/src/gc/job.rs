@@ -20,6 +20,8 @@ use crate::version::edit::Relocation;
 pub(crate) struct Collected {
     /// What to install; `None` if nothing lived.
     pub(crate) relocation: Option<Relocation>,
+    /// The physical files it was about: not those that are compressed otherwise than the first.
+    pub(crate) physical: Vec<BlobFileNumber>,
     pub(crate) bytes_read: u64,
     /// Bytes of the new blob file and its map.
     pub(crate) bytes_written: u64,
@@ -78,11 +80,13 @@ pub(crate) fn run(
         Ok(Some((relocation, summary.file_size + map_size)))
     });
     let bytes_read = sources.iter().map(Source::bytes_read).sum();
+    let physical = sources.iter().map(Source::file).collect();
     match written {
         Ok(written) => {
             let (relocation, bytes_written) = written.unzip();
             Ok(Collected {
                 relocation,
+                physical,
                 bytes_read,
                 bytes_written: bytes_written.unwrap_or(0),
             })

@@ -74,6 +74,11 @@ impl Source {
         self.current.as_ref()
     }
 
+    /// The physical file.
+    pub(super) fn file(&self) -> BlobFileNumber {
+        self.reader.number()
+    }
+
     /// Bytes read from the file so far.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read
