@@ -17,6 +17,7 @@
 mod blobs;
 mod edits;
 mod logs;
+mod maps;
 mod options;
 mod seeds;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use bytes::Bytes;
 pub use blobs::{blob_index, blob_record};
 pub use edits::version_edit;
 pub use logs::{wal_record, write_batch};
+pub use maps::relocation_map;
 pub use options::options_file;
 pub use seeds::{Seed, seeds};
 
@@ -62,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     target("options_file", options_file),
     target("properties", properties),
     target("range_tombstones", range_tombstones),
+    target("relocation_map", relocation_map),
     target("table", table),
     target("version_edit", version_edit),
     target("wal_record", wal_record),

@@ -34,6 +34,8 @@ pub fn seeds(name: &str, bytes: &[u8]) -> Vec<Seed> {
         vec![("options_file", bytes.to_vec())]
     } else if name.ends_with(".blob") {
         vec![("blob_record", bytes.to_vec())]
+    } else if name.ends_with(".blobmap") {
+        vec![("relocation_map", bytes.to_vec())]
     } else if name.ends_with(".sst") {
         let mut seeds = vec![("table", bytes.to_vec())];
         if let Some((rest, footer)) = bytes.split_last_chunk::<FOOTER>() {
