@@ -33,8 +33,9 @@ use report::{Report, StepReport};
 /// significant first, then eight '0'. Random keys are drawn uniformly, with replacement, out of
 /// --num. Counts are per thread. MB/s counts keys and values in units of 1024 * 1024 bytes.
 /// write_amp is what was written to all files during the step per byte of user data written;
-/// space_amp is bytes of SST, blob and map files per live byte, space_amp_max the highest of
-/// samples taken every 100 ms.
+/// space_amp is bytes of SST, blob and map files per live byte, space_amp_max the highest and
+/// space_amp_mean the mean of samples taken every 100 ms; known_amp_mean counts, beside what lives,
+/// only what is known to be garbage in blob files.
 ///
 /// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of
 /// 10 bits a key, no compression, 2 background jobs.
@@ -72,6 +73,17 @@ pub(crate) struct Args {
     /// Entries written, or keys read, together. Default: 1, for multireadrandom 10.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     batch_size: Option<u64>,
+    /// Draw random keys by a Zipf distribution of this exponent, 0.99 say, scattered over all keys;
+    /// without it, uniformly.
+    #[arg(long, value_name = "EXPONENT")]
+    zipf: Option<f64>,
+    /// Begin this many operations a second, all threads together; latencies count from when a call
+    /// was to begin. Without it, each call begins when the one before ends.
+    #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+    /// Hold a snapshot of the database as it is when a step begins, until it ends.
+    #[arg(long)]
+    hold_snapshot: bool,
     /// Sync every write.
     #[arg(long)]
     sync: bool,
@@ -286,12 +298,7 @@ impl Bench<'_> {
 
 /// A database whose first key no step writes holds something that nobody meant to lose.
 fn refuse_to_destroy_others(path: &Path, options: &Options) -> Result<()> {
-    let mut options = options.clone();
-    options.db.create_if_missing = false;
-    options.db.error_if_exists = false;
-    options.default.disable_auto_compactions = true;
-    options.families.clear();
-    let db = match Db::open(path, &options) {
+    let db = match Db::open_read_only(path, options) {
         Ok(db) => db,
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error.context("open what is to be destroyed")),

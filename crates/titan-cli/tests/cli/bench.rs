@@ -165,6 +165,42 @@ fn bench_tells_people_too_and_obeys_the_clock() {
 }
 
 #[test]
+fn keys_may_be_skewed_and_calls_begin_at_a_rate() {
+    let place = Place::new();
+    place.write("c.toml", SMALL);
+    let run = |more: &[&str]| {
+        let steps = ["--benchmarks", "fillseq,overwrite", "--seed", "1", "--json"];
+        let sizes = [
+            "--num",
+            "2000",
+            "--value-size",
+            "3000",
+            "--config",
+            "c.toml",
+        ];
+        let report = place.json(&[&["bench", "db"], &steps[..], &sizes[..], more].concat());
+        report["steps"][1].clone()
+    };
+    let uniform = run(&[]);
+    let skewed = run(&["--zipf", "2"]);
+    let flushed = |step: &serde_json::Value| step["bytes_written"]["flush_blob"].as_u64().unwrap();
+    // What is overwritten within a memtable is not flushed.
+    assert!(
+        flushed(&skewed) < flushed(&uniform) / 2,
+        "{skewed} {uniform}"
+    );
+    let paced = run(&["--rate", "8000", "--threads", "2", "--hold-snapshot"]);
+    // Four thousand calls a step.
+    assert!(paced["seconds"].as_f64().unwrap() > 0.45, "{paced}");
+    assert!(paced["ops_per_sec"].as_f64().unwrap() < 9000.0, "{paced}");
+    let said = place.fails(
+        1,
+        &["bench", "db", "--benchmarks", "overwrite", "--zipf=-1"],
+    );
+    assert!(said.contains("--zipf"), "{said}");
+}
+
+#[test]
 fn a_killed_bench_leaves_only_what_it_wrote() {
     let place = Place::new();
     place.write("c.toml", SMALL);

@@ -26,6 +26,9 @@ pub(super) struct StepReport {
     /// SST and blob bytes on disk per live byte at the end; null where live bytes are not known.
     pub(super) space_amp: Option<f64>,
     pub(super) space_amp_max: Option<f64>,
+    pub(super) space_amp_mean: Option<f64>,
+    /// As `space_amp_mean`, but of garbage only what is known as such.
+    pub(super) known_amp_mean: Option<f64>,
     pub(super) seconds: f64,
     /// Waiting for compactions after the step, not part of `seconds`.
     pub(super) wait_seconds: f64,
@@ -151,10 +154,11 @@ pub(super) fn print(step: &StepReport, out: &mut Out) -> Result<()> {
     let amp = output::ratio_text;
     out.line(format_args!(
         "{name:<16} : {ops} ops, {rate} ops/s, {mb_per_sec:.1} MB/s, p50 {p50_us:.1} us, \
-         p99 {p99_us:.1} us, p99.9 {p999_us:.1} us, write_amp {}, space_amp {} (max {})",
+         p99 {p99_us:.1} us, p99.9 {p999_us:.1} us, write_amp {}, space_amp {} (max {}, mean {})",
         amp(step.write_amp),
         amp(step.space_amp),
-        amp(step.space_amp_max)
+        amp(step.space_amp_max),
+        amp(step.space_amp_mean)
     ))?;
     let mut took = vec![output::seconds(step.seconds)];
     if step.wait_seconds >= 0.01 {

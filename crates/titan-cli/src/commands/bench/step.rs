@@ -6,7 +6,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use titan::{DiskUsage, Error, Result, Statistics};
+use titan::{Db, DiskUsage, Error, Result, Statistics};
 
 use super::live::LiveKeys;
 use super::report::{Background, StepReport, WrittenBytes};
@@ -71,11 +71,8 @@ pub(super) fn run(
         result
     };
 
-    let mut space = SpaceWatch {
-        args,
-        live,
-        max: None,
-    };
+    let _held = args.hold_snapshot.then(|| db.snapshot());
+    let mut space = SpaceWatch::new(args, db, live);
     let (tallies, background) = thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..foreground)
@@ -121,6 +118,8 @@ pub(super) fn run(
         write_amp: output::ratio(bytes_written.total(), user_bytes),
         space_amp: space.amplification(&disk),
         space_amp_max: space.max,
+        space_amp_mean: space.mean(space.sum),
+        known_amp_mean: space.mean(space.known_sum),
         seconds,
         wait_seconds,
         threads: foreground,
@@ -241,10 +240,28 @@ struct SpaceWatch<'a> {
     args: &'a Args,
     /// Without it there is nothing to relate bytes to, and nothing is looked at.
     live: Option<&'a LiveKeys>,
+    db: &'a Db,
     max: Option<f64>,
+    /// Of what the samples have on disk per live byte.
+    sum: f64,
+    /// The same with only known garbage.
+    known_sum: f64,
+    samples: u64,
 }
 
-impl SpaceWatch<'_> {
+impl<'a> SpaceWatch<'a> {
+    fn new(args: &'a Args, db: &'a Db, live: Option<&'a LiveKeys>) -> Self {
+        SpaceWatch {
+            args,
+            live,
+            db,
+            max: None,
+            sum: 0.0,
+            known_sum: 0.0,
+            samples: 0,
+        }
+    }
+
     fn amplification(&self, disk: &DiskUsage) -> Option<f64> {
         output::ratio(disk.data_bytes(), self.live?.bytes())
     }
@@ -257,10 +274,22 @@ impl SpaceWatch<'_> {
 
     fn sample(&mut self) {
         // A sample that fails is one less; the listing at the end of the step reports why.
-        if self.live.is_some()
-            && let Ok(disk) = disk_usage(&self.args.db)
+        let Some(live) = self.live.map(LiveKeys::bytes) else {
+            return;
+        };
+        if let Ok(disk) = disk_usage(&self.args.db)
+            && let Some(now) = self.amplification(&disk)
         {
             self.note(&disk);
+            let families = self.db.metrics().families;
+            let garbage: u64 = families.iter().map(|f| f.garbage_blob_bytes).sum();
+            self.sum += now;
+            self.known_sum += 1.0 + garbage as f64 / live as f64;
+            self.samples += 1;
         }
+    }
+
+    fn mean(&self, sum: f64) -> Option<f64> {
+        (self.samples > 0).then(|| sum / self.samples as f64)
     }
 }

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use hdrhistogram::Histogram;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, Zipf};
 use titan::{ColumnFamily, Db, Error, ReadOptions, Result, WriteBatch, WriteOptions};
 
 use super::Args;
@@ -67,6 +70,12 @@ pub(super) struct Worker<'a> {
     shared: &'a Shared,
     limit: Limit,
     random: Rng,
+    /// Which keys are drawn how often, and what draws them.
+    skew: Option<(Zipf<f64>, SmallRng)>,
+    /// The time from one operation to the next, where that is given.
+    every: Option<Duration>,
+    /// When the next call is to begin.
+    due: Instant,
     values: Option<Values>,
     tally: Tally,
     unreported: u64,
@@ -85,6 +94,13 @@ impl<'a> Worker<'a> {
     ) -> Result<Self> {
         let mut random = Rng::with_seed(seed);
         let now = Instant::now();
+        let skew = args
+            .zipf
+            .map(|exponent| Zipf::new(args.num as f64, exponent));
+        let skew = skew
+            .transpose()
+            .map_err(|e| Error::invalid_argument(format!("--zipf: {e}")))?;
+        let every = |rate: u64| Duration::from_secs(u64::from(args.threads)).div_f64(rate as f64);
         Ok(Worker {
             args,
             db,
@@ -98,7 +114,10 @@ impl<'a> Worker<'a> {
             shared,
             limit,
             values: live.map(|_| Values::new(args.value_size, random.u64(..))),
+            skew: skew.map(|skew| (skew, SmallRng::seed_from_u64(random.u64(..)))),
             random,
+            every: args.rate.map(every),
+            due: now,
             tally: Tally {
                 operations: 0,
                 bytes: 0,
@@ -116,11 +135,15 @@ impl<'a> Worker<'a> {
     pub(super) fn start(&mut self) {
         self.tally.started = Instant::now();
         self.tally.ended = self.tally.started;
+        self.due = self.tally.started;
     }
 
-    /// The number of a key, uniform out of all.
+    /// The number of a key, out of all; see [`Args::zipf`].
     pub(super) fn any_key(&mut self) -> u64 {
-        self.random.u64(..self.args.num)
+        match &mut self.skew {
+            None => self.random.u64(..self.args.num),
+            Some((skew, random)) => scatter(skew.sample(random) as u64) % self.args.num,
+        }
     }
 
     /// How many operations may follow; 0 when it is enough.
@@ -138,7 +161,12 @@ impl<'a> Worker<'a> {
     /// A call that did `operations` has ended.
     pub(super) fn ended(&mut self, operations: u64) {
         let now = Instant::now();
-        let nanoseconds = (now - self.tally.ended).as_nanos();
+        let began = match self.every {
+            None => self.tally.ended,
+            // What had to wait for a slow one counts from when it was to begin.
+            Some(_) => self.due,
+        };
+        let nanoseconds = now.saturating_duration_since(began).as_nanos();
         self.tally
             .latencies
             .saturating_record(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
@@ -149,6 +177,10 @@ impl<'a> Worker<'a> {
             self.shared
                 .done
                 .fetch_add(std::mem::take(&mut self.unreported), Relaxed);
+        }
+        if let Some(every) = self.every {
+            self.due += every.mul_f64(operations as f64);
+            std::thread::sleep(self.due.saturating_duration_since(now));
         }
     }
 
@@ -201,4 +233,11 @@ impl<'a> Worker<'a> {
         self.shared.done.fetch_add(self.unreported, Relaxed);
         self.tally
     }
+}
+
+/// A rank, hashed: what is drawn often lies apart.
+fn scatter(rank: u64) -> u64 {
+    let hash = (rank ^ (rank >> 31)).wrapping_mul(0x7fb5_d329_728e_a185);
+    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x81da_def4_bc2d_d44d);
+    hash ^ (hash >> 33)
 }
