@@ -30,7 +30,14 @@ pub(super) fn start(core: &Core) -> Result<()> {
             shared.run_jobs();
         })?;
     }
-    spawn(core, "titan-gc".to_owned(), Shared::run_collections)
+    let uncounted = core.shared.claim_counting();
+    let collect = move |shared: &Shared| {
+        if let Some(first) = uncounted {
+            shared.count_claimed(first);
+        }
+        shared.run_collections();
+    };
+    spawn(core, "titan-gc".to_owned(), collect)
 }
 
 fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {

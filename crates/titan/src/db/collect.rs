@@ -105,7 +105,7 @@ impl Shared {
     /// The pace of a collection: as fast as it can be if that is urgent, a user waits for its end
     /// or nobody is disturbed, else no faster than the options say. Ends it if collecting is
     /// paused.
-    fn pace_of(&self, family: &Family, urgency: Urgency) -> impl Fn(u64) -> Result<()> {
+    pub(super) fn pace_of(&self, family: &Family, urgency: Urgency) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.options.clock;
         let hurries = Cell::new(urgency == Urgency::High);
         let due = Cell::new(Duration::ZERO);

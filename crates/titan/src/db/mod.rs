@@ -10,6 +10,7 @@
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
 //! | [`state`] | what the state lock guards: memtables to flush, who runs what, stalls |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`warm_up`] | the threads and their jobs |
+//! | [`foreign`] | counting, once, what tables of RocksDB refer to |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that comes into being whole |
 //! | [`locations`] | where readers find the values of blob files |
@@ -33,6 +34,7 @@ mod failure;
 mod families;
 mod family;
 mod flush;
+mod foreign;
 mod handle;
 mod held;
 mod holders;

@@ -45,8 +45,11 @@ pub(super) fn live_records(
 
 /// False only if the table is known to refer to none of the files.
 fn may_refer(table: &TableFile, logical: &BTreeSet<BlobFileNumber>) -> bool {
-    table.facts().is_none_or(|facts| {
-        let mut files = facts.blob_refs.iter().map(|refs| refs.file);
-        files.any(|file| logical.contains(&file))
-    })
+    match table.facts() {
+        Some(facts) => {
+            let mut files = facts.blob_refs.iter().map(|refs| refs.file);
+            files.any(|file| logical.contains(&file))
+        }
+        None => table.meta.oldest_blob_file.is_some(),
+    }
 }

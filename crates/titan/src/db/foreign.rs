@@ -1,0 +1,313 @@
+//! Tables that refer to blob files and that another program wrote: what they refer to is counted
+//! once, after the first opening, and remembered in the MANIFEST.
+//!
+//! RocksDB notes no such counts, and no garbage for tables that it deletes whole: what its MANIFEST
+//! says of garbage is a lower bound. With the counts the accounts are exact (BLOB-3), and levels
+//! are as large as what their keys stand for.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::core::Shared;
+use super::family::Family;
+use super::running::{Running, RunningJob};
+use crate::error::{Error, Result};
+use crate::format::internal_key::ParsedInternalKey;
+use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::gc::choose::Urgency;
+use crate::table::TableVisitor;
+use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
+use crate::version::{TableFile, Version};
+
+/// Whether nobody has counted what the table refers to.
+fn is_uncounted(table: &TableFile) -> bool {
+    table.facts().is_none() && table.meta.oldest_blob_file.is_some()
+}
+
+fn has_uncounted(version: &Version) -> bool {
+    version.tables().any(|(_, table)| is_uncounted(table))
+}
+
+impl Shared {
+    /// Counts a collection as running, if there is something to be counted first. To be called
+    /// before anybody can wait for the database to be idle.
+    pub(super) fn claim_counting(&self) -> Option<ColumnFamilyId> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let mut families = state.families.values_mut();
+        let family = families.find(|f| has_uncounted(&f.version))?;
+        RunningJob::Collection.count(family, &mut state.running);
+        Some(family.family.id)
+    }
+
+    /// Counts what has been [claimed](Shared::claim_counting), at the pace of a collection. What
+    /// closing, a pause of collections or damage keeps from being counted stays for the next
+    /// opening.
+    pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
+        let _running = Running::counted(self, first, RunningJob::Collection);
+        for family in self.families.load_full().values() {
+            // As for other jobs, a comparator or a listener may panic.
+            let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
+                Err(e) if e.is_corruption() => {
+                    self.listeners.tell(|l| l.garbage_collection_failed(&e));
+                }
+                // It ended early, or has stopped writes.
+                _ => {}
+            }));
+        }
+    }
+
+    fn count_references(&self, family: &Family) -> Result<()> {
+        let current = self.versions.lock().current(family.id);
+        let Some(version) = current.filter(|version| has_uncounted(version)) else {
+            return Ok(());
+        };
+        let keep_pace = self.pace_of(family, Urgency::Low);
+        let mut counted = BTreeMap::new();
+        let tables = version.tables().map(|(_, table)| table);
+        for table in tables.filter(|table| is_uncounted(table)) {
+            keep_pace(table.size())?;
+            counted.insert(table.number(), self.count(table, &version)?);
+        }
+        drop(version);
+        self.install_counts(family, counted)
+    }
+
+    /// Reads all of a table, and verifies it.
+    fn count(&self, table: &TableFile, version: &Version) -> Result<TableFacts> {
+        let reader = self
+            .open_files
+            .table(table.meta.identity(), &version.comparator)?;
+        let mut damage = FirstDamage(None);
+        let check = reader.verify(&mut damage);
+        if let Some(e) = damage.0 {
+            return Err(e.context("counting what a table refers to"));
+        }
+        Ok(TableFacts {
+            table: table.number(),
+            num_entries: check.entries,
+            num_deletions: check.deletions,
+            num_range_deletions: check.range_tombstones,
+            raw_key_bytes: check.raw_key_size,
+            raw_value_bytes: check.raw_value_size,
+            shadowed_bytes: 0,
+            blob_refs: check.blob_refs,
+        })
+    }
+
+    /// Records the counts of those tables that are still there, and as garbage what none refers to.
+    fn install_counts(
+        &self,
+        family: &Family,
+        mut counted: BTreeMap<FileNumber, TableFacts>,
+    ) -> Result<()> {
+        let mut versions = self.versions.lock();
+        let Some(version) = versions.current(family.id) else {
+            return Ok(());
+        };
+        let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
+        let mut table_facts = Vec::new();
+        for (_, table) in version.tables() {
+            let new = counted.remove(&table.number());
+            let facts = new.as_ref().or(table.facts());
+            for refs in facts.into_iter().flat_map(|facts| &facts.blob_refs) {
+                let (count, bytes) = referenced.entry(refs.file).or_default();
+                *count = count.saturating_add(refs.count);
+                *bytes = bytes.saturating_add(refs.bytes);
+            }
+            table_facts.extend(new);
+        }
+        let edit = VersionEdit {
+            column_family: family.id,
+            table_facts,
+            blob_garbage: unknown_garbage(&version, &referenced),
+            ..VersionEdit::default()
+        };
+        if let Err(e) = versions.apply(edit) {
+            drop(versions);
+            let doing = format!("counting references of column family {}", family.name);
+            return Err(self.failure.set(self, e.context(doing)));
+        }
+        let current = versions.current(family.id);
+        {
+            let mut state = self.state.lock();
+            if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
+                family.version = version;
+                family.publish();
+            }
+        }
+        drop(versions);
+        self.update_stalls(self.state.lock());
+        Ok(())
+    }
+}
+
+/// What nothing refers to and the accounts take for alive.
+fn unknown_garbage(
+    version: &Arc<Version>,
+    referenced: &BTreeMap<BlobFileNumber, (u64, u64)>,
+) -> Vec<BlobFileGarbage> {
+    let files = version.blob_files.iter();
+    let garbage = files.filter_map(|(&number, meta)| {
+        let (count, bytes) = referenced.get(&number).copied().unwrap_or_default();
+        let garbage = BlobFileGarbage {
+            number,
+            count: meta.live_count().checked_sub(count)?,
+            bytes: meta.live_bytes().checked_sub(bytes)?,
+            unknown: Vec::new(),
+        };
+        (garbage.count > 0).then_some(garbage)
+    });
+    garbage.collect()
+}
+
+struct FirstDamage(Option<Error>);
+
+impl TableVisitor for FirstDamage {
+    fn entry(&mut self, _: ParsedInternalKey<'_>, _: &[u8], _: &[u8], _: u64) {}
+
+    fn damage(&mut self, error: Error) {
+        self.0.get_or_insert(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::format::file_name::FileKind;
+    use crate::tools::check;
+    use crate::version::edit::VersionEdit;
+    use crate::version::{ManifestReader, read_current};
+    use crate::vfs::{Access, StdVfs, Vfs};
+    use crate::wal::LogWriter;
+    use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options};
+
+    /// Makes the MANIFEST one of a program that counts no references and knows of no garbage.
+    fn forget_counts(dir: &Path) {
+        let (number, path) = read_current(&StdVfs, dir).unwrap();
+        let file = StdVfs.open(&path, Access::Sequential).unwrap();
+        let mut manifest = ManifestReader::new(file, &path, number);
+        let mut edits = Vec::new();
+        while let Some(record) = manifest.next().unwrap() {
+            let mut edit = VersionEdit::decode(record.payload).unwrap();
+            edit.table_facts.clear();
+            edit.blob_garbage.clear();
+            let mut encoded = Vec::new();
+            edit.encode(&mut encoded);
+            edits.push(encoded);
+        }
+        let mut log = LogWriter::new(StdVfs.create(&path).unwrap(), &path);
+        edits.iter().for_each(|edit| log.add_record(edit).unwrap());
+    }
+
+    fn metrics(db: &Db) -> FamilyMetrics {
+        db.wait_idle().unwrap();
+        db.metrics().families.remove(0)
+    }
+
+    fn referenced(metrics: &FamilyMetrics) -> u64 {
+        metrics.levels.iter().map(|l| l.referenced_blob_bytes).sum()
+    }
+
+    #[test]
+    fn what_tables_refer_to_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let mut options = Options {
+            default: ColumnFamilyOptions {
+                min_blob_size: 100,
+                disable_auto_compactions: true,
+                enable_blob_garbage_collection: false,
+                ..ColumnFamilyOptions::default()
+            },
+            ..Options::default()
+        };
+        let db = Db::open(dir, &options).unwrap();
+        for (round, step) in [1, 2, 7].into_iter().enumerate() {
+            for n in (0..200).step_by(step) {
+                let value = vec![round as u8; 300 + n];
+                db.put(format!("{n:04}").as_bytes(), &value).unwrap();
+            }
+            db.flush().unwrap();
+            if round < 2 {
+                db.compact_range(None, None, &Default::default()).unwrap();
+            }
+        }
+        let before = metrics(&db);
+        assert!(before.garbage_blob_bytes > 0 && referenced(&before) > 0);
+        db.close().unwrap();
+        forget_counts(dir);
+
+        for opening in 0..2 {
+            let db = Db::open(dir, &options).unwrap();
+            let after = metrics(&db);
+            let what = format!("opening {opening}");
+            assert_eq!(referenced(&after), referenced(&before), "{what}");
+            assert_eq!(after.live_blob_bytes, before.live_blob_bytes, "{what}");
+            assert_eq!(
+                after.garbage_blob_bytes, before.garbage_blob_bytes,
+                "{what}"
+            );
+            db.close().unwrap();
+            let report = check(dir, &options, &mut |_| {}).unwrap();
+            assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
+        }
+
+        // What was found is collected like any other.
+        forget_counts(dir);
+        options.default.enable_blob_garbage_collection = true;
+        let db = Db::open(dir, &options).unwrap();
+        assert!(metrics(&db).garbage_blob_bytes < before.garbage_blob_bytes);
+        for n in 0..200 {
+            assert!(db.get(format!("{n:04}").as_bytes()).unwrap().is_some());
+        }
+        db.close().unwrap();
+        let report = check(dir, &options, &mut |_| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+
+    #[test]
+    fn a_damaged_table_is_told_of_and_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let mut options = Options::default();
+        options.default.min_blob_size = 100;
+        let db = Db::open(dir, &options).unwrap();
+        db.put(b"k", &[7; 500]).unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        drop(db);
+        forget_counts(dir);
+        let names = StdVfs.read_dir(dir).unwrap();
+        let table = names.iter().filter_map(|name| FileKind::parse(name));
+        let table = table.into_iter().find(|f| matches!(f, FileKind::Table(_)));
+        let path = table.unwrap().path(dir);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[3] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+
+        let news = std::sync::Arc::new(News::default());
+        options.db.listeners = vec![std::sync::Arc::clone(&news) as _];
+        let db = Db::open(dir, &options).unwrap();
+        db.wait_idle().unwrap();
+        let told = news.0.lock().unwrap().clone();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].is_corruption() && told[0].path() == Some(&path),
+            "{told:?}"
+        );
+        assert!(db.background_error().is_none());
+        db.put(b"other", b"value").unwrap();
+    }
+
+    #[derive(Default)]
+    struct News(std::sync::Mutex<Vec<crate::Error>>);
+
+    impl crate::EventListener for News {
+        fn garbage_collection_failed(&self, error: &crate::Error) {
+            self.0.lock().unwrap().push(error.clone());
+        }
+    }
+}
