@@ -11,6 +11,8 @@ use crate::{Global, config};
 pub(crate) enum Access {
     /// Only reads: the database must exist, and nothing in its directory is changed.
     Read,
+    /// Copies it: the database must exist, and is changed by nothing but a flush.
+    Copy,
     /// Changes it: the database must exist.
     Write,
     /// Changes it, and creates the database and its families where they are missing.
@@ -23,6 +25,14 @@ pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     options.db.create_if_missing = access == Access::Create;
     match access {
         Access::Read => Db::open_read_only(path, &options),
+        Access::Copy => {
+            let families = options.families.values_mut();
+            for family in families.chain([&mut options.default]) {
+                family.disable_auto_compactions = true;
+                family.enable_blob_garbage_collection = false;
+            }
+            Db::open(path, &options)
+        }
         Access::Write | Access::Create => Db::open(path, &options),
     }
 }

@@ -190,7 +190,8 @@ const FAMILY: &[Entry] = &[
     entry(
         "enable_blob_garbage_collection",
         Plain,
-        "Move what lives out of blob files with much garbage. RocksDB refuses the database then.",
+        "Move what lives out of blob files with much garbage. RocksDB refuses the database then, until \
+         titan downgrade.",
     ),
     entry(
         "blob_garbage_collection_low_threshold",

@@ -1,8 +1,8 @@
 //! Titan: an embeddable key-value storage engine.
 //!
 //! A log-structured merge tree whose large values live outside the tree, in blob files. Its disk
-//! formats are RocksDB's own: a RocksDB directory opens in place, and a directory Titan wrote
-//! opens in RocksDB.
+//! formats are RocksDB's own: a RocksDB directory opens in place, and a directory Titan wrote opens
+//! in RocksDB, once [a downgrade](fn@tools::downgrade) has resolved what garbage collection moved.
 //!
 //! [`Db`] is where to start. The rooms below it, lower ones knowing nothing of higher ones:
 //!

@@ -77,8 +77,9 @@ pub(crate) struct Args {
     /// without it, uniformly.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
-    /// Begin this many operations a second, all threads together; latencies count from when a call
-    /// was to begin. Without it, each call begins when the one before ends.
+    /// Begin this many operations a second, the --threads together; latencies count from when a
+    /// call was to begin. What accompanies them has the pace of one. Without it, each call begins
+    /// when the one before ends.
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Hold a snapshot of the database as it is when a step begins, until it ends.

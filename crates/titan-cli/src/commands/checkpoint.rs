@@ -29,7 +29,7 @@ const EXAMPLES: &str = "Examples:
   titan checkpoint photos.db copy.db --json | jq '.linked_bytes'";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let db = open::open(&args.db, global, Access::Write)?;
+    let db = open::open(&args.db, global, Access::Copy)?;
     let summary = db.checkpoint(&args.dir)?;
     db.close()?;
     let mut out = Out::new();

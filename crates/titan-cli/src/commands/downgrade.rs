@@ -31,7 +31,8 @@ const EXAMPLES: &str = "Examples:
   titan downgrade photos.db
   titan downgrade photos.db --json | jq '.written_bytes'
 
-Titan collects garbage again when it opens the database with enable_blob_garbage_collection.";
+Titan collects garbage again when it opens the database, unless enable_blob_garbage_collection is
+false.";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = config::options(global)?;

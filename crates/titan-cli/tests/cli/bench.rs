@@ -128,6 +128,18 @@ fn bench_destroys_only_its_own() {
 }
 
 #[test]
+fn bench_destroys_no_damaged_database() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place.ok(&["compact", "db"]);
+    fs::remove_file(place.path("db/CURRENT")).unwrap();
+    let before = fs::read_dir(place.path("db")).unwrap().count();
+    let said = place.fails(1, &["bench", "db", "--benchmarks", "fillseq", "--num", "1"]);
+    assert!(said.contains("CURRENT is missing"), "{said}");
+    assert_eq!(fs::read_dir(place.path("db")).unwrap().count(), before);
+}
+
+#[test]
 fn bench_tells_people_too_and_obeys_the_clock() {
     let place = Place::new();
     let started = std::time::Instant::now();

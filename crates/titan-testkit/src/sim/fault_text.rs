@@ -1,7 +1,8 @@
 //! Faults as text, for command lines and for files of cases that failed.
 //!
-//! ```text KINDS [on PATTERN] [nth N] [times N | forever] [after [N] KINDS [on PATTERN]] [EFFECT]
-//! [error NAME]
+//! ```text
+//! KINDS [on PATTERN] [nth N] [times N | forever] [after [N] KINDS [on PATTERN]]
+//!       [EFFECT] [error NAME]
 //! ```
 //!
 //! Words stand apart by spaces and in this order; what is left out has the default of

@@ -87,10 +87,7 @@ impl Shared {
     pub(super) fn resume(&self) -> Result<()> {
         self.alone(|| {
             if self.failure.get().is_none() {
-                return match self.failure.read_only {
-                    true => self.failure.check(),
-                    false => Ok(()),
-                };
+                return self.failure.check();
             }
             let trying = |e: Error| e.context("resuming");
             self.wait_for_running_jobs();

@@ -81,9 +81,10 @@ impl Db {
 
     /// Opens the database in the directory `path` to look at it: nothing in the directory is
     /// written, created or deleted, no thread is started, and every change is refused. What the
-    /// last process had logged is recovered into memory. Others may do the same at the same time,
-    /// but nobody may have it open otherwise. Families that `options` configure and the database
-    /// does not have are left out.
+    /// last process had logged is recovered into memory, and counted by no report on files. Others
+    /// may do the same at the same time, but nobody may have it open otherwise; if the directory
+    /// lacks its file LOCK, a copy say, it is for the caller to see to that. Families that
+    /// `options` configure and the database does not have are left out.
     ///
     /// # Errors
     /// Those of [`Db::open`]. Whatever would change the database is refused with `ReadOnly`, by

@@ -36,7 +36,7 @@ use crate::write::wal_set::WalSet;
 /// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
 pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     let core = Core {
-        shared: Arc::new(recover(dir, options)?),
+        shared: Arc::new(recover(dir, options, Families::Created)?),
         threads: Mutex::default(),
     };
     let shared = &core.shared;
@@ -62,9 +62,7 @@ pub(super) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     options.db.vfs = Arc::new(Overlay::new(Arc::clone(&device)));
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
-    let present = RecoveredState::read(&*options.db.vfs, dir, &options)?.family_names();
-    options.families.retain(|name, _| present.contains(name));
-    let mut shared = recover(dir, &options)?;
+    let mut shared = recover(dir, &options, Families::LeftOut)?;
     shared.device = device;
     shared.failure.read_only = true;
     Ok(Core {
@@ -73,8 +71,15 @@ pub(super) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     })
 }
 
+/// What becomes of families that the options name and the database does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Families {
+    Created,
+    LeftOut,
+}
+
 /// The database as its files say it is, with nobody working on it yet.
-fn recover(dir: &Path, options: &Options) -> Result<Shared> {
+fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     options.validate()?;
     let vfs = Arc::clone(&options.db.vfs);
     let lock = prepare_directory(&*vfs, dir, options)?;
@@ -109,7 +114,9 @@ fn recover(dir: &Path, options: &Options) -> Result<Shared> {
     };
     replay::replay_wals(&mut versions, &factory, options)?;
     // Not before: nothing in those WAL files is for families that are only now created.
-    create_missing_families(&mut versions, options);
+    if missing == Families::Created {
+        create_missing_families(&mut versions, options);
+    }
     let wal_number = counters.new_file_number();
     versions.advance_logs_in_memory(wal_number);
     // ORDER: every recovered table is durable; this makes them, and that no older WAL is needed,

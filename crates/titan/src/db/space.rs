@@ -18,6 +18,7 @@ use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
 use crate::gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage, Verdict,
 };
+use crate::version::files::PhysicalBlobFile;
 use crate::version::{Family, Version, VersionSet};
 
 impl Shared {
@@ -97,6 +98,11 @@ impl Shared {
         let verdicts = self.verdicts(id);
         let held_bytes = held.blob_bytes_by_file();
         let files = version.physical_blob_files().into_values();
+        // What recovery wrote to memory takes no space.
+        let counts = |file: &PhysicalBlobFile| {
+            !self.failure.read_only || sizes.files.contains_key(&FileKind::Blob(file.number))
+        };
+        let files = files.filter(|(file, _)| counts(file));
         let files = files.map(|(file, logical)| {
             let live_bytes = total(logical.iter().map(|meta| meta.live_bytes()));
             BlobFileSpace {

@@ -164,6 +164,7 @@ pub(crate) fn judge<'v>(
             }
         })
         .collect();
+    // While damaged files are marked as such, whether or not anything is collected.
     let space = Space::of(version, &files);
     let thresholds = Thresholds::of(&space, options);
     let sound = || files.iter().filter(|f| f.verdict != Verdict::Damaged);

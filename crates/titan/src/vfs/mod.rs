@@ -196,6 +196,17 @@ pub trait ReadableFile: Send + Sync {
 /// Holds a lock until dropped.
 pub trait FileLock: Send + Sync {}
 
+/// A lock for who changes nothing: others who only read may hold it as well. Where there is no
+/// file to be locked nobody writes now, and nothing keeps anybody from beginning to.
+pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
+    struct NotLocked;
+    impl FileLock for NotLocked {}
+    match vfs.lock_shared(path) {
+        Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
+        lock => lock,
+    }
+}
+
 /// Opens a file that the database needs.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{Access, FileLock, ReadableFile, Vfs, WritableFile};
+use super::{Access, FileLock, ReadableFile, Vfs, WritableFile, lock_to_read};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] whose changes are in memory. Directories cannot be made, removed or renamed.
@@ -129,19 +129,10 @@ impl Vfs for Overlay {
         }
     }
 
-    /// A lock that others who only read may hold as well. None is needed where there is no file to
-    /// be locked: whoever writes there has created it.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        match self.base.lock_shared(path) {
-            Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
-            lock => lock,
-        }
+        lock_to_read(&*self.base, path)
     }
 }
-
-struct NotLocked;
-
-impl FileLock for NotLocked {}
 
 /// A file's content; whoever has it open sees what is appended.
 #[derive(Clone, Default)]

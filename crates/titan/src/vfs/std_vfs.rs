@@ -222,24 +222,22 @@ impl ReadableFile for StdReadable {
     }
 }
 
-/// The lock RocksDB takes, `fcntl(F_SETLK, F_WRLCK)` on the whole file, so that the two exclude
-/// each other. Such locks belong to the process and never conflict within it, hence the table of
-/// the locks this process holds.
-/// A lock of this process; see [`HELD`].
+/// A lock of this process: what RocksDB takes, `fcntl(F_SETLK)` on the whole file, so that the two
+/// exclude each other; `F_RDLCK` if it is shared. See [`HELD`].
 struct StdLock {
     identity: (u64, u64),
 }
 
-/// A file that this process has locked.
+/// A locked file.
 struct Held {
     _file: File,
     sharers: usize,
     shared: bool,
 }
 
-/// The locked files, by device and inode. A process's locks on a file all go when it closes any
-/// descriptor of it: so there is one for all who share a lock, and this table is consulted before
-/// a file is opened.
+/// The files that this process has locked, by device and inode. Such locks belong to the process,
+/// never conflict within it, and all go when it closes any descriptor of the file: so there is one
+/// for all who share a lock, and this table is consulted before a file is opened.
 static HELD: Mutex<BTreeMap<(u64, u64), Held>> = Mutex::new(BTreeMap::new());
 
 impl StdLock {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::vfs::StdVfs;
+use titan::vfs::{StdVfs, Vfs};
 use titan::{
     CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, Options,
     ReadOptions, WriteOptions,
@@ -201,4 +201,35 @@ fn what_is_not_there_is_not_created() {
         assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
     }
     assert_eq!(files(&StdVfs, dir.path(), "").len(), 0);
+}
+
+#[test]
+fn a_directory_without_its_head_is_damaged() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, collecting());
+    let db = open(&options);
+    db.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    vfs.remove(Path::new(&format!("{DIR}/CURRENT"))).unwrap();
+    let damaged = Db::open_read_only(DIR, &options).unwrap_err();
+    assert_eq!(damaged.kind(), ErrorKind::Corruption, "{damaged}");
+}
+
+#[test]
+fn what_is_only_in_the_log_takes_no_space_but_the_log_s() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, collecting());
+    let db = open(&options);
+    db.put(&key(1), &value(1, 5000)).unwrap();
+    db.sync_wal().unwrap();
+    let journal = vfs.journal();
+    let vfs = journal.crash_at(journal.len(), &Loss::All);
+    let options = crate::support::options(&vfs, collecting());
+    let db = Db::open_read_only(DIR, &options).unwrap();
+    assert_eq!(db.get(&key(1)).unwrap().unwrap(), value(1, 5000));
+    let report = db.space_report().unwrap();
+    assert!(report.disk.wal_bytes > 5000, "{report:#?}");
+    assert_eq!(report.total.live_blob_bytes, 0);
+    assert_eq!(report.total.blob_bytes, 0);
 }

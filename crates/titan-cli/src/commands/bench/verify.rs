@@ -14,7 +14,7 @@ use crate::progress;
 
 /// Goes through all entries; an error names the first that is wrong.
 pub(super) fn run(args: &Args, options: &Options, json: bool) -> Result<ExitCode> {
-    let db = Db::open(&args.db, options)?;
+    let db = Db::open_read_only(&args.db, options)?;
     let entries = verify(&db, args)?;
     db.close()?;
     let mut out = Out::new();

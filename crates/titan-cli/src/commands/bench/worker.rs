@@ -16,6 +16,8 @@ use super::values::{KEY_BYTES, Values, key};
 
 /// Longer operations count as this long, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
+/// Who waits for a call to begin looks up now and then.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Operations after which a thread tells the others how far it is.
 const REPORT_EVERY: u64 = 64;
 
@@ -70,8 +72,7 @@ pub(super) struct Worker<'a> {
     shared: &'a Shared,
     limit: Limit,
     random: Rng,
-    /// Which keys are drawn how often, and what draws them.
-    skew: Option<(Zipf<f64>, SmallRng)>,
+    skew: Option<Skew>,
     /// The time from one operation to the next, where that is given.
     every: Option<Duration>,
     /// When the next call is to begin.
@@ -96,10 +97,7 @@ impl<'a> Worker<'a> {
         let now = Instant::now();
         let skew = args
             .zipf
-            .map(|exponent| Zipf::new(args.num as f64, exponent));
-        let skew = skew
-            .transpose()
-            .map_err(|e| Error::invalid_argument(format!("--zipf: {e}")))?;
+            .map(|exponent| Skew::new(exponent, args.num, random.u64(..)));
         let every = |rate: u64| Duration::from_secs(u64::from(args.threads)).div_f64(rate as f64);
         Ok(Worker {
             args,
@@ -114,7 +112,7 @@ impl<'a> Worker<'a> {
             shared,
             limit,
             values: live.map(|_| Values::new(args.value_size, random.u64(..))),
-            skew: skew.map(|skew| (skew, SmallRng::seed_from_u64(random.u64(..)))),
+            skew: skew.transpose()?,
             random,
             every: args.rate.map(every),
             due: now,
@@ -142,7 +140,7 @@ impl<'a> Worker<'a> {
     pub(super) fn any_key(&mut self) -> u64 {
         match &mut self.skew {
             None => self.random.u64(..self.args.num),
-            Some((skew, random)) => scatter(skew.sample(random) as u64) % self.args.num,
+            Some(skew) => skew.draw(),
         }
     }
 
@@ -153,8 +151,15 @@ impl<'a> Worker<'a> {
         }
         match self.limit {
             Limit::Operations(n) => n.saturating_sub(self.tally.operations),
-            Limit::Time(time) if self.tally.ended - self.tally.started >= time => 0,
-            Limit::Time(_) | Limit::Never => u64::MAX,
+            Limit::Time(time) => {
+                // Only who keeps a rate looks at the clock without a call having ended.
+                let now = self.every.map_or(self.tally.ended, |_| Instant::now());
+                match now.saturating_duration_since(self.tally.started) < time {
+                    true => u64::MAX,
+                    false => 0,
+                }
+            }
+            Limit::Never => u64::MAX,
         }
     }
 
@@ -180,7 +185,18 @@ impl<'a> Worker<'a> {
         }
         if let Some(every) = self.every {
             self.due += every.mul_f64(operations as f64);
-            std::thread::sleep(self.due.saturating_duration_since(now));
+            self.wait_for_call();
+        }
+    }
+
+    /// Waits until the next call is to begin, or there is to be none.
+    fn wait_for_call(&self) {
+        loop {
+            let left = self.due.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.left() == 0 {
+                return;
+            }
+            std::thread::sleep(left.min(LONGEST_SLEEP));
         }
     }
 
@@ -235,9 +251,60 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A rank, hashed: what is drawn often lies apart.
-fn scatter(rank: u64) -> u64 {
-    let hash = (rank ^ (rank >> 31)).wrapping_mul(0x7fb5_d329_728e_a185);
-    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x81da_def4_bc2d_d44d);
-    hash ^ (hash >> 33)
+/// Which keys are drawn how often.
+struct Skew {
+    ranks: Zipf<f64>,
+    random: SmallRng,
+    keys: u64,
+    /// From a rank's key to that of the next: what is drawn often lies apart, and every key has one
+    /// rank.
+    step: u64,
+}
+
+impl Skew {
+    fn new(exponent: f64, keys: u64, seed: u64) -> Result<Self> {
+        let ranks = Zipf::new(keys as f64, exponent);
+        let ranks = ranks.map_err(|e| Error::invalid_argument(format!("--zipf: {e}")))?;
+        let golden = (keys as f64 * 0.618_033_988_749_895) as u64;
+        let step = (golden..=keys).find(|step| greatest_common_divisor(*step, keys) == 1);
+        Ok(Skew {
+            ranks,
+            random: SmallRng::seed_from_u64(seed),
+            keys,
+            step: step.unwrap_or(1),
+        })
+    }
+
+    fn draw(&mut self) -> u64 {
+        let rank = self.ranks.sample(&mut self.random) as u64;
+        let at = u128::from(rank) * u128::from(self.step) % u128::from(self.keys);
+        at as u64
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => greatest_common_divisor(b, a % b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_rank_and_few_are_drawn_often() {
+        for keys in [1, 2, 64, 1000, 4096, 99_991] {
+            let mut skew = Skew::new(0.99, keys, 1).unwrap();
+            let step = |rank| (u128::from(rank + 1) * u128::from(skew.step)) as u64 % keys;
+            let distinct: std::collections::BTreeSet<u64> = (0..keys).map(step).collect();
+            assert_eq!(distinct.len() as u64, keys);
+            let mut drawn = vec![0u32; keys as usize];
+            (0..10_000).for_each(|_| drawn[skew.draw() as usize] += 1);
+            drawn.sort_unstable();
+            let most: u32 = drawn.iter().rev().take(keys.div_ceil(10) as usize).sum();
+            assert!(keys < 10 || most > 5_000, "{keys}: {most}");
+        }
+    }
 }

@@ -41,7 +41,7 @@ use crate::options::Options;
 use crate::options::file::OptionsFile;
 use crate::stats::Statistics;
 use crate::version::{ManifestReader, RecoveredState, VersionSet, read_current};
-use crate::vfs::{Access, Vfs, read_file};
+use crate::vfs::{Access, Vfs, lock_to_read, read_file};
 
 /// Problems listed for one file; beyond that they are counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
@@ -89,7 +89,7 @@ pub fn check(
     if !vfs.exists(&FileKind::Current.path(path))? {
         return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(path));
     }
-    let _lock = vfs.lock(&FileKind::Lock.path(path))?;
+    let _lock = lock_to_read(&*vfs, &FileKind::Lock.path(path))?;
     let mut check = Check {
         vfs: &*vfs,
         dir: path,

@@ -37,7 +37,7 @@ use crate::format::file_name::FileKind;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
 use crate::version::{Family, RecoveredState, VersionSet};
-use crate::vfs::{FileLock, Vfs};
+use crate::vfs::{FileLock, Vfs, lock_to_read};
 
 pub use install::DowngradeReport;
 pub use plan::{DowngradePlan, RewrittenTable};
@@ -55,7 +55,7 @@ const MAP_CACHE: usize = 8 << 20;
 /// damaged or a file is missing or has another size; `Unsupported` and `InvalidArgument` as for
 /// [`Db::open`](crate::Db::open).
 pub fn plan_downgrade(path: &Path, options: &Options) -> Result<DowngradePlan> {
-    Ok(Downgrade::of(path, options)?.plan()?.summary)
+    Ok(Downgrade::of(path, options, lock_to_read)?.plan()?.summary)
 }
 
 /// Makes the database in `path` one that RocksDB can read, telling `progress` on the way. The
@@ -72,7 +72,7 @@ pub fn downgrade(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<DowngradeReport> {
-    let downgrade = Downgrade::of(path, options)?;
+    let downgrade = Downgrade::of(path, options, |vfs, path| vfs.lock(path))?;
     let plan = downgrade.plan()?;
     if !plan.summary.needed {
         return Ok(DowngradeReport::default());
@@ -93,13 +93,17 @@ struct Downgrade<'d> {
 }
 
 impl<'d> Downgrade<'d> {
-    fn of(dir: &'d Path, options: &'d Options) -> Result<Self> {
+    fn of(
+        dir: &'d Path,
+        options: &'d Options,
+        lock: fn(&dyn Vfs, &Path) -> Result<Box<dyn FileLock>>,
+    ) -> Result<Self> {
         options.validate()?;
         let vfs = Arc::clone(&options.db.vfs);
         if !vfs.exists(&FileKind::Current.path(dir))? {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
-        let lock = vfs.lock(&FileKind::Lock.path(dir))?;
+        let lock = lock(&*vfs, &FileKind::Lock.path(dir))?;
         let statistics = Arc::new(Statistics::default());
         let versions = RecoveredState::read(&*vfs, dir, options)?;
         let versions = versions.into_set(Arc::clone(&vfs), dir, options, statistics)?;
