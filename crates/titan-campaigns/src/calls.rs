@@ -1,8 +1,11 @@
 //! The calls of the engine that operations stand for.
 
-use titan::{ColumnFamily, CompactRangeOptions, Db, WriteBatch};
+use std::path::Path;
+
+use titan::{CollectGarbageOptions, ColumnFamily, CompactRangeOptions, Db, Options, WriteBatch};
 use titan_testkit::ops::Write;
 
+use crate::reads::contents;
 use crate::trouble::{Checked, Trouble};
 
 /// A family that must exist.
@@ -31,6 +34,39 @@ pub(crate) fn batch(
         }?;
     }
     Ok(batch)
+}
+
+/// Compacts a family and collects its garbage, of which there is none left then.
+pub(crate) fn collect(family: &ColumnFamily) -> Checked<()> {
+    let summary = family.collect_garbage(None, None, &CollectGarbageOptions::default())?;
+    match summary.damaged.first() {
+        None => Ok(()),
+        Some(damaged) => Err(Trouble::wrong(format!(
+            "a file cannot be collected: {}",
+            damaged.error
+        ))),
+    }
+}
+
+/// Makes a checkpoint of the database in `dir` beside it, compares what the two have, and deletes
+/// it.
+pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> {
+    let mut copy = dir.as_os_str().to_owned();
+    copy.push(".copy");
+    let destroy = || match Db::destroy(&copy, options) {
+        Err(e) if e.is_not_found() => Ok(()),
+        destroyed => destroyed,
+    };
+    // One that could not be deleted after a failure.
+    destroy()?;
+    db.checkpoint(&copy)?;
+    let looked_at = Db::open_read_only(&copy, options)?;
+    let (original, copied) = (contents(db)?, contents(&looked_at)?);
+    looked_at.close()?;
+    if original != copied {
+        return Err(Trouble::wrong("a checkpoint has something else"));
+    }
+    Ok(destroy()?)
 }
 
 /// Compacts a range of stored keys.

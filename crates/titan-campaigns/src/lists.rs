@@ -46,7 +46,7 @@ pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
             Op::DropSnapshot { id } => drop(snapshots.remove(id)),
             Op::Write { writes, .. } => ops.extend(writes.iter().filter_map(bounds)),
             Op::Flush { family } => ops.push(everything(family, None)),
-            Op::Compact { family, .. } => {
+            Op::Compact { family, .. } | Op::Collect { family } => {
                 let now_and_then = snapshots.iter().copied().map(Some).chain([None]);
                 ops.extend(now_and_then.map(|at| everything(family, at)));
             }

@@ -9,7 +9,7 @@ use titan_testkit::model::Model;
 use titan_testkit::ops::Op;
 use titan_testkit::sim::{Loss, Mark, SimVfs};
 
-use crate::calls::{batch, compact, family};
+use crate::calls::{batch, checkpoint, collect, compact, family};
 use crate::reads::{View, absent, compare_get, compare_scan, contents};
 use crate::record::Record;
 use crate::settings::Settings;
@@ -114,6 +114,8 @@ impl Store {
                 let family = family(&self.db, name)?;
                 compact(&family, from.as_deref(), to.as_deref(), *bottommost)?;
             }
+            Op::Collect { family: name } => collect(&family(&self.db, name)?)?,
+            Op::Checkpoint => checkpoint(&self.db, Path::new(DIR), &self.options)?,
             Op::Snapshot { id } => {
                 let view = View::of_now(&self.db, self.record.last());
                 self.snapshots.insert(*id, view);

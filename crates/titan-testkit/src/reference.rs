@@ -233,7 +233,11 @@ impl Reference {
                 // By its old handle it could not be read, nor written, nor dropped again.
                 return Outcome::Refused(vec![ErrorKind::InvalidArgument; 3]);
             }
-            Op::Write { .. } | Op::Flush { .. } | Op::Compact { .. } => self.model.apply(op),
+            Op::Write { .. }
+            | Op::Flush { .. }
+            | Op::Compact { .. }
+            | Op::Collect { .. }
+            | Op::Checkpoint => self.model.apply(op),
         }
         Outcome::Done
     }

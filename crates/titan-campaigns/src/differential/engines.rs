@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use titan::vfs::{StdVfs, Vfs};
 use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator};
+use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
 
 use super::peer::Peer;
@@ -130,8 +131,23 @@ fn family_options(o: &ColumnFamilyOptions, rng: &mut fastrand::Rng) -> String {
 /// The operation as RocksDB has it: a prefix as the range that it is.
 pub(super) fn for_rocksdb(op: &Op) -> Op {
     let mut op = op.clone();
-    if let Op::Iter { bounds, .. } = &mut op {
-        *bounds = bounds.as_range();
+    match &mut op {
+        Op::Iter { bounds, .. } => *bounds = bounds.as_range(),
+        // What it does as part of a compaction, it may do now.
+        Op::Collect { family } => {
+            op = Op::Compact {
+                family: std::mem::take(family),
+                from: None,
+                to: None,
+                bottommost: true,
+            };
+        }
+        Op::Checkpoint => {
+            op = Op::Flush {
+                family: DEFAULT.to_owned(),
+            }
+        }
+        _ => {}
     }
     op
 }

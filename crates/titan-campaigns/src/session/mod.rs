@@ -19,7 +19,7 @@ mod keys;
 
 use self::cursor::Cursor;
 use self::keys::stored;
-use crate::calls::{batch, compact, family};
+use crate::calls::{batch, checkpoint, collect, compact, family};
 use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// How writes are made durable.
@@ -150,6 +150,8 @@ impl Session {
                 to,
                 bottommost,
             } => self.compact(family, from.as_deref(), to.as_deref(), *bottommost)?,
+            Op::Collect { family } => collect(&self.family(family)?)?,
+            Op::Checkpoint => checkpoint(&self.db, &self.dir, &self.options)?,
             Op::CreateCf { family } => return self.create(family),
             Op::DropCf { family } => return self.drop_family(family),
             Op::Reopen => return Err(Trouble::wrong("a session does not reopen itself")),

@@ -35,6 +35,8 @@ pub fn random(seed: u64, n: usize) -> Workload {
         drop_snapshot: 10,
         flush: [5, 20, 40][rng.usize(..3)],
         compact: [0, 8, 16][rng.usize(..3)],
+        collect: [0, 2, 6][rng.usize(..3)],
+        checkpoint: [0, 0, 3][rng.usize(..3)],
         reopen: [0, 3, 10][rng.usize(..3)],
         create_cf: 12,
         drop_cf: [0, 3, 8][rng.usize(..3)],

@@ -26,6 +26,8 @@ pub struct Weights {
     pub compact: u32,
     /// With bounds or the last level, or both.
     pub compact_some: u32,
+    pub collect: u32,
+    pub checkpoint: u32,
     pub reopen: u32,
     pub create_cf: u32,
     pub drop_cf: u32,
@@ -52,6 +54,8 @@ impl Default for Weights {
             flush: 15,
             compact: 5,
             compact_some: 0,
+            collect: 0,
+            checkpoint: 0,
             reopen: 4,
             create_cf: 4,
             drop_cf: 2,
@@ -69,6 +73,8 @@ impl Weights {
             move_iter: 60,
             drop_iter: 12,
             compact_some: 5,
+            collect: 4,
+            checkpoint: 2,
             ..Self::default()
         }
     }
@@ -107,6 +113,8 @@ enum Kind {
     Move,
     DropIter,
     CompactSome,
+    Collect,
+    Checkpoint,
 }
 
 /// Draws legal operations. Equal seeds and settings give equal lists.
@@ -189,6 +197,8 @@ impl Generator {
             (Kind::Move, w.move_iter),
             (Kind::DropIter, w.drop_iter),
             (Kind::CompactSome, w.compact_some),
+            (Kind::Collect, w.collect),
+            (Kind::Checkpoint, w.checkpoint),
         ];
         let total = table.iter().map(|(_, weight)| weight).sum::<u32>();
         let mut at = if total == 0 { 0 } else { self.rng.u32(..total) };
@@ -301,6 +311,8 @@ impl Generator {
                     bottommost: self.rng.bool(),
                 }
             }
+            Kind::Collect => Op::Collect { family },
+            Kind::Checkpoint => Op::Checkpoint,
             Kind::Reopen => Op::Reopen,
             Kind::CreateCf => Op::CreateCf {
                 family: self.rng.choice(&self.families)?.clone(),

@@ -151,7 +151,10 @@ impl Legality {
             Op::Iter { id, family, at, .. } => exists(family, at) && self.iterators.insert(*id),
             Op::Move { id, .. } => self.iterators.contains(id),
             Op::DropIter { id } => self.iterators.remove(id),
-            Op::Flush { family } | Op::Compact { family, .. } => exists(family, &None),
+            Op::Flush { family } | Op::Compact { family, .. } | Op::Collect { family } => {
+                exists(family, &None)
+            }
+            Op::Checkpoint => true,
             Op::Snapshot { id } => {
                 let families = self.keys.keys().cloned().collect();
                 !self.snapshots.contains_key(id) && self.snapshots.insert(*id, families).is_none()

@@ -257,6 +257,13 @@ pub enum Op {
         /// Whether the last level is rewritten too.
         bottommost: bool,
     },
+    /// Compacts a column family and collects the garbage of its blob files.
+    Collect {
+        /// Column family.
+        family: String,
+    },
+    /// Makes a checkpoint elsewhere, which has what the database has, and deletes it.
+    Checkpoint,
     /// Closes and opens the database; snapshots and iterators end.
     Reopen,
     /// Creates a column family that does not exist.

@@ -132,6 +132,8 @@ impl fmt::Display for Op {
                     Limit(to)
                 )
             }
+            Op::Collect { family } => write!(f, "collect {family}"),
+            Op::Checkpoint => f.write_str("checkpoint"),
             Op::Reopen => f.write_str("reopen"),
             Op::CreateCf { family } => write!(f, "create-cf {family}"),
             Op::DropCf { family } => write!(f, "drop-cf {family}"),
@@ -284,6 +286,10 @@ fn parse_op(line: &str) -> Result<Op> {
                 bottommost: words.is_next("bottommost"),
             }
         }
+        "collect" => Op::Collect {
+            family: words.family()?,
+        },
+        "checkpoint" => Op::Checkpoint,
         "reopen" => Op::Reopen,
         "create-cf" => Op::CreateCf {
             family: words.family()?,
