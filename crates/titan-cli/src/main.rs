@@ -108,6 +108,11 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error);
+            if error.is_corruption() && !matches!(cli.command, Command::Check(_)) {
+                eprintln!(
+                    "titan: see what else is damaged with titan check; titan repair saves what can be"
+                );
+            }
             ExitCode::FAILURE
         }
     }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
-use titan::{CompressionType, Db, Error, Options, ReadOptions, Result};
+use titan::{CompressionType, Db, DbIterator, Error, Options, ReadOptions, Result};
 
 use crate::output::Out;
 use crate::{Global, config};
@@ -29,7 +29,7 @@ use report::{Report, StepReport};
 /// Run workloads with the meanings they have in db_bench
 ///
 /// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given or
-/// its first key is none that these steps write. Keys have 16 bytes: the number in 8, the most
+/// its first or last key is none that these steps write: then no step writes to it. Keys have 16 bytes: the number in 8, the most
 /// significant first, then eight '0'. Random keys are drawn uniformly, with replacement, out of
 /// --num. Counts are per thread. MB/s counts keys and values in units of 1024 * 1024 bytes.
 /// write_amp is what was written to all files during the step per byte of user data written;
@@ -264,6 +264,9 @@ impl Bench<'_> {
             ..
         } = self.args;
         let fresh = benchmark.fills() && !self.args.existing;
+        if self.open.is_none() && benchmark.writes() && !self.args.existing {
+            refuse_what_is_others(path, &self.options)?;
+        }
         let open = match self.open.take() {
             Some(open) if !fresh => open,
             open => {
@@ -271,7 +274,6 @@ impl Bench<'_> {
                     open.db.close()?;
                 }
                 if fresh {
-                    refuse_to_destroy_others(path, &self.options)?;
                     match Db::destroy(path, &self.options) {
                         Err(error) if !error.is_not_found() => return Err(error),
                         _ => {}
@@ -297,20 +299,23 @@ impl Bench<'_> {
     }
 }
 
-/// A database whose first key no step writes holds something that nobody meant to lose.
-fn refuse_to_destroy_others(path: &Path, options: &Options) -> Result<()> {
+/// A database whose first or last key no step writes holds something that nobody meant to lose.
+fn refuse_what_is_others(path: &Path, options: &Options) -> Result<()> {
     let db = match Db::open_read_only(path, options) {
         Ok(db) => db,
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error.context("open what is to be destroyed")),
     };
     let mut iterator = db.iter(&ReadOptions::default())?;
+    let foreign = |at: &DbIterator| at.valid() && values::number(at.key()).is_none();
     iterator.seek_to_first()?;
-    let foreign = iterator.valid() && values::number(iterator.key()).is_none();
+    let mut is_foreign = foreign(&iterator);
+    iterator.seek_to_last()?;
+    is_foreign |= foreign(&iterator);
     drop(iterator);
     db.close()?;
-    if foreign {
-        let message = "it holds keys that no step writes, and would be destroyed; \
+    if is_foreign {
+        let message = "it holds keys that no step writes, and would be destroyed or overwritten; \
                        remove it, or give --existing to keep it";
         return Err(Error::invalid_argument(message).in_file(path));
     }

@@ -136,6 +136,12 @@ fn bench_destroys_no_damaged_database() {
     let before = fs::read_dir(place.path("db")).unwrap().count();
     let said = place.fails(1, &["bench", "db", "--benchmarks", "fillseq", "--num", "1"]);
     assert!(said.contains("CURRENT is missing"), "{said}");
+    assert!(said.contains("titan repair"), "{said}");
+    assert!(
+        place
+            .fails(1, &["check", "db"])
+            .contains("CURRENT is missing")
+    );
     assert_eq!(fs::read_dir(place.path("db")).unwrap().count(), before);
 }
 

@@ -39,6 +39,20 @@ pub(super) fn prepare_directory(
     Ok(lock)
 }
 
+/// Makes sure that there is a database in `dir`, for who is not to create one.
+///
+/// # Errors
+/// `NotFound` if there is none; `Corruption` if there are files of one, and no CURRENT.
+pub(crate) fn require_database(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    if vfs.exists(&FileKind::Current.path(dir))? {
+        return Ok(());
+    }
+    if vfs.exists(dir)? {
+        refuse_headless(vfs, dir)?;
+    }
+    Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir))
+}
+
 /// Creates `dir` and its missing parents so that they survive the machine.
 pub(crate) fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     // The missing ones, and the first that is there: that may come from a process that died

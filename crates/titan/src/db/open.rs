@@ -112,7 +112,14 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         db_id: identity,
         session_id,
     };
-    replay::replay_wals(&mut versions, &factory, options)?;
+    let block_cache = Arc::new(BlockCache::new(options.db.block_cache_size as usize));
+    let open_files = Arc::new(OpenFiles::new(
+        Arc::clone(&vfs),
+        dir.to_owned(),
+        options.db.max_open_files,
+        block_cache,
+    ));
+    replay::replay_wals(&mut versions, &factory, &open_files, options)?;
     // Not before: nothing in those WAL files is for families that are only now created.
     if missing == Families::Created {
         create_missing_families(&mut versions, options);
@@ -127,7 +134,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     remove_leftovers(&*vfs, dir, &versions, wal_number)?;
 
     assemble(
-        dir, lock, options, factory, versions, statistics, wal_number,
+        lock, options, factory, open_files, versions, statistics, wal_number,
     )
 }
 
@@ -173,24 +180,18 @@ pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
 }
 
 fn assemble(
-    dir: &Path,
     lock: Box<dyn FileLock>,
     options: &Options,
     factory: FileFactory,
+    open_files: Arc<OpenFiles>,
     versions: VersionSet,
     statistics: Arc<Statistics>,
     wal_number: FileNumber,
 ) -> Result<Shared> {
     let vfs = Arc::clone(&options.db.vfs);
-    let block_cache = Arc::new(BlockCache::new(options.db.block_cache_size as usize));
-    let open_files = Arc::new(OpenFiles::new(
-        Arc::clone(&vfs),
-        dir.to_owned(),
-        options.db.max_open_files,
-        block_cache,
-    ));
+    let dir = factory.dir.clone();
     let locations = Arc::new(ArcSwap::from_pointee(locations_of(&versions)));
-    let wal = WalSet::new(Arc::clone(&vfs), dir.to_owned(), Arc::clone(&statistics));
+    let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
     let counters = Arc::clone(versions.counters());
     wal.start(wal_number, counters.last_sequence().plus(1))?;
 
@@ -208,7 +209,7 @@ fn assemble(
         Arc::clone(&statistics),
     );
     Ok(Shared {
-        dir: dir.to_owned(),
+        dir,
         options: options.db.clone(),
         device: Arc::clone(&vfs),
         vfs,

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use super::directory::files_of;
 use super::replay_target::ReplayTarget;
+use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::shadows::ShadowSample;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -37,6 +39,7 @@ struct Replayed {
 struct Replay<'a> {
     versions: &'a mut VersionSet,
     factory: &'a FileFactory,
+    open_files: &'a OpenFiles,
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     previous: Option<Replayed>,
     /// The last operation of all files replayed so far.
@@ -53,6 +56,7 @@ struct Replay<'a> {
 pub(super) fn replay_wals(
     versions: &mut VersionSet,
     factory: &FileFactory,
+    open_files: &OpenFiles,
     options: &Options,
 ) -> Result<()> {
     let needed = versions.oldest_log_needed();
@@ -77,6 +81,7 @@ pub(super) fn replay_wals(
     let mut replay = Replay {
         versions,
         factory,
+        open_files,
         targets,
         previous: None,
         last_replayed: None,
@@ -242,9 +247,14 @@ impl Replay<'_> {
 
     /// Moves a memtable's content to a table.
     fn flush(&mut self, id: ColumnFamilyId) -> Result<()> {
-        if let Some(target) = self.targets.get_mut(&id)
-            && let Some(output) = target.write_out(self.factory)?
-        {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return Ok(());
+        };
+        let version = self.versions.current(id);
+        let threshold = target.family.options.min_blob_size;
+        let shadows = version.as_ref();
+        let shadows = shadows.and_then(|v| ShadowSample::of(v, self.open_files, threshold));
+        if let Some(output) = target.write_out(self.factory, shadows)? {
             let mut edit = VersionEdit {
                 column_family: id,
                 ..VersionEdit::default()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::flush::write_memtables;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::job_output::JobOutput;
+use crate::compaction::shadows::ShadowSample;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::memtable::Memtable;
@@ -28,13 +29,17 @@ impl ReplayTarget {
     }
 
     /// Moves the memtable's content to a table and its blob files, all of it durable; `None` if
-    /// there is nothing in it.
-    pub(crate) fn write_out(&mut self, factory: &FileFactory) -> Result<Option<JobOutput>> {
+    /// there is nothing in it. `shadows` look for what it hides.
+    pub(crate) fn write_out(
+        &mut self,
+        factory: &FileFactory,
+        shadows: Option<ShadowSample<'_>>,
+    ) -> Result<Option<JobOutput>> {
         if self.memtable.is_empty() {
             return Ok(None);
         }
         let full = std::mem::replace(&mut self.memtable, empty_memtable(&self.family));
-        write_memtables(&[full], factory, self.family.clone(), Vec::new(), None).map(Some)
+        write_memtables(&[full], factory, self.family.clone(), Vec::new(), shadows).map(Some)
     }
 }
 

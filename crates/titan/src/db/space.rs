@@ -62,7 +62,11 @@ impl Shared {
         for (_, held) in held.iter().filter(|(id, _)| !families.contains_key(id)) {
             report.total.held_files += sizes.sum(&held.files);
         }
-        let obsolete: BTreeSet<FileKind> = self.obsolete.waiting().into_iter().collect();
+        let obsolete: BTreeSet<FileKind> = match self.failure.read_only {
+            // Only recovery, in memory, has replaced anything.
+            true => BTreeSet::new(),
+            false => self.obsolete.waiting().into_iter().collect(),
+        };
         report.obsolete = sizes.sum(&obsolete);
         let mut known = obsolete;
         let versions = current.values().map(|contents| &contents.files);

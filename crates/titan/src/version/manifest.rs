@@ -27,6 +27,9 @@ impl Manifest {
     ) -> Result<Self> {
         let path = FileKind::Manifest(number).path(dir);
         let mut log = LogWriter::new(vfs.create(&path)?, &path);
+        if let Some(first) = state.first_mut() {
+            first.state_follows = true;
+        }
         if let Some(last) = state.last_mut() {
             last.synced_before = Some(0);
         }

@@ -5,12 +5,15 @@
 //! can be how a MANIFEST that nobody damaged ends. But no append begins before the last one is
 //! durable, and each of its records says where it began: if such a record is found behind a hole,
 //! the hole had been written once.
+//!
+//! No crash tears the state that a MANIFEST starts with: that is durable before CURRENT names the
+//! file. Where its first record says that a state follows, an end before that is complete is damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::edit::VersionEdit;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::vfs::ReadableFile;
 use crate::wal::{LogEnd, LogReader, Record, TailMode};
@@ -23,6 +26,18 @@ pub(crate) struct ManifestReader {
     number: FileNumber,
     /// Where the last append begins to be torn.
     torn_at: Option<u64>,
+    state: StartState,
+}
+
+/// How far the state that the MANIFEST starts with has been read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StartState {
+    /// No record has been read.
+    Unread,
+    /// The first record said that it follows, and the one that completes it has not been read.
+    Incomplete,
+    /// It is complete, or nothing says where it ends.
+    Read,
 }
 
 impl ManifestReader {
@@ -33,6 +48,7 @@ impl ManifestReader {
             path: path.to_owned(),
             number,
             torn_at: None,
+            state: StartState::Unread,
         }
     }
 
@@ -42,6 +58,22 @@ impl ManifestReader {
     /// `Corruption` for damage anywhere else, and as for [`LogReader::next`].
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         match self.log.next() {
+            Ok(Some(record)) => {
+                if self.state != StartState::Read {
+                    let edit = VersionEdit::decode(record.payload).unwrap_or_default();
+                    let begins = self.state == StartState::Incomplete || edit.state_follows;
+                    self.state = match begins && edit.synced_before.is_none() {
+                        true => StartState::Incomplete,
+                        false => StartState::Read,
+                    };
+                }
+                Ok(Some(record))
+            }
+            Ok(None) if self.state == StartState::Incomplete => {
+                let message = "the MANIFEST ends within the state that it starts with";
+                Err(Error::corruption(message).at(&self.path, self.file.size()?))
+            }
+            Ok(None) => Ok(None),
             Err(e) if e.is_corruption() => {
                 match ends_in_torn_append(&self.file, &self.path, self.number)? {
                     true => {
@@ -51,7 +83,7 @@ impl ManifestReader {
                     false => Err(e),
                 }
             }
-            next => next,
+            Err(e) => Err(e),
         }
     }
 

@@ -36,6 +36,9 @@ pub(crate) struct RecoveredState {
     min_log_number_to_keep: FileNumber,
     next_file: FileNumber,
     last_sequence: SequenceNumber,
+    /// Whether an edit named them: a state that is complete does.
+    names_log: bool,
+    names_sequence: bool,
     db_id: Option<String>,
     unknown: Vec<(u32, Vec<u8>)>,
     obsolete: Arc<ObsoleteFiles>,
@@ -66,6 +69,8 @@ impl RecoveredState {
             min_log_number_to_keep: FileNumber(0),
             next_file: FileNumber(0),
             last_sequence: SequenceNumber::ZERO,
+            names_log: false,
+            names_sequence: false,
             db_id: None,
             unknown: Vec::new(),
             obsolete: Arc::new(ObsoleteFiles::default()),
@@ -106,8 +111,15 @@ impl RecoveredState {
             }
         }
         // A group that was cut off never happened.
-        if state.next_file == FileNumber(0) {
-            return Err(Error::corruption("the MANIFEST names no next file number").in_file(&path));
+        for (is_named, what) in [
+            (state.next_file > FileNumber(0), "next file number"),
+            (state.names_log, "log number"),
+            (state.names_sequence, "last sequence number"),
+        ] {
+            if !is_named {
+                let text = format!("the MANIFEST names no {what}: it is cut off, or damaged");
+                return Err(Error::corruption(text).in_file(&path));
+            }
         }
         Ok(state)
     }
@@ -166,6 +178,8 @@ impl RecoveredState {
             }
             self.next_file = self.next_file.max(next);
         }
+        self.names_log |= edit.log_number.is_some();
+        self.names_sequence |= edit.last_sequence.is_some();
         if let Some(last) = edit.last_sequence {
             self.last_sequence = self.last_sequence.max(last);
         }

@@ -251,7 +251,7 @@ fn a_manifest_may_end_in_an_append_of_which_any_page_is_lost() {
         if !path.to_string_lossy().contains("MANIFEST-") {
             continue;
         }
-        for seed in 0..30 {
+        for seed in 0..60 {
             let image = point.crash(&Loss::Random(seed));
             if !vfs_has(&image, "CURRENT") {
                 continue;
@@ -291,4 +291,49 @@ fn a_manifest_may_end_in_an_append_of_which_any_page_is_lost() {
 
 fn vfs_has(vfs: &SimVfs, name: &str) -> bool {
     vfs.exists(&file(name)).is_ok_and(|there| there)
+}
+
+#[test]
+fn a_manifest_that_ends_within_its_first_state_is_damaged_and_costs_nothing() {
+    let vfs = SimVfs::new();
+    let options = Settings::jobs(1).options(&vfs);
+    let db = Db::open(DIR, &options).unwrap();
+    for name in ["default", "second", "third"] {
+        let family = match name {
+            "default" => (*db).clone(),
+            name => db
+                .create_column_family(name, options.default.clone())
+                .unwrap(),
+        };
+        for n in 0..20 {
+            family
+                .put(format!("{name}{n}").as_bytes(), &[n; 300])
+                .unwrap();
+        }
+        family.flush().unwrap();
+    }
+    db.close().unwrap();
+    drop(db);
+    // The MANIFEST has nothing but what it started with.
+    Db::open(DIR, &options).unwrap().close().unwrap();
+    let name = vfs.list(DIR).unwrap();
+    let name = name
+        .into_iter()
+        .find(|n| n.starts_with("MANIFEST"))
+        .unwrap();
+    let manifest = vfs.read_all(format!("{DIR}/{name}")).unwrap();
+    let journal = vfs.journal();
+    for len in 0..manifest.len() {
+        let image = journal.crash_at(journal.len(), &Loss::None);
+        image
+            .write_all(format!("{DIR}/{name}"), &manifest[..len])
+            .unwrap();
+        let before = image.list(DIR).unwrap();
+        let options = Settings::jobs(1).options(&image);
+        let damaged = Db::open(DIR, &options).map(drop).unwrap_err();
+        assert!(damaged.is_corruption(), "{len}: {damaged}");
+        assert_eq!(image.list(DIR).unwrap(), before, "{len}");
+        let report = titan::tools::check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
+        assert!(!report.problems.is_empty(), "{len}");
+    }
 }

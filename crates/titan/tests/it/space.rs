@@ -328,3 +328,26 @@ fn each_file_is_judged() {
     let told = report(&db, &vfs);
     assert_eq!(verdicts(&told).get(&first), Some(&Verdict::Damaged));
 }
+
+#[test]
+fn what_a_replayed_log_hides_is_known() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, manual());
+    let db = open(&options);
+    put(&db, 0..KEYS, 0);
+    for n in 0..30 {
+        db.put(&key(n), &value(n + 1, LEN)).unwrap();
+    }
+    for n in 30..40 {
+        db.delete(&key(n)).unwrap();
+    }
+    db.close().unwrap();
+    drop(db);
+    let db = open(&options);
+    let hidden = db.space_report().unwrap().total.hidden_blob_bytes;
+    let expected = 40 * LEN as u64;
+    assert!(
+        (expected..expected + expected / 5).contains(&hidden),
+        "{hidden}"
+    );
+}

@@ -34,7 +34,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Progress;
-use crate::error::{Error, ErrorKind, Result};
+use crate::db::require_database;
+use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::options::Options;
@@ -86,9 +87,7 @@ pub fn check(
 ) -> Result<CheckReport> {
     options.validate()?;
     let vfs = Arc::clone(&options.db.vfs);
-    if !vfs.exists(&FileKind::Current.path(path))? {
-        return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(path));
-    }
+    require_database(&*vfs, path)?;
     let _lock = lock_to_read(&*vfs, &FileKind::Lock.path(path))?;
     let mut check = Check {
         vfs: &*vfs,

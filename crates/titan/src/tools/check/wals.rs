@@ -34,6 +34,10 @@ impl Check<'_> {
     /// Checks the records of each file and the batches in them. An end that is cut short is
     /// normal after a crash; damage with records behind it is not.
     pub(super) fn wals(&mut self, wals: &[FileKind], versions: &VersionSet) {
+        if wals.is_empty() {
+            let note = "no WAL file is here: if there was one, what only it had is gone";
+            self.report.notes.push(note.to_owned());
+        }
         let mut previous = None;
         for kind in wals {
             let FileKind::Wal(number) = *kind else {

@@ -30,8 +30,8 @@ use std::sync::Arc;
 use super::Progress;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::compaction::factory::{FileFactory, OutputFamily};
-use crate::db::{check_files_exist, files_of, session_id};
-use crate::error::{Error, ErrorKind, Result};
+use crate::db::{check_files_exist, files_of, require_database, session_id};
+use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::options::{ColumnFamilyOptions, Options};
@@ -100,9 +100,7 @@ impl<'d> Downgrade<'d> {
     ) -> Result<Self> {
         options.validate()?;
         let vfs = Arc::clone(&options.db.vfs);
-        if !vfs.exists(&FileKind::Current.path(dir))? {
-            return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
-        }
+        require_database(&*vfs, dir)?;
         let lock = lock(&*vfs, &FileKind::Lock.path(dir))?;
         let statistics = Arc::new(Statistics::default());
         let versions = RecoveredState::read(&*vfs, dir, options)?;

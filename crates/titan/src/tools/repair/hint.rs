@@ -122,6 +122,7 @@ impl Hint {
             TailMode::PointInTime,
         );
         let mut group: Vec<VersionEdit> = Vec::new();
+        let before = losses.len();
         loop {
             let Some(record) = log.next()? else {
                 let offset = match log.end() {
@@ -159,6 +160,10 @@ impl Hint {
                 Some(_) => group.push(edit),
                 None => hint.apply(edit),
             }
+        }
+        if !hint.trusted && losses.len() == before && hint.next_file > FileNumber(0) {
+            let what = "it ends within the state that it starts with";
+            losses.push(Loss::of_manifest(&kind.name(), what));
         }
         hint.trusted &= hint.next_file > FileNumber(0);
         Ok(hint)

@@ -228,7 +228,7 @@ impl Repair<'_> {
     /// Moves a memtable's content to a table.
     fn flush(&mut self, replay: &mut Replay, id: ColumnFamilyId) -> Result<()> {
         if let Some(target) = replay.targets.get_mut(&id)
-            && let Some(output) = target.write_out(&self.factory)?
+            && let Some(output) = target.write_out(&self.factory, None)?
         {
             self.written(id, Some(0), output);
         }

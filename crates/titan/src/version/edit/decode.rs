@@ -111,6 +111,10 @@ impl VersionEdit {
             tags::SYNCED_BEFORE => {
                 self.synced_before = Some(Decoder::new(d.length_prefixed()?).varint()?);
             }
+            tags::STATE_FOLLOWS => {
+                d.length_prefixed()?;
+                self.state_follows = true;
+            }
             _ if tag & tags::IGNORABLE != 0 => {
                 self.unknown.push((tag, d.length_prefixed()?.to_vec()));
             }

@@ -67,6 +67,9 @@ impl VersionEdit {
             put_varint(&mut encoded, offset);
             put_field(out, tags::SYNCED_BEFORE, &encoded);
         }
+        if self.state_follows {
+            put_field(out, tags::STATE_FOLLOWS, &[]);
+        }
         for (tag, value) in &self.unknown {
             put_field(out, *tag, value);
         }

@@ -101,6 +101,8 @@ pub(crate) struct VersionEdit {
     /// Where in the MANIFEST the append of this edit's record began: what is before was durable
     /// then. 0 in the record that completes the state a MANIFEST starts with.
     pub(crate) synced_before: Option<u64>,
+    /// Whether this is the first edit of the state that a MANIFEST starts with.
+    pub(crate) state_follows: bool,
     /// Ignorable fields this version does not know: tag and content.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
 }

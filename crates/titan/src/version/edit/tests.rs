@@ -130,6 +130,7 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
             }),
         }),
         synced_before: rng.bool().then(|| rng.u64(..1 << 40)),
+        state_follows: rng.bool(),
         unknown: some(rng, |r| {
             (
                 *r.choice(&[8198, 8203, 9000, 1 << 20 | 8192]).unwrap(),
