@@ -102,5 +102,6 @@ fn table_facts(table: &OutputTable) -> TableFacts {
         raw_key_bytes: summary.raw_key_size,
         raw_value_bytes: summary.raw_value_size,
         blob_refs: summary.blob_refs.clone(),
+        foreign: false,
     }
 }

@@ -93,6 +93,7 @@ impl Shared {
             raw_value_bytes: check.raw_value_size,
             shadowed_bytes: 0,
             blob_refs: check.blob_refs,
+            foreign: true,
         })
     }
 

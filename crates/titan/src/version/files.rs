@@ -146,6 +146,12 @@ impl TableFile {
         self.facts.get()
     }
 
+    /// Whether Titan wrote it, for certain: then its bounds are those of its content, and it was
+    /// not ingested.
+    pub(crate) fn is_own(&self) -> bool {
+        self.facts().is_some_and(|facts| !facts.foreign)
+    }
+
     /// False only if it is known to have no range tombstones.
     pub(crate) fn may_have_tombstones(&self) -> bool {
         self.facts().is_none_or(|f| f.num_range_deletions > 0)

@@ -51,7 +51,7 @@ impl Check<'_> {
             tables: Vec::new(),
             files: BTreeMap::new(),
             complete: true,
-            exact: family.current.tables().all(|(_, t)| t.facts().is_some()),
+            exact: family.current.tables().all(|(_, t)| t.is_own()),
         };
         // Nothing is read twice, so nothing is worth keeping.
         let cache = Arc::new(BlockCache::new(0));
@@ -89,8 +89,8 @@ impl Check<'_> {
         for (i, newer) in tables.iter().enumerate() {
             let older = tables.iter().skip(i + 1);
             let wrong = older.filter(|older| {
-                newer.facts().is_some()
-                    && older.facts().is_some()
+                newer.is_own()
+                    && older.is_own()
                     && newer.meta.smallest_seq <= older.meta.largest_seq
                     && version.overlaps(older, Some(newer.smallest_user_key()), newer.end())
             });
@@ -222,7 +222,7 @@ impl Walk<'_, '_> {
             return;
         };
         // Titan's own tables have exactly the bounds that the MANIFEST says. RocksDB may leave
-        // tombstones that reach beyond them.
+        // tombstones that reach beyond them, and sequence numbers that are no longer there.
         let points = std::mem::take(&mut self.points);
         let (smallest, largest) = bounds(points, tombstones, self.order);
         let meta = self.meta;
@@ -230,7 +230,7 @@ impl Walk<'_, '_> {
             ("smallest", &smallest, &meta.smallest),
             ("largest", &largest, &meta.largest),
         ] {
-            if found != recorded {
+            if !facts.foreign && found != recorded {
                 let text = format!(
                     "the {what} key is {}, the MANIFEST says {}",
                     key_text(found),
@@ -239,7 +239,7 @@ impl Walk<'_, '_> {
                 self.damage(Error::corruption(text));
             }
         }
-        if self.sequences != (meta.smallest_seq, meta.largest_seq) {
+        if !facts.foreign && self.sequences != (meta.smallest_seq, meta.largest_seq) {
             let text = format!(
                 "the sequence numbers are {} to {}, the MANIFEST says {} to {}",
                 self.sequences.0, self.sequences.1, meta.smallest_seq, meta.largest_seq
@@ -256,6 +256,7 @@ impl Walk<'_, '_> {
             // An estimate: what it is about is in other tables.
             shadowed_bytes: facts.shadowed_bytes,
             blob_refs: found.blob_refs.clone(),
+            foreign: facts.foreign,
         };
         if actual != *facts {
             let text = format!("the table has {actual:?}, the MANIFEST says {facts:?}");

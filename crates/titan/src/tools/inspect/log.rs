@@ -274,6 +274,9 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             let text = format!("{} references to {} bytes", refs.count, refs.bytes);
             fields = fields.with(&format!("blob_file_{}", refs.file), text);
         }
+        if facts.foreign {
+            fields = fields.with("counted", "later: another program wrote the table");
+        }
         show("table facts", fields)?;
     }
     for (tag, value) in &edit.unknown {

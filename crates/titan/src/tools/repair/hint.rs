@@ -208,7 +208,7 @@ impl Hint {
             };
             self.tables.insert(table.meta.number, table);
         }
-        for facts in edit.table_facts {
+        for facts in edit.table_facts.into_iter().filter(|facts| !facts.foreign) {
             if let Some(table) = self.tables.get_mut(&facts.table) {
                 table.facts = Some(facts);
             }

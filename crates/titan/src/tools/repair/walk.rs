@@ -164,6 +164,7 @@ impl<'w> Walk<'w> {
                 raw_value_bytes: self.raw_value_size,
                 shadowed_bytes: 0,
                 blob_refs: blob_refs.collect(),
+                foreign: false,
             },
             meta: NewFile {
                 number,

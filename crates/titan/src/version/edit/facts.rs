@@ -6,7 +6,9 @@
 //!                                                                          all varints
 //! ```
 //!
-//! Version 1 is the same without the shadowed bytes.
+//! Version 1 is the same without the shadowed bytes. Version 3 is the same as 2, of a table that
+//! another program wrote and that was counted later: of such a table nothing else is certain, as
+//! that its bounds are those of its content.
 //!
 //! RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of its SST. Where
 //! it is absent the facts are unknown and tables are opened instead. Where it is present it is
@@ -19,6 +21,7 @@ use crate::format::coding::{Decoder, put_varint};
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
 const VERSION: u64 = 2;
+const COUNTED_VERSION: u64 = 3;
 /// No reference takes fewer bytes than this.
 const MIN_REFERENCE_LEN: usize = 3;
 
@@ -40,12 +43,20 @@ pub(crate) struct TableFacts {
     pub(crate) shadowed_bytes: u64,
     /// Which blob files the SST points to.
     pub(crate) blob_refs: Vec<BlobRefs>,
+    /// Whether another program wrote the SST, and it was counted later.
+    pub(crate) foreign: bool,
 }
 
 impl TableFacts {
     /// Appends the encoding.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, VERSION);
+        put_varint(
+            out,
+            match self.foreign {
+                true => COUNTED_VERSION,
+                false => VERSION,
+            },
+        );
         put_varint(out, self.table.0);
         put_varint(out, self.num_entries);
         put_varint(out, self.num_deletions);
@@ -65,7 +76,7 @@ impl TableFacts {
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let mut d = Decoder::new(bytes);
         let version = d.varint()?;
-        if !(1..=VERSION).contains(&version) {
+        if !(1..=COUNTED_VERSION).contains(&version) {
             return Ok(None);
         }
         let mut facts = TableFacts {
@@ -80,6 +91,7 @@ impl TableFacts {
                 _ => d.varint()?,
             },
             blob_refs: Vec::new(),
+            foreign: version == COUNTED_VERSION,
         };
         let n = d.varint()?;
         if n > (d.rest().len() / MIN_REFERENCE_LEN) as u64 {

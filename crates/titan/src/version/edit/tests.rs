@@ -128,6 +128,7 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
                 count: number(r),
                 bytes: number(r),
             }),
+            foreign: r.bool(),
         }),
         synced_before: rng.bool().then(|| rng.u64(..1 << 40)),
         state_follows: rng.bool(),
@@ -301,7 +302,7 @@ fn impossible_content_is_corruption() {
     put_varint(&mut facts, u64::MAX);
     assert!(TableFacts::decode(&facts).unwrap_err().is_corruption());
     let future = VersionEdit {
-        unknown: vec![(12289, vec![3, 9])],
+        unknown: vec![(12289, vec![4, 9])],
         ..VersionEdit::default()
     };
     assert_eq!(VersionEdit::decode(&encoded(&future)).unwrap(), future);
