@@ -179,7 +179,6 @@ mod tests {
 
     use crate::format::file_name::FileKind;
     use crate::tools::check;
-    use crate::version::edit::VersionEdit;
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
     use crate::wal::LogWriter;
@@ -192,7 +191,7 @@ mod tests {
         let mut manifest = ManifestReader::new(file, &path, number);
         let mut edits = Vec::new();
         while let Some(record) = manifest.next().unwrap() {
-            let mut edit = VersionEdit::decode(record.payload).unwrap();
+            let mut edit = record.edit.unwrap();
             edit.table_facts.clear();
             edit.blob_garbage.clear();
             let mut encoded = Vec::new();

@@ -16,7 +16,15 @@ use super::edit::VersionEdit;
 use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::vfs::ReadableFile;
-use crate::wal::{LogEnd, LogReader, Record, TailMode};
+use crate::wal::{LogEnd, LogReader, TailMode};
+
+/// A record of a MANIFEST.
+pub(crate) struct ManifestRecord {
+    /// Where it begins.
+    pub(crate) offset: u64,
+    /// What it says; an error names the file and the offset.
+    pub(crate) edit: Result<VersionEdit>,
+}
 
 /// Reads the records of a MANIFEST up to where an opening takes it to end.
 pub(crate) struct ManifestReader {
@@ -56,18 +64,22 @@ impl ManifestReader {
     ///
     /// # Errors
     /// `Corruption` for damage anywhere else, and as for [`LogReader::next`].
-    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<ManifestRecord>> {
         match self.log.next() {
             Ok(Some(record)) => {
+                let offset = record.offset;
+                let edit = VersionEdit::decode(record.payload);
                 if self.state != StartState::Read {
-                    let edit = VersionEdit::decode(record.payload).unwrap_or_default();
-                    let begins = self.state == StartState::Incomplete || edit.state_follows;
-                    self.state = match begins && edit.synced_before.is_none() {
-                        true => StartState::Incomplete,
-                        false => StartState::Read,
+                    let edit = edit.as_ref();
+                    let follows = edit.is_ok_and(|edit| edit.state_follows);
+                    let completes = edit.is_ok_and(|edit| edit.synced_before.is_some());
+                    self.state = match follows || self.state == StartState::Incomplete {
+                        true if !completes => StartState::Incomplete,
+                        _ => StartState::Read,
                     };
                 }
-                Ok(Some(record))
+                let edit = edit.map_err(|e| e.at(&self.path, offset));
+                Ok(Some(ManifestRecord { offset, edit }))
             }
             Ok(None) if self.state == StartState::Incomplete => {
                 let message = "the MANIFEST ends within the state that it starts with";

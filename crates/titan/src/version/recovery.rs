@@ -39,6 +39,8 @@ pub(crate) struct RecoveredState {
     /// Whether an edit named them: a state that is complete does.
     names_log: bool,
     names_sequence: bool,
+    /// Whether an edit moved records of blob files, be it of files that are gone by now.
+    moves_values: bool,
     db_id: Option<String>,
     unknown: Vec<(u32, Vec<u8>)>,
     obsolete: Arc<ObsoleteFiles>,
@@ -71,6 +73,7 @@ impl RecoveredState {
             last_sequence: SequenceNumber::ZERO,
             names_log: false,
             names_sequence: false,
+            moves_values: false,
             db_id: None,
             unknown: Vec::new(),
             obsolete: Arc::new(ObsoleteFiles::default()),
@@ -90,7 +93,8 @@ impl RecoveredState {
         let mut group: Vec<(u64, VersionEdit)> = Vec::new();
         while let Some(record) = reader.next()? {
             let at = |e: Error| e.at(&path, record.offset);
-            let edit = VersionEdit::decode(record.payload).map_err(at)?;
+            let edit = record.edit?;
+            state.moves_values |= !edit.relocations.is_empty();
             match edit.atomic_group_remaining {
                 Some(remaining) => {
                     group.push((record.offset, edit));
@@ -193,6 +197,11 @@ impl RecoveredState {
     /// The names of the families, default first.
     pub(crate) fn family_names(&self) -> Vec<String> {
         self.families.values().map(|f| f.name.clone()).collect()
+    }
+
+    /// Whether the MANIFEST has an edit that RocksDB refuses.
+    pub(crate) fn moves_values(&self) -> bool {
+        self.moves_values
     }
 
     /// The versions at the end of the MANIFEST. No MANIFEST is open for writing yet.

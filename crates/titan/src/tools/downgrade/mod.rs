@@ -86,6 +86,8 @@ struct Downgrade<'d> {
     vfs: Arc<dyn Vfs>,
     dir: &'d Path,
     options: &'d Options,
+    /// Whether RocksDB refuses the MANIFEST.
+    needed: bool,
     versions: VersionSet,
     open_files: OpenFiles,
     factory: FileFactory,
@@ -103,8 +105,9 @@ impl<'d> Downgrade<'d> {
         require_database(&*vfs, dir)?;
         let lock = lock(&*vfs, &FileKind::Lock.path(dir))?;
         let statistics = Arc::new(Statistics::default());
-        let versions = RecoveredState::read(&*vfs, dir, options)?;
-        let versions = versions.into_set(Arc::clone(&vfs), dir, options, statistics)?;
+        let recovered = RecoveredState::read(&*vfs, dir, options)?;
+        let needed = recovered.moves_values();
+        let versions = recovered.into_set(Arc::clone(&vfs), dir, options, statistics)?;
         check_files_exist(&*vfs, dir, &versions)?;
         // No name is written again, whoever left it.
         versions.counters().mark_names_used(&files_of(&*vfs, dir)?);
@@ -124,6 +127,7 @@ impl<'d> Downgrade<'d> {
                 session_id: session_id(&*options.db.clock),
             },
             vfs,
+            needed,
             versions,
             _lock: lock,
         })

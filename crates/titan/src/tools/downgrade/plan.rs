@@ -1,7 +1,6 @@
 //! What has to be done.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,9 +10,7 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
-use crate::version::edit::VersionEdit;
-use crate::version::{ManifestReader, TableFile, Version, read_current};
-use crate::vfs::{Access, Vfs};
+use crate::version::{TableFile, Version};
 
 /// What a downgrade does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -69,7 +66,7 @@ pub(super) struct Plan {
 impl Downgrade<'_> {
     pub(super) fn plan(&self) -> Result<Plan> {
         let mut summary = DowngradePlan {
-            needed: tells_of_relocations(&*self.vfs, self.dir)?,
+            needed: self.needed,
             ..DowngradePlan::default()
         };
         let mut families = Vec::new();
@@ -127,18 +124,4 @@ impl Downgrade<'_> {
         }
         Ok(tables)
     }
-}
-
-/// Whether the MANIFEST has an edit that RocksDB refuses, be it of files that are gone by now.
-fn tells_of_relocations(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
-    let (number, path) = read_current(vfs, dir)?;
-    let file = vfs.open(&path, Access::Sequential)?;
-    let mut manifest = ManifestReader::new(file, &path, number);
-    while let Some(record) = manifest.next()? {
-        let edit = VersionEdit::decode(record.payload).map_err(|e| e.at(&path, record.offset))?;
-        if !edit.relocations.is_empty() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
