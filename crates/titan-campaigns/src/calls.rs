@@ -5,7 +5,7 @@ use std::path::Path;
 use titan::{CollectGarbageOptions, ColumnFamily, CompactRangeOptions, Db, Options, WriteBatch};
 use titan_testkit::ops::Write;
 
-use crate::reads::contents;
+use crate::reads::{contents, look};
 use crate::trouble::{Checked, Trouble};
 
 /// A family that must exist.
@@ -60,10 +60,7 @@ pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> 
     // One that could not be deleted after a failure.
     destroy()?;
     db.checkpoint(&copy)?;
-    let looked_at = Db::open_read_only(&copy, options)?;
-    let (original, copied) = (contents(db)?, contents(&looked_at)?);
-    looked_at.close()?;
-    if original != copied {
+    if look(Path::new(&copy), options)? != contents(db)? {
         return Err(Trouble::wrong("a checkpoint has something else"));
     }
     Ok(destroy()?)

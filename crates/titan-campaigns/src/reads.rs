@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use titan::{ColumnFamily, ColumnFamilyId, Db, ReadOptions, Result, Snapshot};
+use titan::{ColumnFamily, ColumnFamilyId, Db, Options, ReadOptions, Result, Snapshot};
 use titan_testkit::model::{Model, Pairs};
 
 use crate::record::Written;
@@ -33,6 +34,14 @@ pub fn contents(db: &Db) -> Checked<Model> {
         }
         found.insert_family(family.name(), pairs);
     }
+    Ok(found)
+}
+
+/// What a database holds for who only reads it.
+pub(crate) fn look(dir: &Path, options: &Options) -> Checked<Model> {
+    let db = Db::open_read_only(dir, options)?;
+    let found = contents(&db)?;
+    db.close()?;
     Ok(found)
 }
 

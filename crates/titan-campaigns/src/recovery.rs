@@ -9,7 +9,7 @@ use titan::{Db, Error, Metrics, Options};
 use titan_testkit::model::Model;
 use titan_testkit::sim::SimVfs;
 
-use crate::reads::{absent, contents};
+use crate::reads::{absent, contents, look};
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::store::{DIR, file};
@@ -24,7 +24,7 @@ pub fn recover(
     record: &Record,
     promised: u64,
 ) -> Checked<Model> {
-    let seen = look(image, settings).doing("looking")?;
+    let seen = look_idly(image, settings).doing("looking")?;
     let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
     let found = contents(&db).doing("reading")?;
     if seen.is_some_and(|seen| seen != found) {
@@ -40,15 +40,13 @@ pub fn recover(
     Ok(found)
 }
 
-/// What a database holds for who only reads; `None` if there is none yet.
-fn look(image: &SimVfs, settings: &Settings) -> Checked<Option<Model>> {
+/// What a database holds for who only reads, and leaves no trace; `None` if there is none yet.
+fn look_idly(image: &SimVfs, settings: &Settings) -> Checked<Option<Model>> {
     let before = image.journal().len();
-    let db = match Db::open_read_only(DIR, &settings.options(image)) {
-        Err(e) if e.is_not_found() => return Ok(None),
-        db => db?,
+    let seen = match look(Path::new(DIR), &settings.options(image)) {
+        Err(Trouble::Failed(e)) if e.is_not_found() => return Ok(None),
+        seen => seen?,
     };
-    let seen = contents(&db)?;
-    db.close()?;
     match image.journal().len() - before {
         0 => Ok(Some(seen)),
         n => Err(Trouble::wrong(format!("{n} operations of who only reads"))),

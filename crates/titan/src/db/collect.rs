@@ -1,7 +1,6 @@
 //! Running garbage collections.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,7 @@ use crate::format::{BlobFileNumber, total};
 use crate::gc::choose::{Collection, Urgency};
 use crate::gc::job::{self, Collected, GcContext};
 use crate::stats::{self, GarbageCollectionEvent};
-use crate::version::Version;
-use crate::version::edit::{Relocation, VersionEdit};
+use crate::version::edit::VersionEdit;
 
 /// Where nobody does anything for so long, nobody is disturbed.
 const IDLE: Duration = Duration::from_millis(20);
@@ -212,7 +210,15 @@ impl Shared {
             // Files that are compressed otherwise than the first one are left.
             let left = version.physical_blob_files();
             inputs.retain(|file, _| !left.contains_key(file));
-            self.publish_collection(family, Arc::clone(&version), &relocation, &inputs);
+            // What was copied for older versions alone.
+            let live = relocation.logical.iter();
+            let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
+            let held = relocation.total_bytes.saturating_sub(total(live));
+            self.state.lock().install(&versions, family.id, |family| {
+                let all_held = &mut family.exempt.held;
+                all_held.insert(relocation.file, held);
+                all_held.retain(|file, held| *held > 0 && !inputs.contains_key(file));
+            });
         }
         drop(versions);
         let event = GarbageCollectionEvent {
@@ -227,27 +233,5 @@ impl Shared {
         stats::add(&self.statistics.gc_read_bytes, event.bytes_read);
         stats::add(&self.statistics.gc_blob_bytes, event.bytes_written);
         Ok(Some(event))
-    }
-
-    /// Shows readers the version, and remembers what was copied for older ones alone.
-    fn publish_collection(
-        &self,
-        family: &Family,
-        version: Arc<Version>,
-        relocation: &Relocation,
-        inputs: &BTreeMap<BlobFileNumber, u64>,
-    ) {
-        let live = relocation.logical.iter();
-        let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
-        let held = relocation.total_bytes.saturating_sub(total(live));
-        let mut state = self.state.lock();
-        let Some(family) = state.families.get_mut(&family.id) else {
-            return;
-        };
-        let all_held = &mut family.exempt.held;
-        all_held.insert(relocation.file, held);
-        all_held.retain(|file, held| *held > 0 && !inputs.contains_key(file));
-        family.version = version;
-        family.publish();
     }
 }

@@ -75,14 +75,7 @@ impl Shared {
         }
         self.add_locations(family.id, &result.output);
         versions.apply(result.edit.clone())?;
-        let current = versions.current(family.id);
-        {
-            let mut state = self.state.lock();
-            if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
-                family.version = version;
-                family.publish();
-            }
-        }
+        self.state.lock().install(&versions, family.id, |_| {});
         drop(versions);
         let counters = &self.statistics;
         if result.trivial_move {

@@ -15,21 +15,13 @@ pub(super) fn prepare_directory(
     dir: &Path,
     options: &Options,
 ) -> Result<Box<dyn FileLock>> {
-    let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir);
-    let create = options.db.create_if_missing;
     let current = FileKind::Current.path(dir);
-    if !vfs.exists(dir)? && !create {
-        return Err(not_found());
-    }
-    if !vfs.exists(&current)? && create {
-        create_dir_durably(vfs, dir)?;
-    }
     // Not even a lock file is left in a directory that is somebody else's.
-    if !vfs.exists(&current)? {
+    if !options.db.create_if_missing {
+        require_database(vfs, dir)?;
+    } else if !vfs.exists(&current)? {
+        create_dir_durably(vfs, dir)?;
         refuse_headless(vfs, dir)?;
-        if !create {
-            return Err(not_found());
-        }
     }
     refuse_other_layouts(vfs, dir)?;
     let lock = vfs.lock(&FileKind::Lock.path(dir))?;

@@ -261,15 +261,11 @@ impl Shared {
         {
             let mut state = self.state.lock();
             for flush in flushed {
-                let id = flush.family.id;
-                let current = versions.current(id);
-                if let (Some(family), Some(version)) = (state.families.get_mut(&id), current) {
+                state.install(&versions, flush.family.id, |family| {
                     family.immutables.drain(..flush.immutables);
-                    family.version = version;
                     family.unlogged &=
                         !(family.immutables.is_empty() && family.memtable.is_empty());
-                    family.publish();
-                }
+                });
             }
         }
         drop(versions);

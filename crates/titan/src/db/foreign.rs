@@ -85,15 +85,8 @@ impl Shared {
             return Err(e.context("counting what a table refers to"));
         }
         Ok(TableFacts {
-            table: table.number(),
-            num_entries: check.entries,
-            num_deletions: check.deletions,
-            num_range_deletions: check.range_tombstones,
-            raw_key_bytes: check.raw_key_size,
-            raw_value_bytes: check.raw_value_size,
-            shadowed_bytes: 0,
-            blob_refs: check.blob_refs,
             foreign: true,
+            ..TableFacts::of(table.number(), &check)
         })
     }
 
@@ -130,14 +123,7 @@ impl Shared {
             let doing = format!("counting references of column family {}", family.name);
             return Err(self.failure.set(self, e.context(doing)));
         }
-        let current = versions.current(family.id);
-        {
-            let mut state = self.state.lock();
-            if let (Some(family), Some(version)) = (state.families.get_mut(&family.id), current) {
-                family.version = version;
-                family.publish();
-            }
-        }
+        self.state.lock().install(&versions, family.id, |_| {});
         drop(versions);
         self.update_stalls(self.state.lock());
         Ok(())

@@ -12,7 +12,7 @@ use crate::gc::pace::{FreeingRate, must_delay_writes};
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
-use crate::version::Version;
+use crate::version::{Version, VersionSet};
 
 /// A full memtable that waits for its flush.
 #[derive(Clone)]
@@ -175,6 +175,22 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn current_wal(&self) -> FileNumber {
         self.wals.back().map_or(FileNumber(0), |wal| wal.number)
+    }
+
+    /// Shows readers the current version of a family, after `change` has changed what else goes
+    /// with it; nothing if the family was dropped. The version set is locked meanwhile, so that no
+    /// older version follows a newer one.
+    pub(crate) fn install(
+        &mut self,
+        versions: &VersionSet,
+        id: ColumnFamilyId,
+        change: impl FnOnce(&mut FamilyState),
+    ) {
+        if let (Some(family), Some(version)) = (self.families.get_mut(&id), versions.current(id)) {
+            change(family);
+            family.version = version;
+            family.publish();
+        }
     }
 
     /// The oldest WAL file that replay would still need.

@@ -61,7 +61,7 @@ fn repair(file: &mut [u8]) {
 }
 
 /// Puts the checksum of the bytes before `at` there.
-fn put_checksum(bytes: &mut [u8], at: usize) {
+pub(super) fn put_checksum(bytes: &mut [u8], at: usize) {
     let (covered, rest) = bytes.split_at_mut(at);
     rest[..4].copy_from_slice(&mask(crc32c(covered)).to_le_bytes());
 }

@@ -1,15 +1,10 @@
 //! Logs and the batches in them.
 
 use std::path::Path;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use super::{MemoryFile, assert_names, assert_of_stored_bytes, decoded, sound};
-use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::checksum::{crc32c, mask};
-use crate::vfs::WritableFile;
 use crate::wal::{LogEnd, LogReader, LogWriter, TailMode};
 use crate::write::batch::BatchView;
 use crate::write::{BatchOp, WriteBatch};
@@ -119,28 +114,13 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
 
 /// A log with these records.
 fn written(records: &[Vec<u8>]) -> Vec<u8> {
-    let bytes = Arc::new(Mutex::new(Vec::new()));
-    let file = Box::new(Appended(Arc::clone(&bytes)));
-    let mut writer = LogWriter::new(file, Path::new(PATH));
+    let file = MemoryFile::default();
+    let mut writer = LogWriter::new(Box::new(file.clone()), Path::new(PATH));
     for record in records {
         sound(writer.add_record(record));
     }
     drop(writer);
-    std::mem::take(&mut *bytes.lock())
-}
-
-/// A file that is written to memory.
-struct Appended(Arc<Mutex<Vec<u8>>>);
-
-impl WritableFile for Appended {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.0.lock().extend_from_slice(data);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        Ok(())
-    }
+    file.content()
 }
 
 /// The payload of a WAL record.

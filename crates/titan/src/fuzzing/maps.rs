@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::blobs::put_checksum;
 use super::{MemoryFile, assert_names, decoded_at, sound};
 use crate::blob::{MovedRecord, RelocationBuilder, RelocationMap};
 use crate::cache::BlockCache;
 use crate::error::Result;
-use crate::format::checksum::{crc32c, mask};
 use crate::format::coding::Decoder;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::vfs::{Access, Overlay, ReadableFile, StdVfs, Vfs};
@@ -79,7 +79,7 @@ fn repair(file: &mut [u8]) -> Result<()> {
     let (content, footer) = file.split_at_mut(footer_at);
     let mut d = Decoder::new(footer);
     let index_at = (d.u64()? as usize).min(content.len());
-    put_checksum(content.get_mut(index_at..));
+    seal(content.get_mut(index_at..));
     let (chunks, index) = content.split_at_mut(index_at);
     let mut d = Decoder::new(index);
     d.varint()?;
@@ -88,19 +88,18 @@ fn repair(file: &mut [u8]) -> Result<()> {
         for _ in 0..d.varint()? {
             d.varint()?;
             let (at, len) = (d.varint()? as usize, d.varint()? as usize);
-            put_checksum(chunks.get_mut(at..at.saturating_add(len)));
+            seal(chunks.get_mut(at..at.saturating_add(len)));
         }
     }
     Ok(())
 }
 
 /// Puts the checksum of the other bytes at their end.
-fn put_checksum(bytes: Option<&mut [u8]>) {
-    let Some(bytes) = bytes else {
-        return;
-    };
-    if let Some((covered, checksum)) = bytes.split_last_chunk_mut::<CHECKSUM>() {
-        *checksum = mask(crc32c(covered)).to_le_bytes();
+fn seal(bytes: Option<&mut [u8]>) {
+    if let Some(bytes) = bytes
+        && let Some(at) = bytes.len().checked_sub(CHECKSUM)
+    {
+        put_checksum(bytes, at);
     }
 }
 

@@ -24,9 +24,6 @@ mod seeds;
 mod tests;
 
 use std::path::Path;
-use std::sync::Arc;
-
-use bytes::Bytes;
 
 pub use blobs::{blob_index, blob_record};
 pub use edits::version_edit;
@@ -40,7 +37,7 @@ pub use crate::table::fuzzing::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::vfs::ReadableFile;
+pub(crate) use crate::vfs::MemoryFile;
 
 /// A decoder under test.
 #[derive(Clone, Copy)]
@@ -73,28 +70,6 @@ pub const TARGETS: &[Target] = &[
 
 const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
-}
-
-/// A file that is in memory.
-pub(crate) struct MemoryFile(Bytes);
-
-impl MemoryFile {
-    pub(crate) fn open(bytes: impl Into<Bytes>) -> Arc<dyn ReadableFile> {
-        Arc::new(MemoryFile(bytes.into()))
-    }
-}
-
-impl ReadableFile for MemoryFile {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let rest = self.0.get(offset as usize..).unwrap_or_default();
-        let n = rest.len().min(buf.len());
-        buf[..n].copy_from_slice(&rest[..n]);
-        Ok(n)
-    }
-
-    fn size(&self) -> Result<u64> {
-        Ok(self.0.len() as u64)
-    }
 }
 
 /// The value, which has to be there.

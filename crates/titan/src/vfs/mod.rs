@@ -21,6 +21,7 @@
 mod copy;
 mod direct;
 mod log_file;
+mod memory_file;
 mod overlay;
 mod std_vfs;
 
@@ -32,6 +33,8 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use copy::link_or_copy;
+#[cfg(any(test, fuzzing))]
+pub(crate) use memory_file::MemoryFile;
 pub(crate) use overlay::Overlay;
 pub use std_vfs::StdVfs;
 

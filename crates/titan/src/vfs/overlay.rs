@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
+use super::memory_file::MemoryFile;
 use super::{Access, FileLock, ReadableFile, Vfs, WritableFile, lock_to_read};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -131,40 +132,6 @@ impl Vfs for Overlay {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         lock_to_read(&*self.base, path)
-    }
-}
-
-/// A file's content; whoever has it open sees what is appended.
-#[derive(Clone, Default)]
-struct MemoryFile(Arc<RwLock<Vec<u8>>>);
-
-impl WritableFile for MemoryFile {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.0.write().extend_from_slice(data);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl ReadableFile for MemoryFile {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let content = self.0.read();
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|at| content.get(at..));
-        let rest = rest.unwrap_or_default();
-        let n = rest.len().min(buf.len());
-        if let (Some(to), Some(from)) = (buf.get_mut(..n), rest.get(..n)) {
-            to.copy_from_slice(from);
-        }
-        Ok(n)
-    }
-
-    fn size(&self) -> Result<u64> {
-        Ok(self.0.read().len() as u64)
     }
 }
 

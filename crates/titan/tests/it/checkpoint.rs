@@ -12,20 +12,11 @@ use titan::{ColumnFamily, ColumnFamilyOptions, Db, ErrorKind, Options, WriteBatc
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
 use crate::directory::{Rows, contents};
-use crate::support::{DIR, eventually, files, key, manual, open, options, scaled, value};
+use crate::support::{DIR, collecting, eventually, files, key, open, options, scaled, value};
 
 const COPY: &str = "/backups/copy";
 const KEYS: usize = 200;
 const LEN: usize = 1000;
-
-/// Garbage is collected as soon as there is any.
-fn collecting() -> ColumnFamilyOptions {
-    ColumnFamilyOptions {
-        blob_file_size: 64 << 10,
-        enable_blob_garbage_collection: true,
-        ..manual()
-    }
-}
 
 fn two_families(vfs: &SimVfs) -> Options {
     let mut options = options(vfs, collecting());

@@ -9,19 +9,17 @@ use titan::{ColumnFamilyOptions, CompressionType, Db, ErrorKind, Options, WriteB
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
 use crate::directory::{Rows, contents};
-use crate::support::{DIR, files, key, manual, open, options, value};
+use crate::support::{DIR, collecting, files, key, manual, open, options, value};
 
 const KEYS: usize = 150;
 
 /// Garbage is collected as soon as there is any.
-fn collecting(compression: CompressionType) -> ColumnFamilyOptions {
+fn compressing(compression: CompressionType) -> ColumnFamilyOptions {
     ColumnFamilyOptions {
-        blob_file_size: 64 << 10,
         target_file_size_base: 4 << 10,
         block_size: 512,
-        enable_blob_garbage_collection: true,
         blob_compression_type: compression,
-        ..manual()
+        ..collecting()
     }
 }
 
@@ -56,10 +54,10 @@ fn write(db: &Db, round: usize) {
 /// A database with moved records in three families, one of them compressed, and one without any;
 /// with tables at several levels, and writes that only WAL files have.
 fn fill(vfs: &SimVfs) -> (Options, Vec<(String, Rows)>) {
-    let mut options = options(vfs, collecting(CompressionType::None));
+    let mut options = options(vfs, compressing(CompressionType::None));
     let families = [
-        ("lz4", collecting(CompressionType::Lz4)),
-        ("other", collecting(CompressionType::None)),
+        ("lz4", compressing(CompressionType::Lz4)),
+        ("other", compressing(CompressionType::None)),
         ("unmoved", manual()),
     ];
     let families = families.map(|(name, options)| (name.to_owned(), options));

@@ -37,6 +37,15 @@ pub(crate) fn manual() -> ColumnFamilyOptions {
     }
 }
 
+/// The same, but that garbage is collected as soon as there is any.
+pub(crate) fn collecting() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        blob_file_size: 64 << 10,
+        enable_blob_garbage_collection: true,
+        ..manual()
+    }
+}
+
 pub(crate) fn open(options: &Options) -> Db {
     Db::open(DIR, options).unwrap()
 }

@@ -247,16 +247,10 @@ impl Walk<'_, '_> {
             self.damage(Error::corruption(text));
         }
         let actual = TableFacts {
-            table: facts.table,
-            num_entries: found.entries,
-            num_deletions: found.deletions,
-            num_range_deletions: found.range_tombstones,
-            raw_key_bytes: found.raw_key_size,
-            raw_value_bytes: found.raw_value_size,
             // An estimate: what it is about is in other tables.
             shadowed_bytes: facts.shadowed_bytes,
-            blob_refs: found.blob_refs.clone(),
             foreign: facts.foreign,
+            ..TableFacts::of(facts.table, found)
         };
         if actual != *facts {
             let text = format!("the table has {actual:?}, the MANIFEST says {facts:?}");

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::numbers::{BlobFileNumber, FileNumber};
+use crate::table::TableCheck;
 
 const VERSION: u64 = 2;
 const COUNTED_VERSION: u64 = 3;
@@ -48,6 +49,21 @@ pub(crate) struct TableFacts {
 }
 
 impl TableFacts {
+    /// What a walk through a whole table found; of what the table hides it knows nothing.
+    pub(crate) fn of(table: FileNumber, found: &TableCheck) -> Self {
+        TableFacts {
+            table,
+            num_entries: found.entries,
+            num_deletions: found.deletions,
+            num_range_deletions: found.range_tombstones,
+            raw_key_bytes: found.raw_key_size,
+            raw_value_bytes: found.raw_value_size,
+            shadowed_bytes: 0,
+            blob_refs: found.blob_refs.clone(),
+            foreign: false,
+        }
+    }
+
     /// Appends the encoding.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(

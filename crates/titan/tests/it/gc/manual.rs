@@ -10,9 +10,11 @@ use titan::{
 };
 use titan_testkit::sim::{Call, Fault, OpKind, SimVfs};
 
-use super::{KEYS, checked, collecting, contents};
+use super::{KEYS, checked, contents};
 use crate::concurrency::Gate;
-use crate::support::{DIR, eventually, files, key, manual, open, options, scaled, value};
+use crate::support::{
+    DIR, collecting, eventually, files, key, manual, open, options, scaled, value,
+};
 
 const LEN: usize = 4000;
 

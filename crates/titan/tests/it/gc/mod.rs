@@ -7,21 +7,13 @@ mod space;
 use std::collections::BTreeMap;
 
 use titan::tools::check;
-use titan::{ColumnFamilyOptions, Db, Options, ReadOptions};
+use titan::{Db, Options, ReadOptions};
 use titan_testkit::sim::SimVfs;
 
-use crate::support::{DIR, files, key, manual, open, options, value};
+use crate::support::{DIR, collecting, files, key, open, options, value};
 
 const KEYS: usize = 200;
 const LEN: usize = 1000;
-
-fn collecting() -> ColumnFamilyOptions {
-    ColumnFamilyOptions {
-        blob_file_size: 64 << 10,
-        enable_blob_garbage_collection: true,
-        ..manual()
-    }
-}
 
 /// Writes one of `share` keys, others in each round, and moves what is there down the tree.
 fn write(db: &Db, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, round: usize, share: usize) {

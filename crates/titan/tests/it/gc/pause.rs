@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use titan::{ColumnFamilyOptions, Db, Options, StallEvent};
 use titan_testkit::sim::{OpKind, SimVfs};
 
-use super::{KEYS, checked, collecting, contents, write};
+use super::{KEYS, checked, contents, write};
 use crate::concurrency::Gate;
-use crate::support::{eventually, key, manual, open, options, value};
+use crate::support::{collecting, eventually, key, manual, open, options, value};
 
 fn with_garbage(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut model = BTreeMap::new();

@@ -7,8 +7,8 @@ use titan::{ColumnFamilyId, ColumnFamilyOptions, Db, EventListener, Options, Sta
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
-use super::{KEYS, LEN, checked, collecting};
-use crate::support::{eventually, key, open, options, value};
+use super::{KEYS, LEN, checked};
+use crate::support::{collecting, eventually, key, open, options, value};
 
 /// Compacts by itself, but late for its tables alone.
 fn automatic() -> ColumnFamilyOptions {
