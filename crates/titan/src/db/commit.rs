@@ -223,7 +223,7 @@ impl Shared {
 
     fn families_of_oldest_wal(&self) -> Vec<ColumnFamilyId> {
         let state = self.state.lock();
-        let oldest = state.oldest_log_needed();
+        let oldest = state.oldest_log_needed(None);
         let current = state.current_wal();
         state
             .families

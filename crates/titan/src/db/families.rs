@@ -81,7 +81,8 @@ impl Shared {
             if versions.family(id).is_none() {
                 return Err(dropped(&family.name));
             }
-            if let Err(e) = versions.drop_family(id) {
+            let needed = self.state.lock().oldest_log_needed(Some(id));
+            if let Err(e) = versions.drop_family(id, needed) {
                 drop(versions);
                 return Err(self.failure.set(self, e));
             }
@@ -104,6 +105,8 @@ impl Shared {
                     version: Arc::new(empty),
                 }));
             }
+            // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
+            self.retire_wals(needed);
             Ok(())
         })?;
         self.purge();

@@ -193,11 +193,12 @@ impl State {
         }
     }
 
-    /// The oldest WAL file that replay would still need.
-    pub(crate) fn oldest_log_needed(&self) -> FileNumber {
+    /// The oldest WAL file that replay would still need, were it not for family `without`.
+    pub(crate) fn oldest_log_needed(&self, without: Option<ColumnFamilyId>) -> FileNumber {
         let current = self.current_wal();
         self.families
             .values()
+            .filter(|f| Some(f.family.id) != without)
             .map(|f| f.oldest_log_needed(current))
             .min()
             .unwrap_or(current)

@@ -298,14 +298,17 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Removes a family and marks its files obsolete. The edit is durable on return.
-    pub(crate) fn drop_family(&mut self, id: ColumnFamilyId) -> Result<()> {
+    /// Removes a family and marks its files obsolete; the others need no WAL file before `needed`.
+    /// The edit is durable on return.
+    pub(crate) fn drop_family(&mut self, id: ColumnFamilyId, needed: FileNumber) -> Result<()> {
         let edit = VersionEdit {
             column_family: id,
             dropped_column_family: true,
+            min_log_number_to_keep: Some(needed),
             ..VersionEdit::default()
         };
         self.log(&mut [edit])?;
+        self.min_log_number_to_keep = self.min_log_number_to_keep.max(needed);
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             let blob_files = || family.current.blob_files.values().map(|f| &f.shared);

@@ -9,6 +9,8 @@ use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
 use titan_testkit::ops::Ops;
 use titan_testkit::sim::{Call, Fault, FsOp, Loss, OpKind, SimVfs};
 
+use crate::directory::scan;
+use crate::support::files;
 use titan_campaigns::calls::family;
 use titan_campaigns::reads::contents;
 use titan_campaigns::settings::Settings;
@@ -335,5 +337,33 @@ fn a_manifest_that_ends_within_its_first_state_is_damaged_and_costs_nothing() {
         assert_eq!(image.list(DIR).unwrap(), before, "{len}");
         let report = titan::tools::check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
         assert!(!report.problems.is_empty(), "{len}");
+    }
+}
+
+#[test]
+fn a_log_that_only_a_dropped_family_needed_goes_with_it() {
+    let vfs = SimVfs::new();
+    let mut store = Store::open(&vfs, Settings::jobs(1)).unwrap();
+    let ops = "create-cf cf1\nput cf1 a 1*10\nput default a 2*10\nflush default\nsync put default b 3*10\n";
+    for op in Ops::parse(ops).unwrap().0 {
+        store.apply(&op).unwrap();
+    }
+    let logs = files(&vfs, DIR, ".log");
+    assert_eq!(logs.len(), 2, "the second was started by the flush");
+    let dropped = family(&store.db, "cf1").unwrap();
+    let before = vfs.journal().len();
+    store.db.drop_column_family(&dropped).unwrap();
+    assert_eq!(files(&vfs, DIR, ".log"), logs[1..]);
+
+    let journal = vfs.journal();
+    for at in before..=journal.len() {
+        let image = journal.crash_at(at, &Loss::All);
+        let db = Db::open(DIR, &Settings::jobs(1).options(&image)).unwrap();
+        let families = db.column_families().len();
+        assert_eq!(scan(&db).unwrap().len(), 2, "crash at {at}");
+        match db.column_family("cf1") {
+            Some(kept) => assert_eq!(scan(&kept).unwrap().len(), 1, "crash at {at}"),
+            None => assert_eq!(families, 1, "crash at {at}"),
+        }
     }
 }
