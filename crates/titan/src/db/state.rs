@@ -66,6 +66,15 @@ impl FamilyState {
         }
     }
 
+    /// The MANIFEST says so now: of memtables that were empty then, and older than the WAL file that
+    /// was current, it knows better.
+    pub(crate) fn needs_no_log_before(&mut self, number: FileNumber) {
+        self.memtable_log = self.memtable_log.max(number);
+        for immutable in &mut self.immutables {
+            immutable.log_number = immutable.log_number.max(number);
+        }
+    }
+
     /// How many of the immutable memtables, the oldest, may be flushed.
     pub(crate) fn flushable(&self, barrier: Option<&FlushBarrier>) -> usize {
         let Some(barrier) = barrier else {

@@ -250,6 +250,7 @@ impl RecoveredState {
             clock: Arc::clone(&options.db.clock),
             previous_manifest: Some(self.manifest),
             manifest_failure: None,
+            unrecorded: Vec::new(),
         })
     }
 }
@@ -373,6 +374,7 @@ impl VersionSet {
             clock: Arc::clone(&options.db.clock),
             previous_manifest: None,
             manifest_failure: None,
+            unrecorded: Vec::new(),
         }
     }
 }

@@ -135,6 +135,9 @@ pub(crate) struct VersionSet {
     pub(super) previous_manifest: Option<FileNumber>,
     /// Why there is no `manifest` now, if one failed.
     pub(super) manifest_failure: Option<Error>,
+    /// Files that jobs wrote whose edits failed: until another MANIFEST is in force one that needs
+    /// them may be.
+    pub(super) unrecorded: Vec<FileKind>,
 }
 
 impl VersionSet {
@@ -320,6 +323,15 @@ impl VersionSet {
     }
 
     fn log(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
+        self.append(edits).inspect_err(|_| {
+            let live = self.live_files();
+            let named = edits.iter().flat_map(VersionEdit::named_files);
+            self.unrecorded
+                .extend(named.filter(|file| !live.contains(file)));
+        })
+    }
+
+    fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
         if self
             .manifest
             .as_ref()
@@ -354,7 +366,7 @@ impl VersionSet {
     }
 
     /// Starts a MANIFEST with the current state and makes it the current one. The previous one
-    /// becomes obsolete.
+    /// becomes obsolete, and with it what only failed edits named.
     pub(crate) fn start_manifest(&mut self) -> Result<()> {
         let number = self.counters.new_file_number();
         let mut state = self.state();
@@ -365,6 +377,10 @@ impl VersionSet {
         self.manifest_failure = None;
         if let Some(previous) = previous.or(self.previous_manifest.take()) {
             self.obsolete.push(FileKind::Manifest(previous));
+        }
+        // ORDER: CURRENT names a MANIFEST that has none of those edits; only now may their files go.
+        for file in self.unrecorded.drain(..) {
+            self.obsolete.push(file);
         }
         Ok(())
     }

@@ -344,7 +344,8 @@ fn a_manifest_that_ends_within_its_first_state_is_damaged_and_costs_nothing() {
 fn a_log_that_only_a_dropped_family_needed_goes_with_it() {
     let vfs = SimVfs::new();
     let mut store = Store::open(&vfs, Settings::jobs(1)).unwrap();
-    let ops = "create-cf cf1\nput cf1 a 1*10\nput default a 2*10\nflush default\nsync put default b 3*10\n";
+    let ops =
+        "create-cf cf1\nput cf1 a 1*10\nput default a 2*10\nflush default\nput default b 3*10\n";
     for op in Ops::parse(ops).unwrap().0 {
         store.apply(&op).unwrap();
     }
@@ -360,10 +361,92 @@ fn a_log_that_only_a_dropped_family_needed_goes_with_it() {
         let image = journal.crash_at(at, &Loss::All);
         let db = Db::open(DIR, &Settings::jobs(1).options(&image)).unwrap();
         let families = db.column_families().len();
-        assert_eq!(scan(&db).unwrap().len(), 2, "crash at {at}");
         match db.column_family("cf1") {
             Some(kept) => assert_eq!(scan(&kept).unwrap().len(), 1, "crash at {at}"),
-            None => assert_eq!(families, 1, "crash at {at}"),
+            None => {
+                assert_eq!(families, 1, "crash at {at}");
+                assert_eq!(scan(&db).unwrap().len(), 2, "crash at {at}: written before");
+            }
         }
     }
+}
+
+#[test]
+fn a_memtable_that_stayed_empty_keeps_no_log() {
+    let vfs = SimVfs::new();
+    let mut store = Store::open(&vfs, Settings::jobs(4)).unwrap();
+    let apply = |store: &mut Store, text: &str| {
+        for op in Ops::parse(text).unwrap().0 {
+            store.apply(&op).unwrap();
+        }
+    };
+    apply(
+        &mut store,
+        "create-cf cf1\ncreate-cf cf2\nput default a 1*10\n",
+    );
+    // The first flush waits before it writes anything; others do not.
+    let (started, waits) = mpsc::channel::<()>();
+    let (release, held) = mpsc::channel::<()>();
+    let (started, held) = (Mutex::new(Some(started)), Mutex::new(held));
+    vfs.set_hook(move |call| {
+        if is(call, OpKind::Create, "sst") && started.lock().unwrap().take().is_some() {
+            let _ = held.lock().unwrap().recv();
+        }
+    });
+    std::thread::scope(|scope| {
+        let default = family(&store.db, "default").unwrap();
+        let flush = scope.spawn(move || default.flush().unwrap());
+        assert!(waits.recv().is_err(), "the hook lets go of its end");
+        // Into the WAL that this flush started, and then into another.
+        apply(&mut store, "put cf2 a 2*10\nput cf1 a 3*10\nflush cf1\n");
+        drop(release);
+        flush.join().unwrap();
+    });
+    // The memtable of the default family is older than this WAL, but was empty when the flush said
+    // which one it needs.
+    apply(&mut store, "put default b 4*10\nflush cf2\n");
+    store.db.wait_idle().unwrap();
+    let logs = files(&vfs, DIR, ".log");
+    store.db.close().unwrap();
+    let options = Settings::jobs(4).options(&vfs);
+    let report = check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
+    assert!(
+        report.problems.is_empty() && report.notes.is_empty(),
+        "{logs:?}: {report:?}"
+    );
+}
+
+#[test]
+fn a_synced_write_makes_durable_what_an_earlier_log_holds() {
+    let vfs = SimVfs::new();
+    let mut store = Store::open(&vfs, Settings::jobs(4)).unwrap();
+    let apply = |store: &mut Store, text: &str| {
+        for op in Ops::parse(text).unwrap().0 {
+            store.apply(&op).unwrap();
+        }
+    };
+    apply(
+        &mut store,
+        "create-cf cf1\nput default a 1*10\nput cf1 a 2*10\n",
+    );
+    // The flush starts a WAL, and waits before it writes anything.
+    let (started, waits) = mpsc::channel::<()>();
+    let (release, held) = mpsc::channel::<()>();
+    let (started, held) = (Mutex::new(Some(started)), Mutex::new(held));
+    vfs.set_hook(move |call| {
+        if is(call, OpKind::Create, "sst") && started.lock().unwrap().take().is_some() {
+            let _ = held.lock().unwrap().recv();
+        }
+    });
+    let image = std::thread::scope(|scope| {
+        let flushed = family(&store.db, "cf1").unwrap();
+        scope.spawn(move || flushed.flush().unwrap());
+        assert!(waits.recv().is_err(), "the hook lets go of its end");
+        apply(&mut store, "sync put default b 3*10\n");
+        let image = power_cut(&vfs);
+        drop(release);
+        image
+    });
+    let db = Db::open(DIR, &Settings::jobs(2).options(&image)).unwrap();
+    assert!(contents(&db).unwrap() == *store.record.last());
 }

@@ -193,6 +193,23 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     assert!(wrong.is_empty(), "{what}: {wrong:?}");
 }
 
+#[test]
+fn what_a_failed_manifest_may_name_goes_when_writes_go_on() {
+    let vfs = SimVfs::new();
+    let mut store = filled(&vfs, 2);
+    for trigger in [Trigger::Flush, Trigger::Compact] {
+        vfs.inject(on(OpKind::Append, "MANIFEST-*").error(Errno::NO_SPACE));
+        trigger.pull(&mut store).unwrap();
+        vfs.clear_faults();
+        store.db.resume().unwrap();
+    }
+    store.db.wait_idle().unwrap();
+    let wrong = misplaced_files(&store.db, &vfs).unwrap();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    store.apply(&Op::Reopen).unwrap();
+    assert!(contents(&store.db).unwrap() == *store.record.last());
+}
+
 fn on(kind: OpKind, path: &str) -> Fault {
     Fault::on([kind]).path(path)
 }

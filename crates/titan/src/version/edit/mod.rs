@@ -49,6 +49,7 @@ pub(crate) use facts::TableFacts;
 pub(crate) use new_file::NewFile;
 pub(crate) use relocation::Relocation;
 
+use crate::format::file_name::FileKind;
 use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 
 /// One atomic change. What is `None` or empty does not change.
@@ -105,6 +106,23 @@ pub(crate) struct VersionEdit {
     pub(crate) state_follows: bool,
     /// Ignorable fields this version does not know: tag and content.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+}
+
+impl VersionEdit {
+    /// The tables, blob files and maps that it adds or moves.
+    pub(crate) fn named_files(&self) -> impl Iterator<Item = FileKind> {
+        let tables = self
+            .new_files
+            .iter()
+            .map(|(_, file)| FileKind::Table(file.number));
+        let blob_files = self
+            .blob_additions
+            .iter()
+            .map(|file| FileKind::Blob(file.number));
+        let moved = self.relocations.iter();
+        let moved = moved.flat_map(|r| [FileKind::Blob(r.file), FileKind::BlobMap(r.map)]);
+        tables.chain(blob_files).chain(moved)
+    }
 }
 
 /// A blob file that comes into being.
