@@ -222,3 +222,50 @@ impl InternalIterator for MergingIterator {
         self.current().map_or(&[], |c| c.value())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::format::internal_key::{ValueType, user_key};
+    use crate::format::{BytewiseComparator, SequenceNumber};
+    use crate::memtable::Memtable;
+
+    /// Walks of any steps and turns, over keys spread at random over the children, against the
+    /// sorted keys.
+    #[test]
+    fn it_walks_like_one_sorted_list_however_often_it_turns() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        for seed in 0..40 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let children: Vec<_> = (0..rng.usize(1..5))
+                .map(|_| Memtable::new(comparator.clone(), 64 << 10))
+                .collect();
+            let mut keys: Vec<String> = (0..20).map(|_| format!("{:03}", rng.u16(..999))).collect();
+            keys.sort();
+            keys.dedup();
+            for (key, sequence) in keys.iter().zip(1..) {
+                let child = &children[rng.usize(..children.len())];
+                let sequence = SequenceNumber(sequence);
+                child
+                    .add(sequence, ValueType::Value, key.as_bytes(), b"")
+                    .unwrap();
+            }
+            let children = children.iter().map(|c| Box::new(c.iter()) as Box<_>);
+            let mut merged = MergingIterator::new(children.collect(), comparator.clone());
+            let mut at = 0;
+            merged.seek_to_first().unwrap();
+            for _ in 0..200 {
+                assert_eq!(user_key(merged.key()), keys[at].as_bytes(), "seed {seed}");
+                if at + 1 < keys.len() && (at == 0 || rng.bool()) {
+                    merged.next().unwrap();
+                    at += 1;
+                } else if at > 0 {
+                    merged.prev().unwrap();
+                    at -= 1;
+                }
+            }
+        }
+    }
+}
