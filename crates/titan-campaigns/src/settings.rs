@@ -44,6 +44,8 @@ pub struct Settings {
     pub cold: bool,
     /// Garbage in blob files is collected, as soon as there is a little.
     pub collects: bool,
+    /// It is given back as holes where that suits.
+    pub punches: bool,
     /// Background work comes to its end before the next operation, so that runs are much alike.
     pub settled: bool,
 }
@@ -61,6 +63,7 @@ impl Default for Settings {
             toggles: false,
             cold: false,
             collects: false,
+            punches: false,
             settled: false,
         }
     }
@@ -95,6 +98,7 @@ impl Settings {
             cold: rarely(rng),
             settled: rng.bool(),
             collects: rng.bool(),
+            punches: rng.bool(),
         }
     }
 
@@ -119,6 +123,7 @@ impl Settings {
             },
             enable_blob_garbage_collection: self.collects,
             blob_garbage_collection_low_threshold: 0.05,
+            blob_garbage_collection_punch_holes: self.punches,
             ..ColumnFamilyOptions::default()
         };
         Options {
@@ -154,6 +159,7 @@ impl fmt::Display for Settings {
             (self.toggles, "toggles"),
             (self.cold, "cold"),
             (self.collects, "collects"),
+            (self.punches, "punches"),
             (self.settled, "settled"),
         ];
         let set = flags.iter().filter(|(is_set, _)| *is_set);
@@ -187,6 +193,7 @@ impl FromStr for Settings {
                 "toggles" => settings.toggles = true,
                 "cold" => settings.cold = true,
                 "collects" => settings.collects = true,
+                "punches" => settings.punches = true,
                 "settled" => settings.settled = true,
                 _ => return Err(unknown()),
             }

@@ -206,6 +206,12 @@ const FAMILY: &[Entry] = &[
          low threshold to 0.99.",
     ),
     entry(
+        "blob_garbage_collection_punch_holes",
+        Plain,
+        "Give garbage back in its place, as holes, where that frees most of what a file has of it:\n\
+         for values of 16 KiB or more.",
+    ),
+    entry(
         "max_space_amp",
         Plain,
         "How many times what lives all files may measure, beside 256 MiB; 1.1 to 100.",

@@ -72,7 +72,7 @@ pub use options::{
 };
 pub use read::{DbIterator, LazyValue, Snapshot};
 pub use stats::{
-    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, StallCause, StallEvent,
-    Statistics,
+    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
+    StallEvent, Statistics,
 };
 pub use write::{BatchOp, BatchOps, WriteBatch};

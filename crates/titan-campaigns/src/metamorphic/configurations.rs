@@ -121,6 +121,11 @@ pub const CONFIGURATIONS: &[Configuration] = &[
             tiny_levels(&mut o.default);
         },
     ),
+    configuration("separated from 1 B, garbage given back as holes", |o, _| {
+        separated_from(o, 1);
+        collected(&mut o.default);
+        o.default.blob_garbage_collection_punch_holes = true;
+    }),
     configuration("separated from 64 KiB", |o, _| separated_from(o, 64 << 10)),
     configuration("separated from 1 MiB, three jobs", |o, _| {
         separated_from(o, 1 << 20);

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn scripts_can_be_read_and_every_operation_is_legal() {
         let scripts = scripts();
-        assert_eq!(scripts.len(), 11);
+        assert_eq!(scripts.len(), 12);
         for Workload { name, ops, .. } in scripts.into_iter().chain(brief()) {
             assert!(ops.len() > 20, "{name}: {} operations", ops.len());
             assert_eq!(Ops(legal(&ops)).to_string(), Ops(ops).to_string(), "{name}");

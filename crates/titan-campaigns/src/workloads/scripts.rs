@@ -33,7 +33,7 @@ type Shape = (&'static str, Settings, fn(&mut Script));
 
 /// The scripts that are crashed, under settings that suit them.
 pub fn scripts() -> Vec<Workload> {
-    let all: [Shape; 11] = [
+    let all: [Shape; 12] = [
         ("a bit of everything", Settings::jobs(2), everything),
         (
             "many families",
@@ -81,6 +81,16 @@ pub fn scripts() -> Vec<Workload> {
                 ..Settings::jobs(1)
             },
             separation,
+        ),
+        (
+            "garbage is given back as holes",
+            Settings {
+                collects: true,
+                punches: true,
+                settled: true,
+                ..Settings::jobs(2)
+            },
+            holes,
         ),
         ("families come and go", Settings::jobs(4), drops),
         (
@@ -137,6 +147,31 @@ fn workload((name, settings, write): Shape) -> Workload {
         settings,
         ops: script.ops(),
     }
+}
+
+/// Values of several blocks, of which first every third dies, then all but every third, some of them
+/// under a snapshot.
+fn holes(s: &mut Script) {
+    let put = |i: u64, round: u64| format!("put default h{i:03} {}*9000", 100 * round + i);
+    s.lines((0..18).map(|i| put(i, 0)));
+    s.line("flush default");
+    s.lines((0..18).step_by(3).map(|i| put(i, 1)));
+    s.lines(["flush default", "compact default", "snapshot 1"]);
+    s.lines((0..18).step_by(3).map(|i| put(i + 1, 2)));
+    s.lines([
+        "flush default",
+        "compact default",
+        "sync delete default h000",
+    ]);
+    s.lines([
+        "get default h001 @1",
+        "drop-snapshot 1",
+        "compact default",
+        "checkpoint",
+        "reopen",
+    ]);
+    s.lines((0..18).step_by(3).map(|i| put(i + 2, 3)));
+    s.lines(["flush default", "compact default", "get default h005"]);
 }
 
 /// Blob files of which everything dies, values that a snapshot keeps, a family that goes with its

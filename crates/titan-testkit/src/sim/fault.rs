@@ -21,6 +21,8 @@ impl Errno {
     pub const TOO_MANY_FILES: Errno = Errno(24);
     /// ENOSPC: no space is left.
     pub const NO_SPACE: Errno = Errno(28);
+    /// The file system cannot do that.
+    pub const NOT_SUPPORTED: Errno = Errno(95);
 
     pub(super) fn error(self) -> io::Error {
         io::Error::from_raw_os_error(self.0)

@@ -37,6 +37,7 @@
 //! table names them (BLOB-2 is kept by whoever removes files).
 
 mod fetcher;
+mod holes;
 mod layout;
 mod location;
 mod reader;
@@ -46,6 +47,7 @@ mod separator;
 mod writer;
 
 pub(crate) use fetcher::{BlobReaders, ValueFetcher};
+pub(crate) use holes::{BLOCK, whole_blocks};
 pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
 pub(crate) use location::{BlobLocation, BlobPlace, LocationTable};
 pub(crate) use reader::{BlobFileReader, RawRecord};

@@ -91,6 +91,15 @@ impl<'r> Records<'r> {
         }
     }
 
+    pub(super) fn reader(&self) -> &'r BlobFileReader {
+        self.reader
+    }
+
+    /// Where the records end.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Where the next record starts, or the walk ended.
     pub(crate) fn position(&self) -> u64 {
         self.position

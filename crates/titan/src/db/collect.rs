@@ -13,15 +13,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{BlobFileNumber, total};
 use crate::gc::choose::{Collection, Urgency};
 use crate::gc::job::{self, Collected, GcContext};
-use crate::stats::{self, GarbageCollectionEvent};
+use crate::gc::punch;
+use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent};
+use crate::version::Version;
 use crate::version::edit::VersionEdit;
 
 /// Where nobody does anything for so long, nobody is disturbed.
 const IDLE: Duration = Duration::from_millis(20);
 
+/// What a collection did.
+enum Done {
+    Moved(GarbageCollectionEvent),
+    Punched(HolePunchEvent),
+    /// Nothing lived in these physical files.
+    Nothing(Vec<BlobFileNumber>),
+}
+
 /// What became of a collection.
 pub(super) enum Outcome {
-    /// `None` if nothing was left to be moved.
+    /// `None` if nothing was moved.
     Installed(Option<GarbageCollectionEvent>),
     /// These files are damaged, and stay as they are.
     SetAside(Vec<BlobFileNumber>, Error),
@@ -53,26 +63,23 @@ impl Shared {
     ) -> Result<Outcome> {
         let started = self.options.clock.monotonic();
         let outcome = self.collect_and_install(family, &collection, keep_pace);
-        let (outcome, files) = match outcome {
-            Ok((event, files)) => (Ok(event), files),
-            Err(e) => {
-                let blamed = collection.blamed(&e);
-                (Err(e), blamed)
-            }
-        };
         let took = self.options.clock.monotonic().saturating_sub(started);
         let set_aside = match &outcome {
             // Nothing lives in them after all: collecting them again would find no more.
-            Ok(None) => files,
-            Err(e) if e.is_corruption() => files,
+            Ok(Done::Nothing(files)) => files.clone(),
+            Err(e) if e.is_corruption() => collection.blamed(e),
             _ => Vec::new(),
         };
-        let freed = collection.garbage;
+        let freed = match &outcome {
+            Ok(Done::Moved(_)) => collection.garbage,
+            Ok(Done::Punched(event)) => event.bytes,
+            Ok(Done::Nothing(_)) | Err(_) => 0,
+        };
         let urgent = collection.urgency == Urgency::High;
         // The inputs are released before the job counts as done: their files can go then.
         drop(collection);
         let mut state = self.state.lock();
-        if urgent && matches!(outcome, Ok(Some(_))) {
+        if urgent && freed > 0 {
             state.freeing.add(freed, took);
         }
         if let Some(family) = state.families.get_mut(&family.id) {
@@ -80,12 +87,15 @@ impl Shared {
         }
         self.update_stalls(state);
         match outcome {
-            Ok(event) => {
-                if let Some(event) = &event {
-                    self.listeners.tell(|l| l.garbage_collected(event));
-                }
-                Ok(Outcome::Installed(event))
+            Ok(Done::Moved(event)) => {
+                self.listeners.tell(|l| l.garbage_collected(&event));
+                Ok(Outcome::Installed(Some(event)))
             }
+            Ok(Done::Punched(event)) => {
+                self.listeners.tell(|l| l.holes_punched(&event));
+                Ok(Outcome::Installed(None))
+            }
+            Ok(Done::Nothing(_)) => Ok(Outcome::Installed(None)),
             Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
             Err(e) if family.is_dropped() => Err(e),
             Err(e) if e.is_corruption() => {
@@ -143,13 +153,12 @@ impl Shared {
         }
     }
 
-    /// Returns the physical files that were collected, too.
     fn collect_and_install(
         &self,
         family: &Family,
         collection: &Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
-    ) -> Result<(Option<GarbageCollectionEvent>, Vec<BlobFileNumber>)> {
+    ) -> Result<Done> {
         let versions = {
             let versions = self.versions.lock();
             let known = versions.family(family.id);
@@ -161,10 +170,39 @@ impl Shared {
             open_files: &self.open_files,
             keep_pace,
         };
+        if let Some(event) = self.punch_holes(collection, &versions, &context)? {
+            stats::add(&self.statistics.gc_hole_bytes, event.bytes);
+            return Ok(Done::Punched(event));
+        }
         let mut collected = job::run(collection, versions, &context)?;
         let files = std::mem::take(&mut collected.physical);
         let event = self.install_collection(family, collection, collected)?;
-        Ok((event, files))
+        Ok(event.map_or(Done::Nothing(files), Done::Moved))
+    }
+
+    /// Gives garbage back in its place where the family wants that and it is worth it. Who waits
+    /// for a collection wants all of it gone.
+    fn punch_holes(
+        &self,
+        collection: &Collection,
+        versions: &[Arc<Version>],
+        context: &GcContext<'_>,
+    ) -> Result<Option<HolePunchEvent>> {
+        let id = context.family.id;
+        let wanted = |family: &FamilyState| family.punches_holes;
+        let wanted = self.state.lock().families.get(&id).is_some_and(wanted);
+        if !wanted || collection.urgency == Urgency::Asked {
+            return Ok(None);
+        }
+        match punch::run(collection, versions, context) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                if let Some(family) = self.state.lock().families.get_mut(&id) {
+                    family.punches_holes = false;
+                }
+                Ok(None)
+            }
+            outcome => outcome,
+        }
     }
 
     fn install_collection(

@@ -150,6 +150,7 @@ pub(super) fn family_state(
     wal_number: FileNumber,
 ) -> FamilyState {
     let memtable = Memtable::new(recovered.comparator.clone(), options.write_buffer_size);
+    let punches_holes = options.blob_garbage_collection_punch_holes;
     let version = Arc::clone(&recovered.current);
     let super_version = SuperVersion {
         memtable: Arc::clone(&memtable),
@@ -174,6 +175,7 @@ pub(super) fn family_state(
         flushing: false,
         running_compactions: 0,
         exempt: Exempt::default(),
+        punches_holes,
         collection_urgency: None,
         space_excess: 0.0,
         manual_compaction: false,

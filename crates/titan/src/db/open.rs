@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
+use crate::gc::punch::measure_holes;
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::read::{IteratorList, SnapshotList};
@@ -199,6 +200,11 @@ fn assemble(
     let mut states = BTreeMap::new();
     for (&id, recovered) in versions.families() {
         let family_options = Arc::new(options.family(&recovered.name).clone());
+        if family_options.blob_garbage_collection_punch_holes {
+            for (file, _) in recovered.current.physical_blob_files().into_values() {
+                measure_holes(&*vfs, &dir, &file)?;
+            }
+        }
         let state = family_state(id, recovered, family_options, wal_number);
         families.insert(id, Arc::clone(&state.family));
         states.insert(id, state);

@@ -37,6 +37,8 @@ pub(crate) struct FamilyState {
     pub(crate) running_compactions: usize,
     /// Blob files that are not to be collected.
     pub(crate) exempt: Exempt,
+    /// Whether garbage is given back as holes: asked for, and not found to be in vain.
+    pub(crate) punches_holes: bool,
     /// How urgent collecting is; as of the last change of files, as is what follows.
     pub(crate) collection_urgency: Option<Urgency>,
     /// How far the family's files exceed their bound; see

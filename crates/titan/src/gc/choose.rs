@@ -105,7 +105,7 @@ pub(crate) struct Judged<'v> {
     pub(crate) file: Arc<PhysicalBlobFile>,
     pub(crate) logical: Vec<&'v Arc<SharedBlobFile>>,
     pub(crate) live: u64,
-    /// Bytes that nothing refers to.
+    /// Bytes that nothing refers to, and that are no holes.
     pub(crate) garbage: u64,
     /// Bytes that only older versions see.
     pub(crate) held: u64,
@@ -152,7 +152,10 @@ pub(crate) fn judge<'v>(
             let live = total(logical.iter().map(|meta| meta.live_bytes()));
             let held = exempt.held.get(&number).copied().unwrap_or(0);
             Judged {
-                garbage: file.total_bytes.saturating_sub(live).saturating_sub(held),
+                garbage: file
+                    .bytes_on_disk()
+                    .saturating_sub(live)
+                    .saturating_sub(held),
                 logical: logical.iter().map(|meta| &meta.shared).collect(),
                 live,
                 held,
@@ -169,9 +172,9 @@ pub(crate) fn judge<'v>(
     let thresholds = Thresholds::of(&space, options);
     let sound = || files.iter().filter(|f| f.verdict != Verdict::Damaged);
     let garbage = total(sound().map(|f| f.garbage));
-    let urgency = thresholds.urgency(garbage, total(sound().map(|f| f.file.total_bytes)));
+    let urgency = thresholds.urgency(garbage, total(sound().map(|f| f.file.bytes_on_disk())));
     for file in &mut files {
-        let share = thresholds.urgency(file.garbage, file.file.total_bytes);
+        let share = thresholds.urgency(file.garbage, file.file.bytes_on_disk());
         file.verdict = match file.verdict {
             _ if !options.enable_blob_garbage_collection => Verdict::Off,
             Verdict::Damaged => Verdict::Damaged,

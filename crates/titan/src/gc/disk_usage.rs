@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::vfs::Vfs;
 
-/// Bytes of a database's files, as their lengths say.
+/// Bytes of a database's files, as their lengths say, less the holes in blob files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiskUsage {
     /// Tables.
@@ -76,14 +76,20 @@ pub(crate) struct ListedFile {
 pub(crate) fn list(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<ListedFile>> {
     let mut files = Vec::new();
     for name in vfs.read_dir(directory)? {
-        match vfs.size(&directory.join(&name)) {
-            Ok(bytes) => files.push(ListedFile {
-                kind: FileKind::parse(&name),
-                bytes,
-            }),
+        let kind = FileKind::parse(&name);
+        match bytes_on_disk(vfs, &directory.join(&name), kind) {
+            Ok(bytes) => files.push(ListedFile { kind, bytes }),
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e),
         }
     }
     Ok(files)
+}
+
+fn bytes_on_disk(vfs: &dyn Vfs, path: &Path, kind: Option<FileKind>) -> Result<u64> {
+    let bytes = vfs.size(path)?;
+    match kind {
+        Some(FileKind::Blob(_)) => Ok(bytes.min(vfs.allocated_bytes(path)?)),
+        _ => Ok(bytes),
+    }
 }

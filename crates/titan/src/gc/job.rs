@@ -1,12 +1,12 @@
 //! Runs a collection: copies what lives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::choose::Collection;
 use super::live::live_records;
 use super::pace::STEP;
-use super::source::{LiveRecord, Source};
+use super::source::Source;
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
 use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
@@ -114,33 +114,12 @@ fn sources(
             alike.insert(*number);
         }
     }
-    let logical = collection.logical.iter().map(|file| (file, file.place()));
-    let logical: Vec<_> = logical
-        .filter(|(_, place)| alike.contains(&place.number))
-        .collect();
-    let numbers: BTreeSet<_> = logical.iter().map(|(file, _)| file.number).collect();
-    let live = live_records(versions, &numbers, context.open_files)?;
-    let mut by_file: BTreeMap<BlobFileNumber, Vec<LiveRecord>> = BTreeMap::new();
-    for (logical, place) in logical {
-        let map = place
-            .map
-            .map(|map| context.open_files.map(map))
-            .transpose()?;
-        let records = by_file.entry(place.number).or_default();
-        for reference in live.get(&logical.number).into_iter().flatten() {
-            let at = match &map {
-                Some(map) => map.lookup(logical.number, reference.offset)?,
-                None => reference.offset,
-            };
-            records.push(LiveRecord {
-                logical: logical.number,
-                reference: *reference,
-                at,
-            });
-        }
-    }
+    let files = collection.logical.iter();
+    let logical = files.map(|file| (file.number, file.place()));
+    let logical = logical.filter(|(_, place)| alike.contains(&place.number));
+    let live = live_records(&logical.collect(), versions, context.open_files)?;
     let mut sources = Vec::new();
-    for (number, records) in by_file {
+    for (number, records) in live {
         sources.push(Source::new(context.open_files.reader(number)?, records)?);
     }
     Ok((compression.unwrap_or(CompressionType::None), sources))

@@ -16,6 +16,7 @@
 //! | [`source`] | reads records of one physical file in their order |
 //! | [`report`], [`disk_usage`] | say what holds space back |
 //! | [`job`] | merges the records of all sources into the new file |
+//! | [`punch`] | gives dead blocks back without copying, where a family asks for that |
 //!
 //! What it promises: a record that a live version can reach is copied, verified, before its file is
 //! given up (BLOB-1, BLOB-2); a record that fails its checksum fails the collection, and its file
@@ -28,6 +29,7 @@ pub(crate) mod disk_usage;
 pub(crate) mod job;
 mod live;
 pub(crate) mod pace;
+pub(crate) mod punch;
 pub(crate) mod range;
 pub(crate) mod report;
 mod source;

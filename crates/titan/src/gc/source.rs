@@ -4,40 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::live::LiveRecord;
 use crate::blob::{BlobFileReader, RawRecord};
 use crate::error::Result;
 use crate::format::BlobFileNumber;
-use crate::table::BlobRef;
 
 /// Bytes read at once, where records are not longer.
 const WINDOW: u64 = 1 << 20;
 /// The most of a window that may be dead between two records.
 const MAX_GAP: u64 = 64 << 10;
-
-/// A live record: which one it is, and where in the physical file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LiveRecord {
-    pub(super) logical: BlobFileNumber,
-    /// As the pointers to it say.
-    pub(super) reference: BlobRef,
-    /// Where the value's bytes start in the physical file.
-    pub(super) at: u64,
-}
-
-impl LiveRecord {
-    fn start(&self) -> u64 {
-        self.at - (self.reference.offset - self.reference.record_offset())
-    }
-
-    /// Bytes of header, key and stored value.
-    pub(super) fn len(&self) -> u64 {
-        self.end() - self.start()
-    }
-
-    fn end(&self) -> u64 {
-        self.at + self.reference.size
-    }
-}
 
 /// A cursor over the live records of a physical file, in the order in which they lie there: that
 /// of their keys, wherever a flush or a collection wrote the file.

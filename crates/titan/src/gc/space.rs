@@ -29,7 +29,7 @@ pub(crate) fn loosened_constant(options: &ColumnFamilyOptions) -> Option<u64> {
 pub(crate) struct Space {
     /// Of tables.
     pub(crate) tables: u64,
-    /// Of blob files.
+    /// Of blob files, less their holes.
     pub(crate) blob_files: u64,
     /// Of records in blob files that a table refers to.
     pub(crate) blob_live: u64,
@@ -44,7 +44,7 @@ impl Space {
         let blob_live = total(files().map(|f| f.live));
         Space {
             tables: total(version.tables().map(|(_, table)| table.size())),
-            blob_files: total(files().map(|f| f.file.total_bytes.saturating_sub(f.held))),
+            blob_files: total(files().map(|f| f.file.bytes_on_disk().saturating_sub(f.held))),
             blob_live,
             hidden: version.hidden_garbage_bytes().min(blob_live),
         }

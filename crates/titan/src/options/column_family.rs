@@ -64,6 +64,11 @@ pub struct ColumnFamilyOptions {
     /// `max_space_amp` does not ask for it sooner; at least the low threshold, to 0.99.
     /// Default: 0.25.
     pub blob_garbage_collection_high_threshold: f64,
+    /// Give garbage back in its place, as holes, where that frees most of what a file has of it:
+    /// for values of 16 KiB or more. Nothing is copied, but each hole takes the file system about a
+    /// millisecond, and on some devices reads of the file wait meanwhile. Files that others link
+    /// to, as checkpoints do, are copied as always. Default: false.
+    pub blob_garbage_collection_punch_holes: bool,
     /// How many times what lives all files of the family may measure, beside 256 MiB, or four write
     /// buffers if that is more: listeners are told at opening. 1.1 to 100.
     /// Where garbage is collected, it is found, collected and in the end waited for in time: writes
@@ -104,6 +109,7 @@ impl Default for ColumnFamilyOptions {
             enable_blob_garbage_collection: true,
             blob_garbage_collection_low_threshold: 0.15,
             blob_garbage_collection_high_threshold: 0.25,
+            blob_garbage_collection_punch_holes: false,
             max_space_amp: 1.5,
             comparator: bytewise(),
         }

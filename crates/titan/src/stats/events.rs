@@ -116,6 +116,19 @@ pub struct GarbageCollectionEvent {
     pub bytes_written: u64,
 }
 
+/// Holes punched into blob files.
+#[derive(Clone, Debug)]
+pub struct HolePunchEvent {
+    /// The family whose garbage it was.
+    pub column_family: ColumnFamilyId,
+    /// The blob files.
+    pub files: Vec<BlobFileNumber>,
+    /// How many holes they have, those from before included.
+    pub holes: u64,
+    /// Bytes that the files take less than before.
+    pub bytes: u64,
+}
+
 /// Told about background work. Calls come from the thread that did the work, or whose write failed
 /// or switched a memtable; they should return soon and must not call the database: some hold the
 /// lead of the commit queue. The default methods do nothing.
@@ -132,6 +145,11 @@ pub trait EventListener: Send + Sync + 'static {
 
     /// A collection of garbage was installed.
     fn garbage_collected(&self, event: &GarbageCollectionEvent) {
+        let _ = event;
+    }
+
+    /// Garbage was given back where it was.
+    fn holes_punched(&self, event: &HolePunchEvent) {
         let _ = event;
     }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use events::Listeners;
 pub use events::{
-    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, StallCause, StallEvent,
+    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
+    StallEvent,
 };
 
 macro_rules! counters {
@@ -67,6 +68,8 @@ counters! {
     gc_read_bytes,
     /// Bytes of blob files and maps that garbage collection wrote.
     gc_blob_bytes,
+    /// Bytes of blob files that were given back as holes.
+    gc_hole_bytes,
     /// Bytes appended to MANIFEST files.
     manifest_bytes,
     /// Point lookups.

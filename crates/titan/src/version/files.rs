@@ -14,7 +14,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::edit::{BlobFileAddition, NewFile, Relocation, TableFacts};
 
@@ -238,6 +238,8 @@ pub(crate) struct PhysicalBlobFile {
     pub(crate) count: u64,
     /// Sum over all records of header, key and stored value.
     pub(crate) total_bytes: u64,
+    /// Bytes of blocks that were given back to the file system; 0 while unknown.
+    holes: AtomicU64,
     lifetime: Lifetime,
 }
 
@@ -253,6 +255,7 @@ impl PhysicalBlobFile {
             map: Some(relocation.map),
             count: relocation.count,
             total_bytes: relocation.total_bytes,
+            holes: AtomicU64::new(0),
             lifetime: Lifetime::of(files.map(Obsolete::File).to_vec(), queue),
         }
     }
@@ -272,6 +275,20 @@ impl PhysicalBlobFile {
     pub(crate) fn files(&self) -> impl Iterator<Item = FileKind> + use<> {
         let map = self.map.map(FileKind::BlobMap);
         std::iter::once(FileKind::Blob(self.number)).chain(map)
+    }
+
+    /// Bytes of blocks that were given back to the file system, as far as known.
+    pub(crate) fn holes(&self) -> u64 {
+        self.holes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_holes(&self, bytes: u64) {
+        self.holes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the records, less the holes.
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        self.total_bytes.saturating_sub(self.holes())
     }
 
     fn mark_obsolete(&self) {
@@ -306,6 +323,7 @@ impl SharedBlobFile {
                 map: None,
                 count: addition.count,
                 total_bytes: addition.total_bytes,
+                holes: AtomicU64::new(0),
                 lifetime: Lifetime::of(
                     vec![Obsolete::File(FileKind::Blob(addition.number))],
                     queue,

@@ -154,7 +154,7 @@ impl Walk<'_, '_> {
         }
         let end = BLOB_FILE_HEADER_LEN.saturating_add(self.place.total_bytes);
         let mut pointers = pointers.into_iter().peekable();
-        let (mut count, mut bytes, mut damaged) = (0, 0, false);
+        let (mut count, mut bytes, mut damaged, mut holes) = (0, 0, false, false);
         while sealed || records.position() < end {
             let start = records.position();
             match records.next() {
@@ -168,7 +168,15 @@ impl Walk<'_, '_> {
                     }
                 }
                 Some(Err(e)) => {
-                    self.problem(e);
+                    let next = pointers.peek().map(Pointer::record_offset);
+                    match records.skip_hole(start, next) {
+                        Ok(true) => {
+                            holes = true;
+                            continue;
+                        }
+                        Ok(false) => self.problem(e),
+                        Err(unreadable) => self.problem(unreadable),
+                    }
                     damaged = true;
                     // Pointers into the damaged record have nothing more to tell.
                     let behind = records.position().max(start + 1);
@@ -187,7 +195,8 @@ impl Walk<'_, '_> {
             self.astray(&pointer);
         }
         let place = self.place;
-        if !damaged && sized && (count, bytes) != (place.count, place.total_bytes) {
+        let counted = !damaged && !holes && sized;
+        if counted && (count, bytes) != (place.count, place.total_bytes) {
             let text = format!(
                 "the blob file has {count} records of {bytes} bytes, the MANIFEST says {} of {}",
                 place.count, place.total_bytes

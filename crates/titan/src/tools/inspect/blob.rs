@@ -88,7 +88,14 @@ pub(super) fn walk(
                 }
                 items.show(start, "record", fields)?;
             }
-            Some(Err(e)) => items.damage(start, &e)?,
+            Some(Err(e)) => match records.skip_any_hole(start) {
+                Ok(Some(hole)) => {
+                    let fields = Fields::default().with("size", hole.end - hole.start);
+                    items.show(hole.start, "hole", fields)?;
+                }
+                Ok(None) => items.damage(start, &e)?,
+                Err(unreadable) => items.damage(start, &unreadable)?,
+            },
             None => break,
         }
     }

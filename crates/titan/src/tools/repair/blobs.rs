@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Repair;
-use crate::blob::{BlobFileReader, RelocationMap};
+use crate::blob::{BLOB_FILE_FRAME_LEN, BlobFileReader, RelocationMap};
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber};
-use crate::tools::pointers::{FileReferences, hash_of};
+use crate::tools::pointers::{FileReferences, Pointer, hash_of};
 use crate::vfs::Access;
 
 /// A logical blob file that tables refer to.
@@ -236,8 +236,23 @@ fn walk(
     let mut pointers = pointers.into_iter().peekable();
     let (mut count, mut bytes) = (0, 0);
     let mut records = reader.records();
-    while let Some(record) = records.next() {
-        let record = record?;
+    let mut holes = false;
+    loop {
+        let start = records.position();
+        let Some(record) = records.next() else {
+            break;
+        };
+        let record = match record {
+            Ok(record) => record,
+            Err(e) => {
+                let next = pointers.peek().map(Pointer::record_offset);
+                if !records.skip_hole(start, next)? {
+                    return Err(e);
+                }
+                holes = true;
+                continue;
+            }
+        };
         count += 1;
         bytes += records.position() - record.offset;
         while let Some(pointer) = pointers.next_if(|p| p.offset <= record.value_offset) {
@@ -254,6 +269,11 @@ fn walk(
         Some(pointer) => {
             let e = Error::corruption("a pointer leads behind the records");
             Err(e.at_offset(pointer.offset))
+        }
+        // What was in the holes, the file's length and footer tell.
+        None if holes => {
+            let bytes = reader.size().saturating_sub(BLOB_FILE_FRAME_LEN);
+            Ok((reader.verify_footer()?, bytes))
         }
         None => Ok((count, bytes)),
     }

@@ -2,6 +2,7 @@
 
 mod manual;
 mod pause;
+mod punch;
 mod space;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,228 @@
+//! Garbage given back in its place: what lives stays readable, holes are no damage, and where they
+//! are of no use garbage is collected as always.
+
+use std::collections::BTreeMap;
+
+use titan::tools::{RepairTo, inspect, repair};
+use titan::vfs::Vfs;
+use titan::{ColumnFamilyOptions, Db, Options, ReadOptions};
+use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
+
+use super::{checked, contents};
+use crate::support::{DIR, collecting, files, key, open, options, value};
+
+const KEYS: usize = 120;
+/// Several blocks and no whole number of them.
+const LEN: usize = 20_000;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn punching() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        blob_file_size: 1 << 20,
+        blob_garbage_collection_punch_holes: true,
+        ..collecting()
+    }
+}
+
+/// Writes every `share`-th key, others in each round, and finds what is garbage then.
+fn write(db: &Db, model: &mut Model, round: usize, share: usize, len: usize) {
+    for n in (round % share..KEYS).step_by(share) {
+        let value = value(round * KEYS + n, len);
+        db.put(&key(n), &value).unwrap();
+        model.insert(key(n), value);
+    }
+    db.flush().unwrap();
+    db.compact_range(None, None, &Default::default()).unwrap();
+    db.wait_idle().unwrap();
+}
+
+/// A database of which every third value has died, and what is in it.
+fn with_dead_values(options: &Options, len: usize) -> (Db, Model) {
+    let db = open(options);
+    let mut model = Model::new();
+    write(&db, &mut model, 0, 1, len);
+    write(&db, &mut model, 1, 3, len);
+    (db, model)
+}
+
+fn allocated(vfs: &SimVfs) -> u64 {
+    let names = files(vfs, DIR, ".blob");
+    let bytes = |name: &String| {
+        vfs.allocated_bytes(format!("{DIR}/{name}").as_ref())
+            .unwrap()
+    };
+    names.iter().map(bytes).sum()
+}
+
+fn holds(db: &Db, model: &Model) {
+    assert!(contents(db, &ReadOptions::default()) == *model);
+}
+
+#[test]
+fn garbage_goes_and_nothing_is_copied() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, punching());
+    let (db, mut model) = with_dead_values(&options, LEN);
+    let statistics = db.statistics();
+    assert_eq!(statistics.gc_blob_bytes(), 0, "copied");
+    let freed = statistics.gc_hole_bytes();
+    let dead = (KEYS / 3 * LEN) as u64;
+    assert!((dead * 7 / 10..=dead).contains(&freed), "{freed} of {dead}");
+    let live = (KEYS * LEN) as u64;
+    assert!(allocated(&vfs) < live + live / 10, "{}", allocated(&vfs));
+    // What it says of space is what there is, and what is left is too little to go on.
+    let report = db.space_report().unwrap();
+    assert_eq!(report.disk.blob_bytes, allocated_at_most(&vfs));
+    holds(&db, &model);
+    db.close().unwrap();
+    checked(&options);
+
+    // What is known of the holes is there again, and more of the same files dies.
+    let db = open(&options);
+    holds(&db, &model);
+    assert_eq!(db.statistics().gc_hole_bytes(), 0);
+    write(&db, &mut model, 2, 3, LEN);
+    assert!(db.statistics().gc_hole_bytes() > 0);
+    holds(&db, &model);
+    // Hardly anything is left of the first files: that is moved, and they go.
+    let first = files(&vfs, DIR, ".blob").remove(0);
+    write(&db, &mut model, 3, 3, LEN);
+    assert!(!files(&vfs, DIR, ".blob").contains(&first), "{first}");
+    holds(&db, &model);
+    db.close().unwrap();
+    checked(&options);
+    holds(&open(&options), &model);
+}
+
+/// Bytes of blob files as lengths say, or as blocks do where those are fewer.
+fn allocated_at_most(vfs: &SimVfs) -> u64 {
+    let names = files(vfs, DIR, ".blob");
+    let bytes = |name: &String| {
+        let path = format!("{DIR}/{name}");
+        let path = path.as_ref();
+        vfs.size(path)
+            .unwrap()
+            .min(vfs.allocated_bytes(path).unwrap())
+    };
+    names.iter().map(bytes).sum()
+}
+
+#[test]
+fn what_anybody_reads_stays() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, punching());
+    let db = open(&options);
+    let mut model = Model::new();
+    write(&db, &mut model, 0, 1, LEN);
+    let old = model.clone();
+    let lazy = db
+        .get_lazy(&key(1), &ReadOptions::default())
+        .unwrap()
+        .unwrap();
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    write(&db, &mut model, 1, 3, LEN);
+    write(&db, &mut model, 2, 3, LEN);
+    assert_eq!(lazy.fetch().unwrap(), old[&key(1)]);
+    iter.seek_to_first().unwrap();
+    for (key, value) in &old {
+        assert_eq!(iter.key(), key);
+        assert_eq!(iter.value().unwrap(), value);
+        iter.next().unwrap();
+    }
+    holds(&db, &model);
+    drop((iter, lazy));
+    write(&db, &mut model, 1, 3, LEN);
+    holds(&db, &model);
+    db.close().unwrap();
+    checked(&options);
+}
+
+#[test]
+fn files_with_another_name_have_no_holes() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, punching());
+    let db = open(&options);
+    let mut model = Model::new();
+    write(&db, &mut model, 0, 1, LEN);
+    db.checkpoint("/kept").unwrap();
+    let old = model.clone();
+    write(&db, &mut model, 1, 3, LEN);
+    assert_eq!(db.statistics().gc_hole_bytes(), 0);
+    assert!(db.statistics().gc_blob_bytes() > 0, "garbage stays");
+    holds(&db, &model);
+    let kept = Db::open("/kept", &options).unwrap();
+    holds(&kept, &old);
+    kept.close().unwrap();
+    db.close().unwrap();
+    checked(&options);
+}
+
+#[test]
+fn small_values_are_moved() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, punching());
+    let (db, model) = with_dead_values(&options, 1500);
+    assert_eq!(db.statistics().gc_hole_bytes(), 0);
+    assert!(db.statistics().gc_blob_bytes() > 0);
+    holds(&db, &model);
+    db.close().unwrap();
+    checked(&options);
+}
+
+#[test]
+fn a_file_system_without_holes_will_do() {
+    let vfs = SimVfs::new();
+    let fault = Fault::on([OpKind::PunchHole]).error(Errno::NOT_SUPPORTED);
+    let punched = vfs.inject(fault);
+    let options = options(&vfs, punching());
+    let (db, mut model) = with_dead_values(&options, LEN);
+    assert_eq!(punched.hits(), 1, "tried again");
+    assert!(db.statistics().gc_blob_bytes() > 0, "garbage stays");
+    write(&db, &mut model, 1, 3, LEN);
+    assert_eq!(punched.hits(), 1, "tried again");
+    holds(&db, &model);
+    db.close().unwrap();
+    checked(&options);
+}
+
+#[test]
+fn tools_take_holes_for_what_they_are() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, punching());
+    let (db, model) = with_dead_values(&options, LEN);
+    db.close().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut shown = BTreeMap::new();
+    for name in files(&vfs, DIR, ".blob") {
+        let path = dir.path().join(&name);
+        std::fs::write(&path, vfs.read_all(format!("{DIR}/{name}")).unwrap()).unwrap();
+        let summary = inspect(&path, &mut |item| {
+            *shown.entry(item.kind).or_insert(0) += 1;
+            true
+        });
+        summary.unwrap();
+    }
+    assert!(shown["hole"] > 20, "{shown:?}");
+    assert!(shown["record"] >= KEYS, "{shown:?}");
+    assert!(!shown.contains_key("damage"), "{shown:?}");
+
+    // All that says what is where is lost.
+    for name in files(&vfs, DIR, "") {
+        if name == "CURRENT" || name.starts_with("MANIFEST") {
+            vfs.remove(format!("{DIR}/{name}").as_ref()).unwrap();
+        }
+    }
+    let to = "/repaired";
+    let repaired = repair(
+        DIR.as_ref(),
+        &RepairTo::Directory(to.into()),
+        &options,
+        &mut |_| {},
+    );
+    let repaired = repaired.unwrap();
+    assert!(repaired.salvaged.is_empty(), "{:?}", repaired.salvaged);
+    let lost = repaired.lost.iter().map(|loss| &*loss.file);
+    assert_eq!(lost.collect::<Vec<_>>(), ["MANIFEST"]);
+    holds(&Db::open(to, &options).unwrap(), &model);
+}
