@@ -26,6 +26,11 @@ pub(crate) fn whole_blocks(bytes: Range<u64>) -> Range<u64> {
     start..end.max(start)
 }
 
+/// Where the block starts that a record starts in: the record before may end in zeros.
+fn block_of(start: u64) -> u64 {
+    (start - start % BLOCK).max(FileHeader::LEN as u64)
+}
+
 /// The first run of blocks of zeros among the whole blocks of a range. Cost: reads up to its end,
 /// or to that of the range.
 pub(crate) fn find_hole(reader: &BlobFileReader, within: Range<u64>) -> Result<Option<Range<u64>>> {
@@ -58,7 +63,12 @@ impl Records<'_> {
     /// does, or ends if there is none. False if there is no hole.
     pub(crate) fn skip_hole(&mut self, start: u64, next: Option<u64>) -> Result<bool> {
         let next = next.unwrap_or(self.end()).min(self.end());
-        let found = find_hole(self.reader(), start..next)?.is_some();
+        let reach = match Records::position(self) > start {
+            // The header is whole: the record's end is known.
+            true => Records::position(self).next_multiple_of(BLOCK).min(next),
+            false => next,
+        };
+        let found = reach > start && find_hole(self.reader(), block_of(start)..reach)?.is_some();
         if found {
             self.resume_at(next);
         }
@@ -73,7 +83,7 @@ impl Records<'_> {
         let header_end = start + RecordHeader::LEN as u64;
         let behind = Records::position(self).max(header_end);
         let reach = behind.next_multiple_of(BLOCK);
-        let from = (start - start % BLOCK).max(FileHeader::LEN as u64);
+        let from = block_of(start);
         let Some(hole) = find_hole(self.reader(), from..reach.min(self.end()))? else {
             return Ok(None);
         };

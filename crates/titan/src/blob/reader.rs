@@ -155,7 +155,7 @@ impl BlobFileReader {
         self.size
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 

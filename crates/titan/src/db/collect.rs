@@ -1,6 +1,7 @@
 //! Running garbage collections.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{BlobFileNumber, total};
 use crate::gc::choose::{Collection, Urgency};
 use crate::gc::job::{self, Collected, GcContext};
+use crate::gc::live::{LiveFile, live_files};
 use crate::gc::punch;
 use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent};
-use crate::version::Version;
 use crate::version::edit::VersionEdit;
 
 /// Where nobody does anything for so long, nobody is disturbed.
@@ -170,22 +171,25 @@ impl Shared {
             open_files: &self.open_files,
             keep_pace,
         };
-        if let Some(event) = self.punch_holes(collection, &versions, &context)? {
-            stats::add(&self.statistics.gc_hole_bytes, event.bytes);
+        // The versions are let go: what only they keep can be deleted meanwhile.
+        let live = live_files(&collection.physical, &versions, &self.open_files)?;
+        drop(versions);
+        if let Some(event) = self.punch_holes(collection, &live, &context)? {
             return Ok(Done::Punched(event));
         }
-        let mut collected = job::run(collection, versions, &context)?;
+        let mut collected = job::run(collection, live, &context)?;
         let files = std::mem::take(&mut collected.physical);
         let event = self.install_collection(family, collection, collected)?;
         Ok(event.map_or(Done::Nothing(files), Done::Moved))
     }
 
-    /// Gives garbage back in its place where the family wants that and it is worth it. Who waits
-    /// for a collection wants all of it gone.
+    /// Gives garbage back in its place where the family wants that and it is worth it; `None` if
+    /// nothing was given back. Who waits for a collection wants all of it gone. Where it fails the
+    /// family's garbage is copied from then on.
     fn punch_holes(
         &self,
         collection: &Collection,
-        versions: &[Arc<Version>],
+        live: &BTreeMap<BlobFileNumber, LiveFile>,
         context: &GcContext<'_>,
     ) -> Result<Option<HolePunchEvent>> {
         let id = context.family.id;
@@ -194,15 +198,25 @@ impl Shared {
         if !wanted || collection.urgency == Urgency::Asked {
             return Ok(None);
         }
-        match punch::run(collection, versions, context) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => {
+        let plans = punch::plan(collection, live, context)?;
+        if plans.is_empty() {
+            return Ok(None);
+        }
+        // A repair without the MANIFEST would believe tables that are about to be deleted.
+        self.purge();
+        let (event, outcome) = punch::run(plans, context);
+        stats::add(&self.statistics.gc_hole_bytes, event.bytes);
+        match outcome {
+            Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => return Err(e),
+            Err(e) => {
                 if let Some(family) = self.state.lock().families.get_mut(&id) {
                     family.punches_holes = false;
                 }
-                Ok(None)
+                self.listeners.tell(|l| l.hole_punching_failed(id, &e));
             }
-            outcome => outcome,
+            Ok(()) => {}
         }
+        Ok((!event.files.is_empty()).then_some(event))
     }
 
     fn install_collection(

@@ -326,11 +326,13 @@ impl Shared {
             last.size = closed_size;
         }
         state.wals.push_back(LiveWal { number, size: 0 });
-        for id in ids {
-            let Some(family) = state.families.get_mut(id) else {
-                continue;
-            };
+        for (id, family) in &mut state.families {
             if family.memtable.is_empty() {
+                // What it will hold is in no WAL before this one.
+                family.memtable_log = number;
+                continue;
+            }
+            if !ids.contains(id) {
                 continue;
             }
             let fresh = Memtable::new(

@@ -256,16 +256,13 @@ impl Shared {
                 ..VersionEdit::default()
             }),
         }
-        let logs = edits.iter().map(|edit| edit.log_number.unwrap_or_default());
-        let logs: Vec<_> = logs.collect();
         versions.apply_all(edits)?;
         stats::add(&self.statistics.flushes, flushed.len() as u64);
         {
             let mut state = self.state.lock();
-            for (flush, log) in flushed.iter().zip(logs) {
+            for flush in flushed {
                 state.install(&versions, flush.family.id, |family| {
                     family.immutables.drain(..flush.immutables);
-                    family.needs_no_log_before(log);
                     family.unlogged &=
                         !(family.immutables.is_empty() && family.memtable.is_empty());
                 });

@@ -148,7 +148,7 @@ impl Shared {
             deletions += memtable.num_deletes();
         }
         let physical = version.physical_blob_files();
-        let blob_bytes = total(physical.values().map(|(place, _)| place.total_bytes));
+        let blob_bytes = total(physical.values().map(|(place, _)| place.bytes_on_disk()));
         let live_blob_bytes = version.blob_live_bytes();
         let state = self.state.lock();
         let running = state.families.get(&family.id);

@@ -118,7 +118,8 @@ impl Shared {
                     .map_or(0, |map| sizes.of_file(FileKind::BlobMap(map))),
                 total_bytes: file.total_bytes,
                 live_bytes,
-                garbage_bytes: file.total_bytes.saturating_sub(live_bytes),
+                hole_bytes: file.hole_bytes(),
+                garbage_bytes: file.bytes_on_disk().saturating_sub(live_bytes),
                 held_bytes: held_bytes.get(&file.number).copied().unwrap_or(0),
                 verdict: verdicts.get(&file.number).copied().unwrap_or(Verdict::Off),
             }

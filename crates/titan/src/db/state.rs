@@ -26,7 +26,7 @@ pub(crate) struct Immutable {
 pub(crate) struct FamilyState {
     pub(crate) family: Arc<Family>,
     pub(crate) memtable: Arc<Memtable>,
-    /// The WAL that was current when the memtable was created.
+    /// The WAL that was current when the memtable was last empty at the start of one.
     pub(crate) memtable_log: FileNumber,
     /// Whether the memtables hold operations that no WAL has.
     pub(crate) unlogged: bool,
@@ -65,15 +65,6 @@ impl FamilyState {
             Some(oldest) => oldest.log_number,
             None if self.memtable.is_empty() => current,
             None => self.memtable_log,
-        }
-    }
-
-    /// The MANIFEST says so now: of memtables that were empty then, and older than the WAL file that
-    /// was current, it knows better.
-    pub(crate) fn needs_no_log_before(&mut self, number: FileNumber) {
-        self.memtable_log = self.memtable_log.max(number);
-        for immutable in &mut self.immutables {
-            immutable.log_number = immutable.log_number.max(number);
         }
     }
 

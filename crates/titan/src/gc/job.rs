@@ -1,10 +1,9 @@
 //! Runs a collection: copies what lives.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::choose::Collection;
-use super::live::live_records;
+use super::live::LiveFile;
 use super::pace::STEP;
 use super::source::Source;
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
@@ -13,7 +12,6 @@ use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType};
-use crate::version::Version;
 use crate::version::edit::Relocation;
 
 /// A collection that has run.
@@ -47,18 +45,17 @@ pub(crate) struct GcContext<'a> {
     pub(crate) keep_pace: &'a dyn Fn(u64) -> Result<()>,
 }
 
-/// Runs a collection. `versions` are all that somebody may read from; they are let go once it is
-/// known what lives. Nothing is installed; on an error every file written is removed.
+/// Runs a collection of what lives in its files, as gathered from all that somebody may read from.
+/// Nothing is installed; on an error every file written is removed.
 ///
 /// # Errors
 /// `Corruption` if a live record is damaged, with its file: then that stays as it is.
 pub(crate) fn run(
     collection: &Collection,
-    versions: Vec<Arc<Version>>,
+    live: BTreeMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'_>,
 ) -> Result<Collected> {
-    let (compression, mut sources) = sources(collection, &versions, context)?;
-    drop(versions);
+    let (compression, mut sources) = sources(collection, live, context)?;
     let factory = context.factory;
     let number = BlobFileNumber(factory.counters.new_file_number().0);
     let map = factory.counters.new_file_number();
@@ -102,25 +99,23 @@ pub(crate) fn run(
 /// as it is, and a file has one compression.
 fn sources(
     collection: &Collection,
-    versions: &[Arc<Version>],
+    mut live: BTreeMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'_>,
 ) -> Result<(CompressionType, Vec<Source>)> {
+    // What older versions alone read stays where it is.
+    let moved: BTreeSet<_> = collection.logical.iter().map(|file| file.number).collect();
     let mut compression = None;
-    let mut alike = BTreeSet::new();
+    let mut sources = Vec::new();
     for number in &collection.physical {
         let reader = context.open_files.reader(*number)?;
         reader.check_family(context.family.id)?;
-        if *compression.get_or_insert(reader.compression()) == reader.compression() {
-            alike.insert(*number);
+        if *compression.get_or_insert(reader.compression()) != reader.compression() {
+            continue;
         }
-    }
-    let files = collection.logical.iter();
-    let logical = files.map(|file| (file.number, file.place()));
-    let logical = logical.filter(|(_, place)| alike.contains(&place.number));
-    let live = live_records(&logical.collect(), versions, context.open_files)?;
-    let mut sources = Vec::new();
-    for (number, records) in live {
-        sources.push(Source::new(context.open_files.reader(number)?, records)?);
+        let live = live.remove(number);
+        let mut records = live.map_or(Vec::new(), |live| live.records);
+        records.retain(|record| moved.contains(&record.logical));
+        sources.push(Source::new(reader, records)?);
     }
     Ok((compression.unwrap_or(CompressionType::None), sources))
 }

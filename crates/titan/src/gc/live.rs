@@ -1,12 +1,14 @@
 //! What must be kept of a blob file: what any live table refers to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::blob::BlobReaders;
+use crate::blob::{BLOB_FILE_HEADER_LEN, BlobReaders};
 use crate::cache::OpenFiles;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
+use crate::format::file_name::FileKind;
 use crate::table::BlobRef;
 use crate::version::files::PhysicalBlobFile;
 use crate::version::{TableFile, Version};
@@ -22,6 +24,37 @@ pub(super) struct LiveRecord {
 }
 
 impl LiveRecord {
+    /// # Errors
+    /// `Corruption` if it is not among the records of the file.
+    fn new(
+        logical: BlobFileNumber,
+        reference: BlobRef,
+        at: u64,
+        file: &PhysicalBlobFile,
+    ) -> Result<Self> {
+        let front = reference.offset.saturating_sub(reference.record_offset());
+        let start = at
+            .checked_sub(front)
+            .filter(|start| *start >= BLOB_FILE_HEADER_LEN);
+        let records_end = BLOB_FILE_HEADER_LEN.saturating_add(file.total_bytes);
+        let end = at
+            .checked_add(reference.size)
+            .filter(|end| *end <= records_end);
+        if start.is_none() || end.is_none() {
+            let name = FileKind::Blob(file.number).name();
+            let text = format!(
+                "a table refers to {} bytes outside of the records",
+                reference.size
+            );
+            return Err(Error::corruption(text).at(Path::new(&name), at));
+        }
+        Ok(LiveRecord {
+            logical,
+            reference,
+            at,
+        })
+    }
+
     pub(super) fn start(&self) -> u64 {
         self.at - (self.reference.offset - self.reference.record_offset())
     }
@@ -36,32 +69,46 @@ impl LiveRecord {
     }
 }
 
-/// The live records of logical files, by the physical file that they are in, in no order. Cost: as
-/// of [`references`], and a lookup in a map for each that has been moved.
-pub(super) fn live_records(
-    logical: &BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>>,
+/// The live records of a physical file, in no order.
+pub(crate) struct LiveFile {
+    pub(super) file: Arc<PhysicalBlobFile>,
+    pub(super) records: Vec<LiveRecord>,
+}
+
+/// What lives in physical files, the references of all these versions taken together. The current
+/// one may have lost logical files that older ones still read. Cost: as of [`references`], and a
+/// lookup in a map for each record that has been moved.
+pub(crate) fn live_files(
+    physical: &[BlobFileNumber],
     versions: &[Arc<Version>],
     open_files: &OpenFiles,
-) -> Result<BTreeMap<BlobFileNumber, Vec<LiveRecord>>> {
-    let mut by_file: BTreeMap<BlobFileNumber, Vec<LiveRecord>> = BTreeMap::new();
+) -> Result<BTreeMap<BlobFileNumber, LiveFile>> {
+    let all = versions
+        .iter()
+        .flat_map(|version| version.blob_files.values());
+    let placed = all.map(|meta| (meta.shared.number, meta.shared.place()));
+    let logical: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> = placed
+        .filter(|(_, place)| physical.contains(&place.number))
+        .collect();
     let numbers = logical.keys().copied().collect();
     let live = references(versions, &numbers, open_files)?;
-    for (&number, place) in logical {
+    let mut files: BTreeMap<BlobFileNumber, LiveFile> = BTreeMap::new();
+    for (number, place) in logical {
         let map = place.map.map(|map| open_files.map(map)).transpose()?;
-        let records = by_file.entry(place.number).or_default();
+        let empty = || LiveFile {
+            file: Arc::clone(&place),
+            records: Vec::new(),
+        };
+        let records = &mut files.entry(place.number).or_insert_with(empty).records;
         for reference in live.get(&number).into_iter().flatten() {
             let at = match &map {
                 Some(map) => map.lookup(number, reference.offset)?,
                 None => reference.offset,
             };
-            records.push(LiveRecord {
-                logical: number,
-                reference: *reference,
-                at,
-            });
+            records.push(LiveRecord::new(number, *reference, at, &place)?);
         }
     }
-    Ok(by_file)
+    Ok(files)
 }
 
 /// References by logical file, each once, by ascending offset.

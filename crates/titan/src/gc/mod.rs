@@ -27,7 +27,7 @@
 pub(crate) mod choose;
 pub(crate) mod disk_usage;
 pub(crate) mod job;
-mod live;
+pub(crate) mod live;
 pub(crate) mod pace;
 pub(crate) mod punch;
 pub(crate) mod range;

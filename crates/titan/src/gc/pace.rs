@@ -64,7 +64,7 @@ impl FreeingRate {
             0.0 => unknown as f64,
             known => known,
         };
-        let factor = (2.0 - 3.0 * (excess - DELAY_FROM)).clamp(0.25, 2.0);
+        let factor = (2.0 - 4.0 * (excess - DELAY_FROM)).clamp(0.25, 2.0);
         let rate = (freeing * factor).max(MIN_WRITE_RATE);
         Duration::from_secs_f64(bytes as f64 / rate).min(MAX_WRITE_DELAY)
     }

@@ -2,8 +2,8 @@
 //!
 //! Neighbours that are dead are one hole, of whole blocks. It frees space for nothing written, but
 //! each hole costs the file system about a millisecond and the file a further extent, so that it is
-//! done only to files of which most garbage goes that way, and in which enough lives to be worth
-//! keeping in its place.
+//! done only to files of which most garbage goes that way in holes of some size, and in which enough
+//! lives to be worth keeping in its place.
 //!
 //! What keeps it safe (BLOB-2): a hole has nothing in it that a version refers to which anybody may
 //! read from, as of the moment when they were gathered; later versions refer to no more of the file.
@@ -11,102 +11,93 @@
 //! alone: whoever makes one holds its version until all links are made, so that a file whose link
 //! is not there yet has that version's records among those that live.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::choose::Collection;
 use super::job::GcContext;
-use super::live::{LiveRecord, live_records};
-use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOCK, whole_blocks};
+use super::live::LiveFile;
+use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOCK, BlobReaders, whole_blocks};
 use crate::error::{Error, Result};
-use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, total};
 use crate::stats::HolePunchEvent;
-use crate::version::Version;
-use crate::version::files::PhysicalBlobFile;
+use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
 use crate::vfs::Vfs;
 
-/// Bytes that a hole counts as, where the pace is kept: what a device writes in the time.
+/// Bytes that a hole counts as, where the pace is kept: what a slow device writes in the time.
 const HOLE_COST: u64 = 64 << 10;
+/// Bytes that holes have at least, on average.
+const MIN_MEAN_HOLE: u64 = 2 * BLOCK;
+/// The least part of a file that is given back at once, as one part in so many: less may be what
+/// the file system itself takes to remember the holes.
+const MIN_PART: u64 = 64;
 
-/// Punches holes into those files of a collection for which it is worth it; `None` if there are
-/// none. `versions` are all that somebody may read from.
+/// The files of a collection for which holes are worth it. Cost: opens each file that is.
 ///
 /// # Errors
-/// `Unsupported` if the file system has no holes, or they give nothing back. Whatever the error,
-/// nothing was changed but that some holes may be there.
-pub(crate) fn run(
+/// `Corruption` if a file is not the one that it should be.
+pub(crate) fn plan(
     collection: &Collection,
-    versions: &[Arc<Version>],
+    live: &BTreeMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'_>,
-) -> Result<Option<HolePunchEvent>> {
-    let logical = logical_files(versions, &collection.physical);
-    let mut files: BTreeMap<_, _> = logical
-        .values()
-        .map(|f| (f.number, Arc::clone(f)))
-        .collect();
-    let summed: BTreeSet<_> = with_checksum(versions).collect();
-    let live = live_records(&logical, versions, context.open_files)?;
+) -> Result<Vec<Plan>> {
+    let mut plans = Vec::new();
+    for (number, live) in live {
+        let plan = Plan::of(live);
+        // RocksDB recorded a checksum of the whole file.
+        let summed = |file: &SharedBlobFile| !file.checksum_value.is_empty();
+        let mut logical = collection.logical.iter();
+        if !plan.is_worth_it() || logical.any(|file| file.number == *number && summed(file)) {
+            continue;
+        }
+        let reader = context.open_files.reader(*number)?;
+        reader.check_family(context.family.id)?;
+        let expected = plan.file.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
+        if reader.size() != expected {
+            let text = format!("the blob file should have {expected} bytes");
+            return Err(Error::corruption(text).at(reader.path(), reader.size()));
+        }
+        plans.push(plan);
+    }
+    Ok(plans)
+}
+
+/// Punches the holes, but for files that have another name. What had been freed before an error is
+/// told in any case.
+///
+/// # Errors
+/// `Unsupported` if the file system has no holes, or they give nothing back.
+pub(crate) fn run(plans: Vec<Plan>, context: &GcContext<'_>) -> (HolePunchEvent, Result<()>) {
     let mut event = HolePunchEvent {
         column_family: context.family.id,
         files: Vec::new(),
         holes: 0,
         bytes: 0,
     };
-    for (number, records) in live {
-        let Some(file) = files.remove(&number) else {
-            continue;
-        };
-        let plan = Plan::of(&file, records);
-        // ORDER: the names are counted when what lives is known.
-        let path = FileKind::Blob(number).path(&context.factory.dir);
-        let whole = summed.contains(&number) || context.factory.vfs.link_count(&path)? > 1;
-        if plan.is_worth_it(&file) && !whole {
-            event.bytes += plan.punch(&file, context)?;
-            event.holes += plan.holes.len() as u64;
-            event.files.push(number);
-        }
-    }
-    Ok((!event.files.is_empty()).then_some(event))
-}
-
-/// The logical files whose records are in one of the physical ones, with that, as any of the
-/// versions knows them: the current one may have lost some that older ones still read.
-fn logical_files(
-    versions: &[Arc<Version>],
-    physical: &[BlobFileNumber],
-) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
-    let all = versions
-        .iter()
-        .flat_map(|version| version.blob_files.values());
-    let placed = all.map(|meta| (meta.shared.number, meta.shared.place()));
-    placed
-        .filter(|(_, place)| physical.contains(&place.number))
-        .collect()
-}
-
-/// Files whose whole content RocksDB recorded a checksum of.
-fn with_checksum(versions: &[Arc<Version>]) -> impl Iterator<Item = BlobFileNumber> {
-    let all = versions
-        .iter()
-        .flat_map(|version| version.blob_files.values());
-    all.filter(|meta| !meta.shared.checksum_value.is_empty())
-        .map(|meta| meta.shared.number)
+    let outcome = plans
+        .into_iter()
+        .try_for_each(|plan| plan.punch(context, &mut event));
+    (event, outcome)
 }
 
 /// Brings what is known of a file's holes up to date. Cost: a look at the file.
 pub(crate) fn measure_holes(vfs: &dyn Vfs, dir: &Path, file: &PhysicalBlobFile) -> Result<()> {
+    let path = FileKind::Blob(file.number).path(dir);
     let size = file.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
     let blocks = size.div_ceil(BLOCK).saturating_mul(BLOCK);
-    let allocated = vfs.allocated_bytes(&FileKind::Blob(file.number).path(dir))?;
-    file.set_holes(blocks.saturating_sub(allocated));
+    let allocated = vfs
+        .allocated_bytes(&path)
+        .map_err(|e| e.of_live_file(&path))?;
+    file.set_hole_bytes(blocks.saturating_sub(allocated));
     Ok(())
 }
 
 /// Where a file is to have holes.
-struct Plan {
+pub(crate) struct Plan {
+    file: Arc<PhysicalBlobFile>,
     holes: Vec<Range<u64>>,
     /// Bytes of them that are none yet.
     new_bytes: u64,
@@ -115,54 +106,79 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(file: &PhysicalBlobFile, mut records: Vec<LiveRecord>) -> Self {
-        records.sort_unstable_by_key(|record| record.at);
-        let end = BLOB_FILE_HEADER_LEN.saturating_add(file.total_bytes);
+    fn of(live: &LiveFile) -> Self {
+        let mut records: Vec<_> = live.records.iter().map(|r| (r.start(), r.end())).collect();
+        records.sort_unstable();
+        let end = BLOB_FILE_HEADER_LEN.saturating_add(live.file.total_bytes);
         let mut holes = Vec::new();
         let mut dead_from = BLOB_FILE_HEADER_LEN;
-        for (start, behind) in records
-            .iter()
-            .map(|r| (r.start(), r.end()))
-            .chain([(end, end)])
-        {
+        for (start, behind) in records.iter().copied().chain([(end, end)]) {
             let hole = whole_blocks(dead_from..start.max(dead_from));
             if !hole.is_empty() {
                 holes.push(hole);
             }
             dead_from = dead_from.max(behind);
         }
-        let bytes: u64 = holes.iter().map(|hole| hole.end - hole.start).sum();
+        let bytes = total(holes.iter().map(|hole| hole.end - hole.start));
         Plan {
+            file: Arc::clone(&live.file),
             holes,
-            new_bytes: bytes.saturating_sub(file.holes()),
-            live: records.iter().map(LiveRecord::len).sum(),
+            new_bytes: bytes.saturating_sub(live.file.hole_bytes()),
+            live: total(records.iter().map(|(start, end)| end - start)),
         }
     }
 
-    /// Whether most of the garbage goes, and little would be gained by copying the rest.
-    fn is_worth_it(&self, file: &PhysicalBlobFile) -> bool {
-        let garbage = file.bytes_on_disk().saturating_sub(self.live);
-        let most = self.new_bytes > 0 && self.new_bytes.saturating_mul(2) >= garbage;
-        most && self.live.saturating_mul(4) >= file.total_bytes
+    /// Whether most of the garbage goes in holes of some size, and little would be gained by
+    /// copying the rest.
+    fn is_worth_it(&self) -> bool {
+        let on_disk = self.file.bytes_on_disk();
+        let garbage = on_disk.saturating_sub(self.live);
+        let bytes = total(self.holes.iter().map(|hole| hole.end - hole.start));
+        let most = self.new_bytes.saturating_mul(2) >= garbage;
+        let much = self.new_bytes > on_disk / MIN_PART;
+        let large = bytes / MIN_MEAN_HOLE >= self.holes.len() as u64;
+        most && much && large && self.live.saturating_mul(4) >= self.file.total_bytes
     }
 
-    /// Returns how many bytes are free now that were not.
-    fn punch(&self, file: &PhysicalBlobFile, context: &GcContext<'_>) -> Result<u64> {
-        let vfs = &*context.factory.vfs;
+    fn punch(self, context: &GcContext<'_>, event: &mut HolePunchEvent) -> Result<()> {
+        let (vfs, file) = (&*context.factory.vfs, &*self.file);
         let path = FileKind::Blob(file.number).path(&context.factory.dir);
-        let before = file.holes();
-        let mut punched = vfs.open_to_punch(&path)?;
-        let outcome = self.holes.iter().try_for_each(|hole| {
-            (context.keep_pace)(HOLE_COST)?;
-            // Never synced: what a crash brings back is dead.
-            punched.punch_hole(hole.start, hole.end - hole.start)
-        });
-        measure_holes(vfs, &context.factory.dir, file)?;
-        outcome?;
-        let freed = file.holes().saturating_sub(before);
+        // ORDER: the names are counted when what lives is known.
+        if vfs.link_count(&path)? > 1 {
+            return Ok(());
+        }
+        let before = file.hole_bytes();
+        let mut punched = Vec::new();
+        let outcome = self.punch_each(vfs, &path, context, &mut punched);
+        let measured = measure_holes(vfs, &context.factory.dir, file);
+        let freed = file.hole_bytes().saturating_sub(before);
+        if !punched.is_empty() {
+            event.files.push(file.number);
+        }
+        event.holes += punched.len() as u64;
+        event.bytes += freed;
+        file.add_holes(punched);
+        outcome.and(measured)?;
         match freed.saturating_mul(2) >= self.new_bytes {
-            true => Ok(freed),
+            true => Ok(()),
             false => Err(Error::unsupported("holes give no space back").in_file(&path)),
         }
+    }
+
+    fn punch_each(
+        &self,
+        vfs: &dyn Vfs,
+        path: &Path,
+        context: &GcContext<'_>,
+        punched: &mut Vec<Range<u64>>,
+    ) -> Result<()> {
+        let mut file = vfs.open_to_punch(path)?;
+        for hole in self.holes.iter().filter(|hole| !self.file.has_hole(hole)) {
+            (context.keep_pace)(HOLE_COST)?;
+            // Never synced: what a crash brings back is dead.
+            file.punch_hole(hole.start, hole.end - hole.start)?;
+            punched.push(hole.clone());
+        }
+        Ok(())
     }
 }

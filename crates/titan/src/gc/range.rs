@@ -117,7 +117,7 @@ impl Waiting {
     }
 
     fn is_worth(&self, file: &Judged<'_>) -> bool {
-        let share = file.garbage as f64 / file.file.total_bytes.max(1) as f64;
+        let share = file.garbage as f64 / file.file.bytes_on_disk().max(1) as f64;
         file.garbage > 0 && share > self.threshold
     }
 

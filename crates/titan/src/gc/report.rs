@@ -118,7 +118,9 @@ pub struct BlobFileSpace {
     pub total_bytes: u64,
     /// Those that current tables refer to.
     pub live_bytes: u64,
-    /// Those that they do not refer to.
+    /// Those that were given back to the file system, as holes.
+    pub hole_bytes: u64,
+    /// Those that are there and that current tables do not refer to.
     pub garbage_bytes: u64,
     /// Of the garbage: what older versions still refer to.
     pub held_bytes: u64,
@@ -127,9 +129,10 @@ pub struct BlobFileSpace {
 }
 
 impl BlobFileSpace {
-    /// The share of its records that lives, from 0 to 1.
+    /// The share of what is there of its records that lives, from 0 to 1.
     pub fn live_share(&self) -> f64 {
-        self.live_bytes as f64 / self.total_bytes.max(1) as f64
+        let there = self.total_bytes.saturating_sub(self.hole_bytes);
+        self.live_bytes as f64 / there.max(1) as f64
     }
 }
 

@@ -15,6 +15,13 @@ pub(crate) fn space_constant(options: &ColumnFamilyOptions) -> u64 {
     SPACE_CONSTANT.max(options.write_buffer_size.saturating_mul(4))
 }
 
+/// One part in so many is added to estimates of hidden garbage: a bound is to be kept, and what they
+/// miss would be taken to live.
+const HIDDEN_MISSED: u64 = 4;
+
+/// The part of the constant that writes may use up. The rest is for what happens between two looks.
+const USABLE: f64 = 2.0 / 3.0;
+
 /// The least that is worth collecting at once.
 const MIN_COLLECTION: u64 = 8 << 20;
 
@@ -29,11 +36,11 @@ pub(crate) fn loosened_constant(options: &ColumnFamilyOptions) -> Option<u64> {
 pub(crate) struct Space {
     /// Of tables.
     pub(crate) tables: u64,
-    /// Of blob files, less their holes.
+    /// Of blob files, less their holes and what cannot be helped.
     pub(crate) blob_files: u64,
     /// Of records in blob files that a table refers to.
     pub(crate) blob_live: u64,
-    /// An estimate of those records among them that newer entries hide.
+    /// Those records among them that newer entries hide: what is estimated, and a part more.
     pub(crate) hidden: u64,
 }
 
@@ -42,11 +49,12 @@ impl Space {
     pub(super) fn of(version: &Version, files: &[Judged<'_>]) -> Self {
         let files = || files.iter().filter(|f| f.verdict != Verdict::Damaged);
         let blob_live = total(files().map(|f| f.live));
+        let hidden = version.hidden_garbage_bytes();
         Space {
             tables: total(version.tables().map(|(_, table)| table.size())),
             blob_files: total(files().map(|f| f.file.bytes_on_disk().saturating_sub(f.held))),
             blob_live,
-            hidden: version.hidden_garbage_bytes().min(blob_live),
+            hidden: hidden.saturating_add(hidden / HIDDEN_MISSED).min(blob_live),
         }
     }
 
@@ -70,11 +78,12 @@ impl Space {
     }
 
     /// How far the files are beyond `max_space_amp` times what lives, with what a flush and a
-    /// collection are writing, as a part of the [constant](space_constant) that they may be.
+    /// collection are writing, as a part of what of the [constant](space_constant) is usable.
     pub(crate) fn excess(&self, options: &ColumnFamilyOptions) -> f64 {
         let bound = self.live() as f64 * options.max_space_amp;
         let written = options.write_buffer_size + self.collection_size(options);
-        (self.on_disk().saturating_add(written) as f64 - bound) / space_constant(options) as f64
+        let usable = space_constant(options) as f64 * USABLE;
+        (self.on_disk().saturating_add(written) as f64 - bound) / usable
     }
 }
 
@@ -106,7 +115,8 @@ mod tests {
         let allowed = 2 << 30;
         assert!(space(allowed).excess(&options) > 0.0, "jobs write, too");
         assert!(space(allowed / 2).excess(&options) < 0.0);
-        let step = space(allowed + (256 << 20)).excess(&options) - space(allowed).excess(&options);
+        let step =
+            space(allowed + (512 << 20) / 3).excess(&options) - space(allowed).excess(&options);
         assert!((step - 1.0).abs() < 1e-6, "{step}");
         // Hidden garbage lives as little as known garbage.
         let hides = Space {

@@ -67,7 +67,8 @@ pub struct ColumnFamilyOptions {
     /// Give garbage back in its place, as holes, where that frees most of what a file has of it:
     /// for values of 16 KiB or more. Nothing is copied, but each hole takes the file system about a
     /// millisecond, and on some devices reads of the file wait meanwhile. Files that others link
-    /// to, as checkpoints do, are copied as always. Default: false.
+    /// to, as checkpoints do, are copied as always. Not for file systems that compress: what they
+    /// save would be taken for holes. Default: false.
     pub blob_garbage_collection_punch_holes: bool,
     /// How many times what lives all files of the family may measure, beside 256 MiB, or four write
     /// buffers if that is more: listeners are told at opening. 1.1 to 100.

@@ -123,7 +123,7 @@ pub struct HolePunchEvent {
     pub column_family: ColumnFamilyId,
     /// The blob files.
     pub files: Vec<BlobFileNumber>,
-    /// How many holes they have, those from before included.
+    /// How many holes they were.
     pub holes: u64,
     /// Bytes that the files take less than before.
     pub bytes: u64,
@@ -151,6 +151,12 @@ pub trait EventListener: Send + Sync + 'static {
     /// Garbage was given back where it was.
     fn holes_punched(&self, event: &HolePunchEvent) {
         let _ = event;
+    }
+
+    /// Garbage of a family cannot be given back where it is: the file system has no holes, or
+    /// refused one. Until the database is opened again it is copied, as without the option.
+    fn hole_punching_failed(&self, column_family: ColumnFamilyId, error: &Error) {
+        let _ = (column_family, error);
     }
 
     /// A blob file is damaged and cannot be collected. It stays as it is, until the database is

@@ -5,8 +5,9 @@
 //! the last version to let go of it hands the name over for deletion. So BLOB-2 needs no search:
 //! whoever can still reach a file holds the `Arc` that keeps it.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::{Arc, OnceLock};
 
 use crate::blob::BlobPlace;
@@ -238,8 +239,10 @@ pub(crate) struct PhysicalBlobFile {
     pub(crate) count: u64,
     /// Sum over all records of header, key and stored value.
     pub(crate) total_bytes: u64,
-    /// Bytes of blocks that were given back to the file system; 0 while unknown.
-    holes: AtomicU64,
+    /// Bytes of blocks that were given back to the file system, as far as known.
+    hole_bytes: AtomicU64,
+    /// Where holes were punched since the database was opened, by place.
+    holes: Mutex<Vec<Range<u64>>>,
     lifetime: Lifetime,
 }
 
@@ -255,7 +258,8 @@ impl PhysicalBlobFile {
             map: Some(relocation.map),
             count: relocation.count,
             total_bytes: relocation.total_bytes,
-            holes: AtomicU64::new(0),
+            hole_bytes: AtomicU64::new(0),
+            holes: Mutex::default(),
             lifetime: Lifetime::of(files.map(Obsolete::File).to_vec(), queue),
         }
     }
@@ -278,17 +282,33 @@ impl PhysicalBlobFile {
     }
 
     /// Bytes of blocks that were given back to the file system, as far as known.
-    pub(crate) fn holes(&self) -> u64 {
-        self.holes.load(Ordering::Relaxed)
+    pub(crate) fn hole_bytes(&self) -> u64 {
+        self.hole_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_holes(&self, bytes: u64) {
-        self.holes.store(bytes, Ordering::Relaxed);
+    pub(crate) fn set_hole_bytes(&self, bytes: u64) {
+        self.hole_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of the records, less the holes.
     pub(crate) fn bytes_on_disk(&self) -> u64 {
-        self.total_bytes.saturating_sub(self.holes())
+        self.total_bytes.saturating_sub(self.hole_bytes())
+    }
+
+    /// Whether exactly this hole was punched since the database was opened.
+    pub(crate) fn has_hole(&self, hole: &Range<u64>) -> bool {
+        let holes = self.holes.lock();
+        let found = holes.binary_search_by_key(&hole.start, |hole| hole.start);
+        found.is_ok_and(|at| holes.get(at) == Some(hole))
+    }
+
+    /// Takes notice of holes that were punched.
+    pub(crate) fn add_holes(&self, punched: impl IntoIterator<Item = Range<u64>>) {
+        let mut holes = self.holes.lock();
+        holes.extend(punched);
+        // Of those that start together, the longest holds the others.
+        holes.sort_unstable_by_key(|hole| (hole.start, Reverse(hole.end)));
+        holes.dedup_by_key(|hole| hole.start);
     }
 
     fn mark_obsolete(&self) {
@@ -323,7 +343,8 @@ impl SharedBlobFile {
                 map: None,
                 count: addition.count,
                 total_bytes: addition.total_bytes,
-                holes: AtomicU64::new(0),
+                hole_bytes: AtomicU64::new(0),
+                holes: Mutex::default(),
                 lifetime: Lifetime::of(
                     vec![Obsolete::File(FileKind::Blob(addition.number))],
                     queue,

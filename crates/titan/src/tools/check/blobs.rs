@@ -136,12 +136,16 @@ impl Walk<'_, '_> {
             );
             self.wrong(text, reader.size().min(expected));
         }
-        self.records(&reader, file.pointers, reader.size() == expected);
-        Ok(())
+        self.records(&reader, file.pointers, reader.size() == expected)
     }
 
     /// Goes through records and pointers side by side, both by offset.
-    fn records(&mut self, reader: &BlobFileReader, pointers: Vec<Pointer>, sized: bool) {
+    fn records(
+        &mut self,
+        reader: &BlobFileReader,
+        pointers: Vec<Pointer>,
+        sized: bool,
+    ) -> Result<()> {
         let mut records = reader.records();
         let footer = reader.verify_footer();
         let sealed = footer.is_ok();
@@ -169,14 +173,12 @@ impl Walk<'_, '_> {
                 }
                 Some(Err(e)) => {
                     let next = pointers.peek().map(Pointer::record_offset);
-                    match records.skip_hole(start, next) {
-                        Ok(true) => {
-                            holes = true;
-                            continue;
-                        }
-                        Ok(false) => self.problem(e),
-                        Err(unreadable) => self.problem(unreadable),
+                    let hole = e.is_corruption() && records.skip_hole(start, next)?;
+                    if hole {
+                        holes = true;
+                        continue;
                     }
+                    self.problem(e);
                     damaged = true;
                     // Pointers into the damaged record have nothing more to tell.
                     let behind = records.position().max(start + 1);
@@ -203,6 +205,7 @@ impl Walk<'_, '_> {
             );
             self.wrong(text, 0);
         }
+        Ok(())
     }
 
     /// BLOB-1: the record is the one that the pointer means.
