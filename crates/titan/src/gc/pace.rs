@@ -11,7 +11,7 @@ pub(crate) const STEP: u64 = 256 << 10;
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(100);
 /// Bytes per second that writes may always reach.
 const MIN_WRITE_RATE: f64 = (1 << 20) as f64;
-/// From which part of the constant on writes are held back.
+/// From which part of what is usable of the constant on writes are held back.
 const DELAY_FROM: f64 = 0.5;
 
 /// The token bucket of all collections of a database: what they may read and write per second
@@ -57,8 +57,8 @@ impl FreeingRate {
     }
 
     /// How long a group of writes of so many bytes is held back where files exceed their bound by
-    /// that part of the constant: so that writes are at first faster than collecting, and slower
-    /// before the constant is used up.
+    /// that part of what is usable of the constant: so that writes are at first faster than
+    /// collecting, and slower before it is used up.
     pub(crate) fn delay(&self, bytes: u64, excess: f64, unknown: u64) -> Duration {
         let freeing = match self.bytes_per_second {
             0.0 => unknown as f64,
