@@ -154,6 +154,7 @@ mod tests {
             map_bytes: 0,
             total_bytes: 100,
             live_bytes: live,
+            hole_bytes: 0,
             garbage_bytes: 100 - live,
             held_bytes: held,
             verdict: Verdict::Clean,
