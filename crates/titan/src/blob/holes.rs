@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::layout::{FileHeader, RecordHeader};
 use super::reader::{BlobFileReader, Extent};
 use super::records::Records;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What is punched is a multiple of this at a multiple of this: the block of common file systems.
 pub(crate) const BLOCK: u64 = 4096;
@@ -33,7 +33,7 @@ fn block_of(start: u64) -> u64 {
 
 /// The first run of blocks of zeros among the whole blocks of a range. Cost: reads up to its end,
 /// or to that of the range.
-pub(crate) fn find_hole(reader: &BlobFileReader, within: Range<u64>) -> Result<Option<Range<u64>>> {
+fn find_hole(reader: &BlobFileReader, within: Range<u64>) -> Result<Option<Range<u64>>> {
     let blocks = whole_blocks(within);
     let mut hole: Option<Range<u64>> = None;
     let mut start = blocks.start;
@@ -58,10 +58,13 @@ pub(crate) fn find_hole(reader: &BlobFileReader, within: Range<u64>) -> Result<O
 }
 
 impl Records<'_> {
-    /// To be called after damage in the record at `start`, to which nothing refers. Where a hole
-    /// explains it, the walk goes on at `next`, where the next record starts to which something
+    /// To be called after the error `e` in the record at `start`, to which nothing refers. Where a
+    /// hole explains it, the walk goes on at `next`, where the next record starts to which something
     /// does, or ends if there is none. False if there is no hole.
-    pub(crate) fn skip_hole(&mut self, start: u64, next: Option<u64>) -> Result<bool> {
+    pub(crate) fn skip_hole(&mut self, e: &Error, start: u64, next: Option<u64>) -> Result<bool> {
+        if !e.is_corruption() {
+            return Ok(false);
+        }
         let next = next.unwrap_or(self.end()).min(self.end());
         let reach = match Records::position(self) > start {
             // The header is whole: the record's end is known.
@@ -75,10 +78,13 @@ impl Records<'_> {
         Ok(found)
     }
 
-    /// To be called after damage in the record at `start`, by who does not know what is referred
+    /// To be called after the error `e` in the record at `start`, by who does not know what is referred
     /// to. If it is a hole, the walk goes on at the next place that looks like a record, and the
     /// hole is returned. Cost: a checksum for each byte up to there.
-    pub(crate) fn skip_any_hole(&mut self, start: u64) -> Result<Option<Range<u64>>> {
+    pub(crate) fn skip_any_hole(&mut self, e: &Error, start: u64) -> Result<Option<Range<u64>>> {
+        if !e.is_corruption() {
+            return Ok(None);
+        }
         // A header that was lost says nothing about the length; the hole starts in it or is it.
         let header_end = start + RecordHeader::LEN as u64;
         let behind = Records::position(self).max(header_end);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::blob::layout::{FileFooter, FileHeader, RecordHeader};
+use crate::blob::layout::{BLOB_FILE_FRAME_LEN, FileFooter, FileHeader, RecordHeader};
 use crate::blob::records::Records;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
@@ -92,6 +92,22 @@ impl BlobFileReader {
         }))
     }
 
+    /// Verifies that the file has room for records of so many bytes, and no more.
+    ///
+    /// # Errors
+    /// `Corruption` with file, and the offset at which it is too long or too short.
+    pub(crate) fn check_records(&self, total_bytes: u64) -> Result<()> {
+        let expected = total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
+        if self.size == expected {
+            return Ok(());
+        }
+        let text = format!(
+            "the blob file has {} bytes, {expected} are expected",
+            self.size
+        );
+        Err(Error::corruption(text).at(&self.path, self.size.min(expected)))
+    }
+
     /// Verifies that the file was sealed and returns how many records it claims to hold.
     pub(crate) fn verify_footer(&self) -> Result<u64> {
         let start = self.footer_start();
@@ -155,7 +171,7 @@ impl BlobFileReader {
         self.size
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 

@@ -224,11 +224,10 @@ impl Shared {
     fn families_of_oldest_wal(&self) -> Vec<ColumnFamilyId> {
         let state = self.state.lock();
         let oldest = state.oldest_log_needed(None);
-        let current = state.current_wal();
         state
             .families
             .values()
-            .filter(|f| f.immutables.is_empty() && f.oldest_log_needed(current) == oldest)
+            .filter(|f| f.immutables.is_empty() && f.oldest_log_needed() == oldest)
             .map(|f| f.family.id)
             .collect()
     }

@@ -223,11 +223,10 @@ impl Shared {
         }
         let (mut edits, needed) = {
             let state = self.state.lock();
-            let current = state.current_wal();
             // As it will be once these memtables are gone.
             let after = |f: &FamilyState| {
                 let flush = flushed.iter().find(|flush| flush.family.id == f.family.id);
-                f.oldest_log_needed_after(flush.map_or(0, |flush| flush.immutables), current)
+                f.oldest_log_needed_after(flush.map_or(0, |flush| flush.immutables))
             };
             let edit_of = |flush: &Flushed<'_>| VersionEdit {
                 column_family: flush.family.id,
@@ -242,7 +241,12 @@ impl Shared {
             let edits: Vec<VersionEdit> = flushed.iter().map(edit_of).collect();
             (
                 edits,
-                state.families.values().map(after).min().unwrap_or(current),
+                state
+                    .families
+                    .values()
+                    .map(after)
+                    .min()
+                    .unwrap_or(state.current_wal()),
             )
         };
         for (edit, Flushed { output, .. }) in edits.iter_mut().zip(flushed) {

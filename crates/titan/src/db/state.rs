@@ -26,7 +26,8 @@ pub(crate) struct Immutable {
 pub(crate) struct FamilyState {
     pub(crate) family: Arc<Family>,
     pub(crate) memtable: Arc<Memtable>,
-    /// The WAL that was current when the memtable was last empty at the start of one.
+    /// The oldest WAL file with operations in the memtable, or before it: while it is empty, the
+    /// current one.
     pub(crate) memtable_log: FileNumber,
     /// Whether the memtables hold operations that no WAL has.
     pub(crate) unlogged: bool,
@@ -50,22 +51,15 @@ pub(crate) struct FamilyState {
 }
 
 impl FamilyState {
-    /// The oldest WAL file that replay would still need for this family; `current` if none.
-    pub(crate) fn oldest_log_needed(&self, current: FileNumber) -> FileNumber {
-        self.oldest_log_needed_after(0, current)
+    /// The oldest WAL file that replay would still need for this family.
+    pub(crate) fn oldest_log_needed(&self) -> FileNumber {
+        self.oldest_log_needed_after(0)
     }
 
     /// The same, once the `flushed` oldest immutable memtables are gone.
-    pub(crate) fn oldest_log_needed_after(
-        &self,
-        flushed: usize,
-        current: FileNumber,
-    ) -> FileNumber {
-        match self.immutables.get(flushed) {
-            Some(oldest) => oldest.log_number,
-            None if self.memtable.is_empty() => current,
-            None => self.memtable_log,
-        }
+    pub(crate) fn oldest_log_needed_after(&self, flushed: usize) -> FileNumber {
+        let oldest = self.immutables.get(flushed);
+        oldest.map_or(self.memtable_log, |oldest| oldest.log_number)
     }
 
     /// How many of the immutable memtables, the oldest, may be flushed.
@@ -197,13 +191,12 @@ impl State {
 
     /// The oldest WAL file that replay would still need, were it not for family `without`.
     pub(crate) fn oldest_log_needed(&self, without: Option<ColumnFamilyId>) -> FileNumber {
-        let current = self.current_wal();
         self.families
             .values()
             .filter(|f| Some(f.family.id) != without)
-            .map(|f| f.oldest_log_needed(current))
+            .map(FamilyState::oldest_log_needed)
             .min()
-            .unwrap_or(current)
+            .unwrap_or(self.current_wal())
     }
 
     /// The strongest hold on writes over all families.

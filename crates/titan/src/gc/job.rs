@@ -28,10 +28,7 @@ pub(crate) struct Collected {
 impl Collected {
     /// The files written, to be discarded if they are not installed.
     pub(crate) fn files(&self) -> Vec<FileKind> {
-        let relocation = self.relocation.iter();
-        relocation
-            .flat_map(|r| [FileKind::Blob(r.file), FileKind::BlobMap(r.map)])
-            .collect()
+        self.relocation.iter().flat_map(Relocation::files).collect()
     }
 }
 

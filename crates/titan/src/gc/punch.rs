@@ -55,11 +55,7 @@ pub(crate) fn plan(
         }
         let reader = context.open_files.reader(*number)?;
         reader.check_family(context.family.id)?;
-        let expected = plan.file.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
-        if reader.size() != expected {
-            let text = format!("the blob file should have {expected} bytes");
-            return Err(Error::corruption(text).at(reader.path(), reader.size()));
-        }
+        reader.check_records(plan.file.total_bytes)?;
         plans.push(plan);
     }
     Ok(plans)
@@ -99,7 +95,9 @@ pub(crate) fn measure_holes(vfs: &dyn Vfs, dir: &Path, file: &PhysicalBlobFile) 
 pub(crate) struct Plan {
     file: Arc<PhysicalBlobFile>,
     holes: Vec<Range<u64>>,
-    /// Bytes of them that are none yet.
+    /// Bytes of them.
+    bytes: u64,
+    /// Those that are none yet.
     new_bytes: u64,
     /// Bytes of the records that live.
     live: u64,
@@ -123,6 +121,7 @@ impl Plan {
         Plan {
             file: Arc::clone(&live.file),
             holes,
+            bytes,
             new_bytes: bytes.saturating_sub(live.file.hole_bytes()),
             live: total(records.iter().map(|(start, end)| end - start)),
         }
@@ -133,10 +132,9 @@ impl Plan {
     fn is_worth_it(&self) -> bool {
         let on_disk = self.file.bytes_on_disk();
         let garbage = on_disk.saturating_sub(self.live);
-        let bytes = total(self.holes.iter().map(|hole| hole.end - hole.start));
         let most = self.new_bytes.saturating_mul(2) >= garbage;
         let much = self.new_bytes > on_disk / MIN_PART;
-        let large = bytes / MIN_MEAN_HOLE >= self.holes.len() as u64;
+        let large = self.bytes / MIN_MEAN_HOLE >= self.holes.len() as u64;
         most && much && large && self.live.saturating_mul(4) >= self.file.total_bytes
     }
 

@@ -229,6 +229,12 @@ impl TableFile {
     }
 }
 
+/// The names of a blob file and its map, if it has one.
+fn files_of(number: BlobFileNumber, map: Option<FileNumber>) -> impl Iterator<Item = FileKind> {
+    let map = map.map(FileKind::BlobMap);
+    std::iter::once(FileKind::Blob(number)).chain(map)
+}
+
 /// A blob file on disk. It holds the records of the logical file of the same number, or of those
 /// that garbage collection gathered in it.
 pub(crate) struct PhysicalBlobFile {
@@ -247,21 +253,34 @@ pub(crate) struct PhysicalBlobFile {
 }
 
 impl PhysicalBlobFile {
-    /// The file that garbage collection wrote.
-    pub(crate) fn of_relocation(relocation: &Relocation, queue: &Arc<ObsoleteFiles>) -> Self {
-        let files = [
-            FileKind::Blob(relocation.file),
-            FileKind::BlobMap(relocation.map),
-        ];
+    fn new(
+        number: BlobFileNumber,
+        map: Option<FileNumber>,
+        (count, total_bytes): (u64, u64),
+        queue: &Arc<ObsoleteFiles>,
+    ) -> Self {
+        let files = files_of(number, map).map(Obsolete::File);
         PhysicalBlobFile {
-            number: relocation.file,
-            map: Some(relocation.map),
-            count: relocation.count,
-            total_bytes: relocation.total_bytes,
+            number,
+            map,
+            count,
+            total_bytes,
             hole_bytes: AtomicU64::new(0),
             holes: Mutex::default(),
-            lifetime: Lifetime::of(files.map(Obsolete::File).to_vec(), queue),
+            lifetime: Lifetime::of(files.collect(), queue),
         }
+    }
+
+    /// The file that garbage collection wrote.
+    pub(crate) fn of_relocation(relocation: &Relocation, queue: &Arc<ObsoleteFiles>) -> Self {
+        let records = (relocation.count, relocation.total_bytes);
+        Self::new(relocation.file, Some(relocation.map), records, queue)
+    }
+
+    /// The file that a logical file was written to.
+    fn of_addition(addition: &BlobFileAddition, queue: &Arc<ObsoleteFiles>) -> Self {
+        let records = (addition.count, addition.total_bytes);
+        Self::new(addition.number, None, records, queue)
     }
 
     /// Where the records of its logical files are.
@@ -277,8 +296,7 @@ impl PhysicalBlobFile {
 
     /// The names of its files.
     pub(crate) fn files(&self) -> impl Iterator<Item = FileKind> + use<> {
-        let map = self.map.map(FileKind::BlobMap);
-        std::iter::once(FileKind::Blob(self.number)).chain(map)
+        files_of(self.number, self.map)
     }
 
     /// Bytes of blocks that were given back to the file system, as far as known.
@@ -338,18 +356,7 @@ impl SharedBlobFile {
             total_bytes: addition.total_bytes,
             checksum_method: addition.checksum_method.clone(),
             checksum_value: addition.checksum_value.clone(),
-            place: ArcSwap::from_pointee(PhysicalBlobFile {
-                number: addition.number,
-                map: None,
-                count: addition.count,
-                total_bytes: addition.total_bytes,
-                hole_bytes: AtomicU64::new(0),
-                holes: Mutex::default(),
-                lifetime: Lifetime::of(
-                    vec![Obsolete::File(FileKind::Blob(addition.number))],
-                    queue,
-                ),
-            }),
+            place: ArcSwap::from_pointee(PhysicalBlobFile::of_addition(addition, queue)),
             lifetime: Lifetime::of(vec![Obsolete::Logical(addition.number)], queue),
         }
     }

@@ -20,15 +20,44 @@ fn is(call: &Call<'_>, kind: OpKind, extension: &str) -> bool {
     call.kind == kind && call.path.extension().is_some_and(|e| e == extension)
 }
 
+fn apply(store: &mut Store, text: &str) {
+    for op in Ops::parse(text).unwrap().0 {
+        store.apply(&op).unwrap();
+    }
+}
+
+/// The first flush, which waits before it writes anything, until this is dropped; others do not.
+struct HeldFlush {
+    waits: mpsc::Receiver<()>,
+    _release: mpsc::Sender<()>,
+}
+
+impl HeldFlush {
+    fn of(vfs: &SimVfs) -> Self {
+        let (started, waits) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let (started, held) = (Mutex::new(Some(started)), Mutex::new(held));
+        vfs.set_hook(move |call| {
+            if is(call, OpKind::Create, "sst") && started.lock().unwrap().take().is_some() {
+                let _ = held.lock().unwrap().recv();
+            }
+        });
+        HeldFlush {
+            waits,
+            _release: release,
+        }
+    }
+
+    /// Until the flush waits.
+    fn wait(&self) {
+        assert!(self.waits.recv().is_err(), "the hook lets go of its end");
+    }
+}
+
 #[test]
 fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
     let vfs = SimVfs::new();
     let mut store = Store::open(&vfs, Settings::jobs(4)).unwrap();
-    let apply = |store: &mut Store, text: &str| {
-        for op in Ops::parse(text).unwrap().0 {
-            store.apply(&op).unwrap();
-        }
-    };
     apply(&mut store, "create-cf cf1\n");
     apply(
         &mut store,
@@ -346,9 +375,7 @@ fn a_log_that_only_a_dropped_family_needed_goes_with_it() {
     let mut store = Store::open(&vfs, Settings::jobs(1)).unwrap();
     let ops =
         "create-cf cf1\nput cf1 a 1*10\nput default a 2*10\nflush default\nput default b 3*10\n";
-    for op in Ops::parse(ops).unwrap().0 {
-        store.apply(&op).unwrap();
-    }
+    apply(&mut store, ops);
     let logs = files(&vfs, DIR, ".log");
     assert_eq!(logs.len(), 2, "the second was started by the flush");
     let dropped = family(&store.db, "cf1").unwrap();
@@ -375,31 +402,19 @@ fn a_log_that_only_a_dropped_family_needed_goes_with_it() {
 fn a_memtable_that_stayed_empty_keeps_no_log() {
     let vfs = SimVfs::new();
     let mut store = Store::open(&vfs, Settings::jobs(4)).unwrap();
-    let apply = |store: &mut Store, text: &str| {
-        for op in Ops::parse(text).unwrap().0 {
-            store.apply(&op).unwrap();
-        }
-    };
     apply(
         &mut store,
         "create-cf cf1\ncreate-cf cf2\nput default a 1*10\n",
     );
     // The first flush waits before it writes anything; others do not.
-    let (started, waits) = mpsc::channel::<()>();
-    let (release, held) = mpsc::channel::<()>();
-    let (started, held) = (Mutex::new(Some(started)), Mutex::new(held));
-    vfs.set_hook(move |call| {
-        if is(call, OpKind::Create, "sst") && started.lock().unwrap().take().is_some() {
-            let _ = held.lock().unwrap().recv();
-        }
-    });
+    let first = HeldFlush::of(&vfs);
     std::thread::scope(|scope| {
         let default = family(&store.db, "default").unwrap();
         let flush = scope.spawn(move || default.flush().unwrap());
-        assert!(waits.recv().is_err(), "the hook lets go of its end");
+        first.wait();
         // Into the WAL that this flush started, and then into another.
         apply(&mut store, "put cf2 a 2*10\nput cf1 a 3*10\nflush cf1\n");
-        drop(release);
+        drop(first);
         flush.join().unwrap();
     });
     // The memtable of the default family is older than this WAL, but was empty when the flush said
@@ -420,31 +435,19 @@ fn a_memtable_that_stayed_empty_keeps_no_log() {
 fn a_synced_write_makes_durable_what_an_earlier_log_holds() {
     let vfs = SimVfs::new();
     let mut store = Store::open(&vfs, Settings::jobs(4)).unwrap();
-    let apply = |store: &mut Store, text: &str| {
-        for op in Ops::parse(text).unwrap().0 {
-            store.apply(&op).unwrap();
-        }
-    };
     apply(
         &mut store,
         "create-cf cf1\nput default a 1*10\nput cf1 a 2*10\n",
     );
     // The flush starts a WAL, and waits before it writes anything.
-    let (started, waits) = mpsc::channel::<()>();
-    let (release, held) = mpsc::channel::<()>();
-    let (started, held) = (Mutex::new(Some(started)), Mutex::new(held));
-    vfs.set_hook(move |call| {
-        if is(call, OpKind::Create, "sst") && started.lock().unwrap().take().is_some() {
-            let _ = held.lock().unwrap().recv();
-        }
-    });
+    let first = HeldFlush::of(&vfs);
     let image = std::thread::scope(|scope| {
         let flushed = family(&store.db, "cf1").unwrap();
         scope.spawn(move || flushed.flush().unwrap());
-        assert!(waits.recv().is_err(), "the hook lets go of its end");
+        first.wait();
         apply(&mut store, "sync put default b 3*10\n");
         let image = power_cut(&vfs);
-        drop(release);
+        drop(first);
         image
     });
     let db = Db::open(DIR, &Settings::jobs(2).options(&image)).unwrap();

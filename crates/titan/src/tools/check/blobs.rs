@@ -128,15 +128,12 @@ impl Walk<'_, '_> {
                 self.wrong(text, 0);
             }
         }
-        let expected = self.place.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
-        if reader.size() != expected {
-            let text = format!(
-                "the blob file has {} bytes, {expected} are expected",
-                reader.size()
-            );
-            self.wrong(text, reader.size().min(expected));
+        let sized = reader.check_records(self.place.total_bytes);
+        let is_sized = sized.is_ok();
+        if let Err(e) = sized {
+            self.problem(e);
         }
-        self.records(&reader, file.pointers, reader.size() == expected)
+        self.records(&reader, file.pointers, is_sized)
     }
 
     /// Goes through records and pointers side by side, both by offset.
@@ -173,8 +170,7 @@ impl Walk<'_, '_> {
                 }
                 Some(Err(e)) => {
                     let next = pointers.peek().map(Pointer::record_offset);
-                    let hole = e.is_corruption() && records.skip_hole(start, next)?;
-                    if hole {
+                    if records.skip_hole(&e, start, next)? {
                         holes = true;
                         continue;
                     }

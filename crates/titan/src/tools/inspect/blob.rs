@@ -88,8 +88,7 @@ pub(super) fn walk(
                 }
                 items.show(start, "record", fields)?;
             }
-            Some(Err(e)) if !e.is_corruption() => items.damage(start, &e)?,
-            Some(Err(e)) => match records.skip_any_hole(start) {
+            Some(Err(e)) => match records.skip_any_hole(&e, start) {
                 Ok(Some(hole)) => {
                     let fields = Fields::default().with("size", hole.end - hole.start);
                     items.show(hole.start, "hole", fields)?;

@@ -246,7 +246,7 @@ fn walk(
             Ok(record) => record,
             Err(e) => {
                 let next = pointers.peek().map(Pointer::record_offset);
-                if !e.is_corruption() || !records.skip_hole(start, next)? {
+                if !records.skip_hole(&e, start, next)? {
                     return Err(e);
                 }
                 holes = true;

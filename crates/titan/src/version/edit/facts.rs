@@ -66,13 +66,11 @@ impl TableFacts {
 
     /// Appends the encoding.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(
-            out,
-            match self.foreign {
-                true => COUNTED_VERSION,
-                false => VERSION,
-            },
-        );
+        let version = match self.foreign {
+            true => COUNTED_VERSION,
+            false => VERSION,
+        };
+        put_varint(out, version);
         put_varint(out, self.table.0);
         put_varint(out, self.num_entries);
         put_varint(out, self.num_deletions);

@@ -119,8 +119,7 @@ impl VersionEdit {
             .blob_additions
             .iter()
             .map(|file| FileKind::Blob(file.number));
-        let moved = self.relocations.iter();
-        let moved = moved.flat_map(|r| [FileKind::Blob(r.file), FileKind::BlobMap(r.map)]);
+        let moved = self.relocations.iter().flat_map(Relocation::files);
         tables.chain(blob_files).chain(moved)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
+use crate::format::file_name::FileKind;
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
 const VERSION: u64 = 1;
@@ -22,6 +23,11 @@ pub(crate) struct Relocation {
 }
 
 impl Relocation {
+    /// The names of the file and its map.
+    pub(crate) fn files(&self) -> [FileKind; 2] {
+        [FileKind::Blob(self.file), FileKind::BlobMap(self.map)]
+    }
+
     /// Appends the encoding.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let numbers = [

@@ -1,24 +1,22 @@
 //! Collections that a user asks for: what they give up, and what may happen meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use titan::{
     BlobFileSpace, CollectGarbageOptions, ColumnFamily, ColumnFamilyOptions, Db, ErrorKind,
-    GarbageCollectionProgress, Options, ReadOptions,
+    GarbageCollectionProgress, ReadOptions,
 };
 use titan_testkit::sim::{Call, Fault, OpKind, SimVfs};
 
-use super::{KEYS, checked, contents};
+use super::{KEYS, Model, blobs, contents, now, reopened};
 use crate::concurrency::Gate;
 use crate::support::{
     DIR, collecting, eventually, files, key, manual, open, options, scaled, value,
 };
 
 const LEN: usize = 4000;
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Does not collect by itself; a table and a blob file hold some sixteen keys.
 fn off() -> ColumnFamilyOptions {
@@ -50,34 +48,12 @@ fn everything() -> CollectGarbageOptions {
     CollectGarbageOptions::default()
 }
 
-fn now(db: &Db) -> Model {
-    contents(db, &ReadOptions::default())
-}
-
-fn blobs(db: &Db) -> Vec<BlobFileSpace> {
-    let report = db.space_report().unwrap();
-    let files = report.families.into_iter().flat_map(|f| f.blob_files);
-    files.collect()
-}
-
 fn garbage(db: &Db) -> u64 {
     blobs(db).iter().map(|f| f.garbage_bytes).sum()
 }
 
 fn on_disk(vfs: &SimVfs) -> BTreeSet<String> {
     files(vfs, DIR, ".blob").into_iter().collect()
-}
-
-/// Closes the database, and finds the same in what is left, twice.
-fn reopened(db: Db, options: &Options, model: &Model) {
-    db.close().unwrap();
-    drop(db);
-    for _ in 0..2 {
-        checked(options);
-        let db = open(options);
-        assert_eq!(&now(&db), model);
-        db.close().unwrap();
-    }
 }
 
 fn is_of_blob(call: &Call<'_>) -> bool {

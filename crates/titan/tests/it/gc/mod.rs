@@ -8,16 +8,18 @@ mod space;
 use std::collections::BTreeMap;
 
 use titan::tools::check;
-use titan::{Db, Options, ReadOptions};
+use titan::{BlobFileSpace, Db, Options, ReadOptions};
 use titan_testkit::sim::SimVfs;
 
 use crate::support::{DIR, collecting, files, key, open, options, value};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const KEYS: usize = 200;
 const LEN: usize = 1000;
 
 /// Writes one of `share` keys, others in each round, and moves what is there down the tree.
-fn write(db: &Db, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, round: usize, share: usize) {
+fn write(db: &Db, model: &mut Model, round: usize, share: usize) {
     let mut rng = fastrand::Rng::with_seed(round as u64);
     for n in 0..KEYS {
         if rng.usize(..share) > 0 {
@@ -32,7 +34,7 @@ fn write(db: &Db, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, round: usize, share: u
     db.wait_idle().unwrap();
 }
 
-fn contents(db: &Db, options: &ReadOptions) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn contents(db: &Db, options: &ReadOptions) -> Model {
     let mut found = BTreeMap::new();
     let mut iter = db.iter(options).unwrap();
     iter.seek_to_first().unwrap();
@@ -45,6 +47,28 @@ fn contents(db: &Db, options: &ReadOptions) -> BTreeMap<Vec<u8>, Vec<u8>> {
         assert_eq!(got.as_deref(), Some(&value[..]));
     }
     found
+}
+
+fn now(db: &Db) -> Model {
+    contents(db, &ReadOptions::default())
+}
+
+fn blobs(db: &Db) -> Vec<BlobFileSpace> {
+    let report = db.space_report().unwrap();
+    let files = report.families.into_iter().flat_map(|f| f.blob_files);
+    files.collect()
+}
+
+/// Closes the database, and finds the same in what is left, twice.
+fn reopened(db: Db, options: &Options, model: &Model) {
+    db.close().unwrap();
+    drop(db);
+    for _ in 0..2 {
+        checked(options);
+        let db = open(options);
+        assert_eq!(&now(&db), model);
+        db.close().unwrap();
+    }
 }
 
 fn checked(options: &Options) {

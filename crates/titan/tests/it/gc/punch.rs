@@ -2,20 +2,19 @@
 //! are of no use garbage is collected as always.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use titan::tools::{RepairTo, inspect, repair};
 use titan::vfs::Vfs;
-use titan::{ColumnFamilyOptions, Db, Options, ReadOptions};
+use titan::{ColumnFamilyOptions, Db, Options, ReadOptions, Result};
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 
-use super::{checked, contents};
+use super::{Model, blobs, checked, now, reopened};
 use crate::support::{DIR, collecting, files, key, open, options, value};
 
 const KEYS: usize = 120;
 /// Several blocks and no whole number of them.
 const LEN: usize = 20_000;
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn punching() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
@@ -46,17 +45,15 @@ fn with_dead_values(options: &Options, len: usize) -> (Db, Model) {
     (db, model)
 }
 
-fn allocated(vfs: &SimVfs) -> u64 {
+/// The sum over all blob files.
+fn total(vfs: &SimVfs, bytes: impl Fn(&Path) -> Result<u64>) -> u64 {
     let names = files(vfs, DIR, ".blob");
-    let bytes = |name: &String| {
-        vfs.allocated_bytes(format!("{DIR}/{name}").as_ref())
-            .unwrap()
-    };
-    names.iter().map(bytes).sum()
+    let bytes = names.iter().map(|name| bytes(&Path::new(DIR).join(name)));
+    bytes.map(Result::unwrap).sum()
 }
 
 fn holds(db: &Db, model: &Model) {
-    assert!(contents(db, &ReadOptions::default()) == *model);
+    assert!(now(db) == *model);
 }
 
 #[test]
@@ -70,18 +67,19 @@ fn garbage_goes_and_nothing_is_copied() {
     let dead = (KEYS / 3 * LEN) as u64;
     assert!((dead * 7 / 10..=dead).contains(&freed), "{freed} of {dead}");
     let live = (KEYS * LEN) as u64;
-    assert!(allocated(&vfs) < live + live / 10, "{}", allocated(&vfs));
+    let allocated = total(&vfs, |path| vfs.allocated_bytes(path));
+    assert!(allocated < live + live / 10, "{allocated}");
     // What it says of space is what there is, and what is left is too little to go on.
     let report = db.space_report().unwrap();
-    assert_eq!(report.disk.blob_bytes, allocated_at_most(&vfs));
-    let found = report.families.iter().flat_map(|family| &family.blob_files);
-    let holes: u64 = found
-        .map(|file| {
-            let parts = file.live_bytes + file.garbage_bytes + file.hole_bytes;
-            assert_eq!(parts, file.total_bytes, "{file:?}");
-            file.hole_bytes
-        })
-        .sum();
+    let there = total(&vfs, |path| {
+        Ok(vfs.size(path)?.min(vfs.allocated_bytes(path)?))
+    });
+    assert_eq!(report.disk.blob_bytes, there);
+    for file in blobs(&db) {
+        let parts = file.live_bytes + file.garbage_bytes + file.hole_bytes;
+        assert_eq!(parts, file.total_bytes, "{file:?}");
+    }
+    let holes: u64 = blobs(&db).iter().map(|file| file.hole_bytes).sum();
     assert_eq!(holes, freed);
     holds(&db, &model);
     db.close().unwrap();
@@ -99,22 +97,7 @@ fn garbage_goes_and_nothing_is_copied() {
     write(&db, &mut model, 3, 3, LEN);
     assert!(!files(&vfs, DIR, ".blob").contains(&first), "{first}");
     holds(&db, &model);
-    db.close().unwrap();
-    checked(&options);
-    holds(&open(&options), &model);
-}
-
-/// Bytes of blob files as lengths say, or as blocks do where those are fewer.
-fn allocated_at_most(vfs: &SimVfs) -> u64 {
-    let names = files(vfs, DIR, ".blob");
-    let bytes = |name: &String| {
-        let path = format!("{DIR}/{name}");
-        let path = path.as_ref();
-        vfs.size(path)
-            .unwrap()
-            .min(vfs.allocated_bytes(path).unwrap())
-    };
-    names.iter().map(bytes).sum()
+    reopened(db, &options, &model);
 }
 
 #[test]
@@ -143,8 +126,7 @@ fn what_anybody_reads_stays() {
     drop((iter, lazy));
     write(&db, &mut model, 1, 3, LEN);
     holds(&db, &model);
-    db.close().unwrap();
-    checked(&options);
+    reopened(db, &options, &model);
 }
 
 #[test]
@@ -163,8 +145,7 @@ fn files_with_another_name_have_no_holes() {
     let kept = Db::open("/kept", &options).unwrap();
     holds(&kept, &old);
     kept.close().unwrap();
-    db.close().unwrap();
-    checked(&options);
+    reopened(db, &options, &model);
 }
 
 #[test]
@@ -175,8 +156,7 @@ fn small_values_are_moved() {
     assert_eq!(db.statistics().gc_hole_bytes(), 0);
     assert!(db.statistics().gc_blob_bytes() > 0);
     holds(&db, &model);
-    db.close().unwrap();
-    checked(&options);
+    reopened(db, &options, &model);
 }
 
 #[test]
@@ -196,8 +176,7 @@ fn goes_on_without_holes(error: Errno) {
     write(&db, &mut model, 1, 3, LEN);
     assert_eq!(punched.hits(), 1, "tried again");
     holds(&db, &model);
-    db.close().unwrap();
-    checked(&options);
+    reopened(db, &options, &model);
 }
 
 #[test]
