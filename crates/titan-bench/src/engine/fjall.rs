@@ -1,0 +1,143 @@
+//! fjall, with its values in blob files.
+
+use std::path::Path;
+
+use anyhow::Result;
+use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
+};
+
+use super::{Engine, Held, Store};
+use crate::results::AboutEngine;
+use crate::settings::{Compression, Durability, Settings};
+use crate::work::keys::Key;
+
+pub(super) struct Fjall;
+
+impl Fjall {
+    /// The share of garbage at which blob files are rewritten: its default, or what keeps to the
+    /// space asked for.
+    fn staleness(settings: &Settings) -> Option<f32> {
+        settings
+            .space_amplification
+            .map(|space| (1.0 - 1.0 / space) as f32)
+    }
+
+    fn keyspace(settings: &Settings) -> KeyspaceCreateOptions {
+        let separation = KvSeparationOptions::default()
+            .compression(CompressionType::None)
+            .separation_threshold(u32::try_from(settings.blob_threshold).unwrap_or(u32::MAX));
+        let separation = match Self::staleness(settings) {
+            Some(share) => separation.staleness_threshold(share).age_cutoff(1.0),
+            None => separation,
+        };
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(settings.write_buffer)
+            .filter_policy(FilterPolicy::all(bloom))
+            .with_kv_separation(Some(separation))
+    }
+}
+
+impl Engine for Fjall {
+    fn name(&self) -> &'static str {
+        "fjall"
+    }
+
+    fn about(&self, settings: &Settings) -> AboutEngine {
+        let mut options = vec![
+            ("max_memtable_size", settings.write_buffer.to_string()),
+            ("cache_size", settings.block_cache.to_string()),
+            ("worker_threads", settings.background_jobs.to_string()),
+            (
+                "filter_policy",
+                "Bloom, 10 bits a key, on all levels".to_owned(),
+            ),
+            ("separation_threshold", settings.blob_threshold.to_string()),
+            ("journal and blob compression", "none".to_owned()),
+        ];
+        if let Some(share) = Self::staleness(settings) {
+            options.push(("staleness_threshold", format!("{share:.3}")));
+            options.push(("age_cutoff", "1.0".to_owned()));
+        }
+        let mut notes = vec!["has no deletes of ranges: keys are deleted one by one".to_owned()];
+        if settings.compression != Compression::None {
+            notes.push("built without compression".to_owned());
+        }
+        AboutEngine {
+            name: self.name().to_owned(),
+            version: "3.1.13".to_owned(),
+            options: options
+                .into_iter()
+                .map(|(n, v)| (n.to_owned(), v))
+                .collect(),
+            notes,
+        }
+    }
+
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        let db = Database::builder(dir)
+            .cache_size(settings.block_cache)
+            .worker_threads(settings.background_jobs.max(1) as usize)
+            .journal_compression(CompressionType::None)
+            .open()?;
+        let keyspace = db.keyspace("default", || Self::keyspace(settings))?;
+        Ok(Box::new(Opened {
+            db,
+            keyspace,
+            synced: settings.durability == Durability::Synced,
+        }))
+    }
+}
+
+struct Opened {
+    db: Database,
+    keyspace: Keyspace,
+    synced: bool,
+}
+
+impl Opened {
+    fn written(&self) -> Result<()> {
+        if self.synced {
+            self.db.persist(PersistMode::SyncData)?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for Opened {
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        self.keyspace.insert(key.as_slice(), value)?;
+        self.written()
+    }
+
+    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+        let found = self.keyspace.get(key)?;
+        found.as_deref().map(value).transpose()?;
+        Ok(found.is_some())
+    }
+
+    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+        for found in self.keyspace.range(from.to_vec()..) {
+            let (key, value) = found.into_inner()?;
+            if !entry(&key, &value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&self, key: &Key) -> Result<()> {
+        self.keyspace.remove(key.as_slice())?;
+        self.written()
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
+        Ok(Box::new(self.db.snapshot()))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! LMDB: a copy-on-write B-tree in a memory map.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use anyhow::Result;
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
+
+use super::{Engine, Held, Store};
+use crate::results::AboutEngine;
+use crate::settings::{Durability, Settings};
+use crate::work::keys::Key;
+
+pub(super) struct Lmdb;
+
+/// Address space; files are as large as what is in them.
+const MAP_BYTES: usize = 1 << 40;
+
+impl Engine for Lmdb {
+    fn name(&self) -> &'static str {
+        "lmdb"
+    }
+
+    fn about(&self, settings: &Settings) -> AboutEngine {
+        let flags = match settings.durability {
+            Durability::Buffered => "MDB_NOSYNC, MDB_NORDAHEAD",
+            Durability::Synced => "MDB_NORDAHEAD",
+        };
+        let mut notes = vec![
+            "one transaction a write; no compression, no cache of its own, no background threads"
+                .to_owned(),
+            "deletes of ranges walk over the keys, in one transaction".to_owned(),
+        ];
+        if settings.durability == Durability::Buffered {
+            notes.push(
+                "promises less here than the others: a loss of power may damage it".to_owned(),
+            );
+        }
+        AboutEngine {
+            name: self.name().to_owned(),
+            version: "0.9, of the crate heed 0.22".to_owned(),
+            options: vec![
+                ("flags".to_owned(), flags.to_owned()),
+                ("mapsize".to_owned(), MAP_BYTES.to_string()),
+            ],
+            notes,
+        }
+    }
+
+    #[allow(unsafe_code)]
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        let mut flags = EnvFlags::NO_READ_AHEAD;
+        if settings.durability == Durability::Buffered {
+            flags |= EnvFlags::NO_SYNC;
+        }
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(MAP_BYTES);
+        // SAFETY: NO_SYNC is unsafe for what a loss of power leaves behind; no step of a benchmark
+        // goes on after one.
+        unsafe { options.flags(flags) };
+        // SAFETY: the directory is one that the driver made for this process alone, so that nothing
+        // else changes the file that is mapped.
+        let env = unsafe { options.open(dir)? };
+        let mut transaction = env.write_txn()?;
+        let table = env.create_database(&mut transaction, None)?;
+        transaction.commit()?;
+        Ok(Box::new(Opened { env, table }))
+    }
+}
+
+struct Opened {
+    env: Env<WithoutTls>,
+    table: Database<Bytes, Bytes>,
+}
+
+impl Store for Opened {
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        let mut transaction = self.env.write_txn()?;
+        self.table.put(&mut transaction, key, value)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+        let transaction = self.env.read_txn()?;
+        let found = self.table.get(&transaction, key)?;
+        found.map(value).transpose()?;
+        Ok(found.is_some())
+    }
+
+    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+        let transaction = self.env.read_txn()?;
+        // An empty key is not one of LMDB's.
+        let from = if from.is_empty() { &[0][..] } else { from };
+        let from = (Bound::Included(from), Bound::Unbounded);
+        for found in self.table.range(&transaction, &from)? {
+            let (key, value) = found?;
+            if !entry(key, value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&self, key: &Key) -> Result<()> {
+        let mut transaction = self.env.write_txn()?;
+        self.table.delete(&mut transaction, key)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn delete_range(&self, from: &Key, to: &Key) -> Result<()> {
+        let mut transaction = self.env.write_txn()?;
+        let range = (
+            Bound::Included(from.as_slice()),
+            Bound::Excluded(to.as_slice()),
+        );
+        self.table.delete_range(&mut transaction, &range)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
+        Ok(Box::new(self.env.read_txn()?))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.env.force_sync()?;
+        self.env.prepare_for_closing().wait();
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! RocksDB, plain and with blob files.
+
+use std::path::Path;
+
+use anyhow::Result;
+use rocksdb::statistics::Ticker;
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WriteOptions,
+};
+
+use super::{Engine, Held, Store};
+use crate::results::AboutEngine;
+use crate::settings::{Compression, Durability, Settings};
+use crate::work::keys::Key;
+
+pub(super) struct RocksDb {
+    name: &'static str,
+    blob_files: bool,
+}
+
+impl RocksDb {
+    pub(super) const PLAIN: Self = RocksDb {
+        name: "rocksdb",
+        blob_files: false,
+    };
+
+    pub(super) const WITH_BLOB_FILES: Self = RocksDb {
+        name: "rocksdb-blob",
+        blob_files: true,
+    };
+
+    /// The share of garbage at which blob files are rewritten, for this space amplification.
+    fn force_threshold(settings: &Settings) -> Option<f64> {
+        settings.space_amplification.map(|space| 1.0 - 1.0 / space)
+    }
+
+    fn options(&self, settings: &Settings) -> Options {
+        let compression = match settings.compression {
+            Compression::None => DBCompressionType::None,
+            Compression::Lz4 => DBCompressionType::Lz4,
+            Compression::Zstd => DBCompressionType::Zstd,
+        };
+        let cache = Cache::new_lru_cache(settings.block_cache as usize);
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(&cache);
+        table.set_bloom_filter(10.0, false);
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_block_based_table_factory(&table);
+        options.set_compression_type(compression);
+        options.set_write_buffer_size(settings.write_buffer as usize);
+        options.set_max_background_jobs(settings.background_jobs as i32);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options.enable_statistics();
+        if self.blob_files {
+            options.set_enable_blob_files(true);
+            options.set_min_blob_size(settings.blob_threshold);
+            options.set_blob_compression_type(compression);
+            options.set_enable_blob_gc(true);
+            if let Some(threshold) = Self::force_threshold(settings) {
+                options.set_blob_gc_age_cutoff(1.0);
+                options.set_blob_gc_force_threshold(threshold);
+            }
+        }
+        options
+    }
+}
+
+impl Engine for RocksDb {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self, settings: &Settings) -> AboutEngine {
+        let mut options = vec![
+            ("write_buffer_size", settings.write_buffer.to_string()),
+            ("block_cache", settings.block_cache.to_string()),
+            ("max_background_jobs", settings.background_jobs.to_string()),
+            ("bloom_bits_per_key", "10".to_owned()),
+            ("compression", format!("{:?}", settings.compression)),
+            ("level_compaction_dynamic_level_bytes", "true".to_owned()),
+        ];
+        let mut notes = Vec::new();
+        if self.blob_files {
+            options.push(("enable_blob_files", "true".to_owned()));
+            options.push(("min_blob_size", settings.blob_threshold.to_string()));
+            options.push(("enable_blob_garbage_collection", "true".to_owned()));
+            if let Some(threshold) = Self::force_threshold(settings) {
+                options.push(("blob_garbage_collection_age_cutoff", "1.0".to_owned()));
+                options.push((
+                    "blob_garbage_collection_force_threshold",
+                    format!("{threshold:.3}"),
+                ));
+            }
+        } else if settings.space_amplification.is_some() {
+            notes.push("has no option that bounds space; its levels do".to_owned());
+        }
+        AboutEngine {
+            name: self.name.to_owned(),
+            version: "of the crate librocksdb-sys 0.19.0: 11.8.1".to_owned(),
+            options: options
+                .into_iter()
+                .map(|(n, v)| (n.to_owned(), v))
+                .collect(),
+            notes,
+        }
+    }
+
+    fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
+        let options = self.options(settings);
+        let db = DB::open(&options, dir)?;
+        let mut write = WriteOptions::default();
+        write.set_sync(settings.durability == Durability::Synced);
+        Ok(Box::new(Opened { db, options, write }))
+    }
+}
+
+struct Opened {
+    db: DB,
+    /// It has the statistics.
+    options: Options,
+    write: WriteOptions,
+}
+
+impl Store for Opened {
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        Ok(self.db.put_opt(key, value, &self.write)?)
+    }
+
+    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+        let found = self.db.get_pinned(key)?;
+        found.as_deref().map(value).transpose()?;
+        Ok(found.is_some())
+    }
+
+    fn multi_get(
+        &self,
+        keys: &[Key],
+        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let family = self.db.cf_handle("default");
+        let Some(family) = family else {
+            anyhow::bail!("the default column family is gone");
+        };
+        let found = self.db.batched_multi_get_cf(family, keys, false);
+        for (at, bytes) in found.into_iter().enumerate() {
+            bytes?
+                .as_deref()
+                .map(|bytes| value(at, bytes))
+                .transpose()?;
+        }
+        Ok(())
+    }
+
+    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+        let mut entries = self.db.raw_iterator_opt(ReadOptions::default());
+        entries.seek(from);
+        while let Some((key, value)) = entries.item() {
+            if !entry(key, value)? {
+                return Ok(());
+            }
+            entries.next();
+        }
+        Ok(entries.status()?)
+    }
+
+    fn delete(&self, key: &Key) -> Result<()> {
+        Ok(self.db.delete_opt(key, &self.write)?)
+    }
+
+    fn delete_range(&self, from: &Key, to: &Key) -> Result<()> {
+        let family = self.db.cf_handle("default");
+        let Some(family) = family else {
+            anyhow::bail!("the default column family is gone");
+        };
+        Ok(self.db.delete_range_cf_opt(family, from, to, &self.write)?)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
+        Ok(Box::new(self.db.snapshot()))
+    }
+
+    fn written(&self) -> Vec<(String, u64)> {
+        let kinds = [
+            ("WAL", Ticker::WalFileBytes),
+            ("SST by flushes", Ticker::FlushWriteBytes),
+            ("SST by compaction", Ticker::CompactWriteBytes),
+            ("blob files", Ticker::BlobDbBlobFileBytesWritten),
+        ];
+        kinds
+            .map(|(kind, ticker)| (kind.to_owned(), self.options.get_ticker_count(ticker)))
+            .to_vec()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        // What is left in the memtable stays in the WAL, as it does for the others.
+        drop(self.db);
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+use crate::settings::{Compression, Durability};
+use crate::work::KeyOrder;
+use crate::work::keys::key;
+
+fn settings() -> Settings {
+    Settings {
+        durability: Durability::Buffered,
+        compression: Compression::None,
+        memory_limit: None,
+        block_cache: 8 << 20,
+        write_buffer: 4 << 20,
+        background_jobs: 2,
+        blob_threshold: 100,
+        space_amplification: Some(1.5),
+        drop_caches: false,
+    }
+}
+
+/// A directory that goes away at the end, whatever the test's result.
+struct Dir(std::path::PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let name = format!("titan-bench-{name}-{}", std::process::id());
+        let dir = Dir(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&dir.0).unwrap();
+        dir
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn numbered(number: u64) -> Key {
+    key(number, KeyOrder::Numbered)
+}
+
+/// What is in the database from this key on.
+fn entries(store: &dyn Store, from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut entries = Vec::new();
+    let all = store.scan(from, &mut |key, value| {
+        entries.push((key.to_vec(), value.to_vec()));
+        Ok(true)
+    });
+    all.unwrap();
+    entries
+}
+
+#[test]
+fn every_engine_does_what_the_interface_says() {
+    for engine in all() {
+        let name = engine.name();
+        let dir = Dir::new(name);
+        let settings = settings();
+        let about = engine.about(&settings);
+        assert_eq!(about.name, name);
+        assert!(!about.options.is_empty(), "{name}");
+        assert_eq!(named(name).unwrap().name(), name);
+
+        let store = engine.open(&dir.0, &settings).unwrap();
+        for number in 0..500 {
+            let size = if number % 2 == 0 { 10 } else { 1000 };
+            store
+                .put(&numbered(number), &vec![number as u8; size])
+                .unwrap();
+        }
+        store.put(&numbered(7), b"seven").unwrap();
+        store.delete(&numbered(8)).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        store.delete_range(&numbered(100), &numbered(200)).unwrap();
+        drop(snapshot);
+        let written = store.written();
+        store.close().unwrap();
+        assert!(name != "titan" || written.iter().any(|(_, bytes)| *bytes > 0));
+
+        let store = engine.open(&dir.0, &settings).unwrap();
+        let mut value = Vec::new();
+        let mut get = |number| {
+            value.clear();
+            let found = store.get(&numbered(number), &mut |bytes| {
+                value.extend_from_slice(bytes);
+                Ok(())
+            });
+            found.unwrap().then(|| value.clone())
+        };
+        assert_eq!(get(7).as_deref(), Some(&b"seven"[..]), "{name}");
+        assert_eq!(get(9), Some(vec![9; 1000]), "{name}");
+        for gone in [8, 100, 199, 500] {
+            assert_eq!(get(gone), None, "{name} {gone}");
+        }
+        assert!(get(200).is_some(), "{name}: the end of a range stays");
+        let keys = [5, 8, 11].map(numbered);
+        let mut found = Vec::new();
+        store
+            .multi_get(&keys, &mut |at, bytes| {
+                found.push((at, bytes.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(found, [(0, vec![5; 1000]), (2, vec![11; 1000])], "{name}");
+        let all = entries(&*store, b"");
+        assert_eq!(all.len(), 399, "{name}");
+        assert!(all.is_sorted(), "{name}");
+        assert_eq!(entries(&*store, &numbered(495)).len(), 5, "{name}");
+        let mut seen = 0;
+        let some = store.scan(&numbered(0), &mut |_, _| {
+            seen += 1;
+            Ok(seen < 3)
+        });
+        some.unwrap();
+        assert_eq!(seen, 3, "{name}");
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn an_unknown_engine_is_told_with_those_there_are() {
+    let error = named("leveldb").err().unwrap().to_string();
+    assert!(
+        error.contains("leveldb") && error.contains("titan"),
+        "{error}"
+    );
+}

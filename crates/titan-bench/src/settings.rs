@@ -1,0 +1,52 @@
+//! What is the same for every engine.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// What a write promises when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Durability {
+    /// It survives the end of the process, not a loss of power.
+    Buffered,
+    /// It survives a loss of power: each write waits for the device.
+    Synced,
+}
+
+/// How what is stored is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Compression {
+    None,
+    Lz4,
+    Zstd,
+}
+
+/// The conditions of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) durability: Durability,
+    pub(crate) compression: Compression,
+    /// Memory of the whole process, page cache included, in bytes; none: as much as there is.
+    pub(crate) memory_limit: Option<u64>,
+    /// Of the engine's own cache of blocks, in bytes.
+    pub(crate) block_cache: u64,
+    /// What an engine gathers in memory before it writes tables, in bytes.
+    pub(crate) write_buffer: u64,
+    /// Threads that flush and compact.
+    pub(crate) background_jobs: u32,
+    /// Values of at least so many bytes live in blob files, where an engine has those.
+    pub(crate) blob_threshold: u64,
+    /// Bytes on disk per live byte that engines with such an option are asked to keep to.
+    pub(crate) space_amplification: Option<f64>,
+    /// Caches of the kernel are dropped before each step.
+    pub(crate) drop_caches: bool,
+}
+
+impl Settings {
+    /// As what is left of the memory and what matters of it are shared out: a sixth of it for blocks,
+    /// and a tenth for each write buffer, of which an engine may have several.
+    pub(crate) fn sized_for(memory: u64) -> (u64, u64) {
+        (memory / 6, (memory / 16).clamp(4 << 20, 64 << 20))
+    }
+}

@@ -1,0 +1,144 @@
+//! Keys, and which of them is next.
+
+use anyhow::{Result, anyhow};
+use rand_distr::{Distribution, Zipf};
+
+use super::{Choice, KeyOrder};
+
+/// Bytes of a key.
+pub(crate) const KEY_BYTES: usize = 16;
+
+/// A key as engines see it.
+pub(crate) type Key = [u8; KEY_BYTES];
+
+/// The key of this number: 16 digits of base 16, so that it reads well in every engine's tools.
+pub(crate) fn key(number: u64, order: KeyOrder) -> Key {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let sorted = match order {
+        KeyOrder::Numbered => number,
+        KeyOrder::Hashed => scatter(number),
+    };
+    let mut key = [0; KEY_BYTES];
+    for (at, digit) in key.iter_mut().enumerate() {
+        *digit = DIGITS[(sorted >> (60 - 4 * at) & 15) as usize];
+    }
+    key
+}
+
+/// A number for each number, in no visible order: no two have the same (the finaliser of
+/// MurmurHash 3, which can be undone).
+pub(crate) fn scatter(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    mixed ^ (mixed >> 33)
+}
+
+/// Draws the numbers of keys. Each thread has one of its own.
+pub(crate) struct Chooser {
+    choice: Choice,
+    /// Of ranks, of the count of keys at the start: drawing it anew for each insert would cost more
+    /// than the operations that are measured.
+    ranks: Option<Zipf<f64>>,
+}
+
+impl Chooser {
+    /// For keys of which `records` are there.
+    pub(crate) fn new(choice: Choice, records: u64) -> Result<Self> {
+        let ranks = match choice {
+            Choice::InOrder | Choice::Uniform => None,
+            Choice::Zipf(skew) | Choice::Latest(skew) => {
+                Some(Zipf::new(records.max(1) as f64, skew).map_err(|e| anyhow!("{e}"))?)
+            }
+        };
+        Ok(Chooser { choice, ranks })
+    }
+
+    /// The next number below `records`; `next` is called for the next one in order.
+    pub(crate) fn draw(
+        &self,
+        random: &mut fastrand::Rng,
+        records: u64,
+        next: impl FnOnce() -> u64,
+    ) -> u64 {
+        let records = records.max(1);
+        let rank = |random: &mut fastrand::Rng| {
+            let rank = self
+                .ranks
+                .map_or(1.0, |ranks| ranks.sample(&mut Source(random)));
+            rank as u64 - 1
+        };
+        match self.choice {
+            Choice::InOrder => next() % records,
+            Choice::Uniform => random.u64(..records),
+            Choice::Zipf(_) => scatter(rank(random)) % records,
+            Choice::Latest(_) => records - 1 - rank(random).min(records - 1),
+        }
+    }
+}
+
+/// The fast generator, for distributions that want one of `rand`'s.
+struct Source<'a>(&'a mut fastrand::Rng);
+
+impl rand::TryRng for Source<'_> {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok(self.0.u32(..))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        Ok(self.0.u64(..))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        self.0.fill(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_sort_as_they_should() {
+        let numbered: Vec<Key> = (0..1000).map(|n| key(n * n, KeyOrder::Numbered)).collect();
+        assert!(numbered.is_sorted());
+        assert_eq!(&key(0xabc, KeyOrder::Numbered), b"0000000000000abc");
+        let mut hashed: Vec<Key> = (0..10_000).map(|n| key(n, KeyOrder::Hashed)).collect();
+        assert!(!hashed.is_sorted());
+        hashed.sort_unstable();
+        hashed.dedup();
+        assert_eq!(hashed.len(), 10_000);
+    }
+
+    /// How many of 100,000 draws fall on the most popular of 1,000 keys, and which that is.
+    fn favourite(choice: Choice) -> (usize, usize) {
+        let chooser = Chooser::new(choice, 1000).unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut counts = vec![0; 1000];
+        for _ in 0..100_000 {
+            counts[chooser.draw(&mut random, 1000, || 0) as usize] += 1;
+        }
+        let most = (0..1000).max_by_key(|at| counts[*at]).unwrap();
+        (most, counts[most])
+    }
+
+    #[test]
+    fn draws_are_as_skewed_as_was_asked() {
+        let (_, uniform) = favourite(Choice::Uniform);
+        assert!(uniform < 160, "{uniform}");
+        // The sum of 1 / k^0.99 for k up to 1,000 is 7.73.
+        let (at, zipf) = favourite(Choice::Zipf(0.99));
+        assert!((12_000..14_000).contains(&zipf), "{zipf}");
+        assert_eq!(at as u64, scatter(0) % 1000);
+        assert_eq!(favourite(Choice::Latest(0.99)).0, 999);
+    }
+
+    #[test]
+    fn in_order_is_what_the_caller_counts() {
+        let chooser = Chooser::new(Choice::InOrder, 10).unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        assert_eq!(chooser.draw(&mut random, 10, || 13), 3);
+    }
+}

@@ -1,0 +1,173 @@
+//! Which keys are there: what space is measured against, and where inserts go on.
+//!
+//! Kept in a file beside the database between the processes of a workload's steps.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use anyhow::{Context, Result, ensure};
+
+use super::ValueSizes;
+use super::keys::KEY_BYTES;
+
+/// Keys that may be inserted beyond the records of a workload.
+const ROOM: u64 = 1 << 25;
+
+/// A bit a key, kept by all threads that write.
+pub(crate) struct LiveKeys {
+    bits: Vec<AtomicU64>,
+    sizes: ValueSizes,
+    /// Numbers below it have been inserted.
+    next: AtomicU64,
+    /// Numbers below it have been expired.
+    first: AtomicU64,
+    entries: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl LiveKeys {
+    /// Of an empty database.
+    pub(crate) fn none(records: u64, sizes: ValueSizes) -> Self {
+        let words = (records + ROOM).div_ceil(64);
+        LiveKeys {
+            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            sizes,
+            next: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// As [`store`](Self::store) left it.
+    pub(crate) fn load(path: &Path, records: u64, sizes: ValueSizes) -> Result<Self> {
+        let stored = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let live = Self::none(records, sizes);
+        let words: Vec<u64> = stored
+            .chunks_exact(8)
+            .filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+            .collect();
+        ensure!(
+            words.len() == live.bits.len() + 2,
+            "{} is of another workload",
+            path.display()
+        );
+        live.next.store(words[0], Relaxed);
+        live.first.store(words[1], Relaxed);
+        for (at, word) in words[2..].iter().enumerate() {
+            for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
+                live.add(at as u64 * 64 + bit);
+            }
+        }
+        Ok(live)
+    }
+
+    pub(crate) fn store(&self, path: &Path) -> Result<()> {
+        let head = [&self.next, &self.first];
+        let words = head.into_iter().chain(&self.bits);
+        let bytes: Vec<u8> = words
+            .flat_map(|word| word.load(Relaxed).to_le_bytes())
+            .collect();
+        fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+    }
+
+    fn word(&self, number: u64) -> Option<(&AtomicU64, u64)> {
+        let word = self.bits.get(usize::try_from(number / 64).ok()?)?;
+        Some((word, 1 << (number % 64)))
+    }
+
+    fn entry_bytes(&self, number: u64) -> u64 {
+        KEY_BYTES as u64 + u64::from(self.sizes.of(number))
+    }
+
+    /// The key was written.
+    pub(crate) fn add(&self, number: u64) {
+        if let Some((word, bit)) = self.word(number)
+            && word.fetch_or(bit, Relaxed) & bit == 0
+        {
+            self.entries.fetch_add(1, Relaxed);
+            self.bytes.fetch_add(self.entry_bytes(number), Relaxed);
+        }
+    }
+
+    /// The key was deleted.
+    pub(crate) fn remove(&self, number: u64) {
+        if let Some((word, bit)) = self.word(number)
+            && word.fetch_and(!bit, Relaxed) & bit != 0
+        {
+            self.entries.fetch_sub(1, Relaxed);
+            self.bytes.fetch_sub(self.entry_bytes(number), Relaxed);
+        }
+    }
+
+    /// The number of the next new key; none if there is no room for more.
+    pub(crate) fn insert(&self) -> Option<u64> {
+        let number = self.next.fetch_add(1, Relaxed);
+        (number < self.bits.len() as u64 * 64).then_some(number)
+    }
+
+    /// Numbers below it have been inserted, or are being.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    /// Numbers up to `records` count as inserted: what writes keys in any order says at the end.
+    pub(crate) fn inserted_up_to(&self, records: u64) {
+        self.next.fetch_max(records, Relaxed);
+    }
+
+    /// The oldest numbers, so that at most `left` are left; none if there are no more than that.
+    /// The caller removes them from the database; they count as gone.
+    pub(crate) fn expire(&self, left: u64) -> Option<Range<u64>> {
+        let end = self.inserted().saturating_sub(left);
+        let start = self.first.fetch_max(end, Relaxed);
+        (start < end).then(|| {
+            (start..end).for_each(|number| self.remove(number));
+            start..end
+        })
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries.load(Relaxed)
+    }
+
+    /// Bytes of all keys and values that are there.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_counts_once_and_comes_back_from_the_file() {
+        let sizes = ValueSizes::Fixed(84);
+        let live = LiveKeys::none(100, sizes);
+        for number in [3, 3, 99, 64] {
+            live.add(number);
+        }
+        live.inserted_up_to(100);
+        assert_eq!((live.entries(), live.bytes()), (3, 300));
+        assert_eq!(live.insert(), Some(100));
+        live.add(100);
+        let dir = std::env::temp_dir().join(format!("titan-bench-live-{}", std::process::id()));
+        live.store(&dir).unwrap();
+        let again = LiveKeys::load(&dir, 100, sizes).unwrap();
+        assert!(LiveKeys::load(&dir, 10_000, sizes).is_err());
+        fs::remove_file(&dir).unwrap();
+        assert_eq!(
+            (again.entries(), again.bytes(), again.inserted()),
+            (4, 400, 101)
+        );
+        assert_eq!(again.expire(37), Some(0..64));
+        assert_eq!(again.expire(37), None);
+        assert_eq!(again.entries(), 3);
+        again.remove(64);
+        again.remove(64);
+        assert_eq!(again.bytes(), 200);
+    }
+}

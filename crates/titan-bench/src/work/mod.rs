@@ -1,0 +1,157 @@
+//! Work that is the same for every engine: what a workload is, and how its keys and values are made.
+//!
+//! | module | has |
+//! |---|---|
+//! | [`profile`] | how much of everything `quick`, `standard` and `long` do |
+//! | [`catalog`] | the workloads |
+//! | [`keys`] | which key is next |
+//! | [`values`] | sizes and bytes of values |
+//! | [`live`] | which keys are there |
+//!
+//! A step is described by data alone, which the driver hands to the process that does it.
+
+pub(crate) mod keys;
+pub(crate) mod live;
+pub(crate) mod values;
+
+use serde::{Deserialize, Serialize};
+
+/// A database, and the steps it goes through.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Workload {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    /// Keys are numbered from 0 up to this; inserts go on from there.
+    pub(crate) records: u64,
+    /// Whether keys sort by their numbers, or as if drawn.
+    pub(crate) key_order: KeyOrder,
+    pub(crate) value_sizes: ValueSizes,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// How keys sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KeyOrder {
+    /// By their numbers.
+    Numbered,
+    /// By a hash of their numbers, as YCSB has it.
+    Hashed,
+}
+
+/// How large values are. The size belongs to the key: every value of a key is as large.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ValueSizes {
+    Fixed(u32),
+    /// A generalised Pareto distribution, as measured of production stores: many small values, few
+    /// large ones (Cao et al., FAST 2020).
+    Pareto {
+        mean: f64,
+        shape: f64,
+        max: u32,
+    },
+}
+
+/// What all threads of a step do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) threads: u32,
+    /// Operations and how often each is drawn, in proportion.
+    pub(crate) mix: Vec<(Operation, u32)>,
+    pub(crate) keys: Choice,
+    pub(crate) amount: Amount,
+    /// Operations a second of all threads together; none: as fast as they go.
+    pub(crate) rate: Option<f64>,
+    /// Puts a second of one more thread, of random keys; they are counted as written bytes only.
+    pub(crate) writer_beside: Option<f64>,
+    /// A snapshot is held from the start to the end.
+    pub(crate) holds_snapshot: bool,
+    /// The process is killed at the end, so that the next one has to recover.
+    pub(crate) ends_killed: bool,
+    /// Begins with an empty database.
+    pub(crate) fresh: bool,
+}
+
+/// One thing done to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Operation {
+    /// Puts the next new key.
+    Insert,
+    /// Puts a key that was chosen.
+    Put,
+    Get,
+    /// Looks so many keys up in one call.
+    MultiGet(u32),
+    /// Seeks to a key and reads so many entries from there on.
+    Scan(u32),
+    /// The same, of a number of entries drawn from 1 up to this.
+    ScanUpTo(u32),
+    /// Reads the next entry of one scan over everything.
+    ReadNext,
+    ReadModifyWrite,
+    Delete,
+    /// Deletes the oldest keys so that at most so many are left, in one range.
+    Expire(u64),
+}
+
+impl Operation {
+    /// What it is called in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Insert => "insert",
+            Operation::Put => "put",
+            Operation::Get => "get",
+            Operation::MultiGet(_) => "multi-get",
+            Operation::Scan(_) | Operation::ScanUpTo(_) => "scan",
+            Operation::ReadNext => "next",
+            Operation::ReadModifyWrite => "read-modify-write",
+            Operation::Delete => "delete",
+            Operation::Expire(_) => "expire",
+        }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        match self {
+            Operation::Get
+            | Operation::MultiGet(_)
+            | Operation::Scan(_)
+            | Operation::ScanUpTo(_)
+            | Operation::ReadNext => false,
+            Operation::Insert
+            | Operation::Put
+            | Operation::ReadModifyWrite
+            | Operation::Delete
+            | Operation::Expire(_) => true,
+        }
+    }
+}
+
+/// Which key comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Choice {
+    /// One after the other.
+    InOrder,
+    Uniform,
+    /// A few are popular, wherever they sort.
+    Zipf(f64),
+    /// The newest are popular.
+    Latest(f64),
+}
+
+/// When a step ends: by the first of both.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Amount {
+    /// Of all threads together.
+    pub(crate) operations: Option<u64>,
+    pub(crate) seconds: f64,
+}
+
+impl Step {
+    pub(crate) fn writes(&self) -> bool {
+        self.writer_beside.is_some() || self.mix.iter().any(|(operation, _)| operation.writes())
+    }
+}
