@@ -4,5 +4,6 @@ mod engine;
 mod results;
 mod settings;
 mod work;
+mod worker;
 
 fn main() {}

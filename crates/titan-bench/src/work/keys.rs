@@ -25,11 +25,28 @@ pub(crate) fn key(number: u64, order: KeyOrder) -> Key {
     key
 }
 
+/// The number of a key, if it is one of ours.
+pub(crate) fn number(key: &[u8], order: KeyOrder) -> Option<u64> {
+    let text = std::str::from_utf8(key).ok().filter(|text| text.len() == KEY_BYTES)?;
+    let sorted = u64::from_str_radix(text, 16).ok()?;
+    Some(match order {
+        KeyOrder::Numbered => sorted,
+        KeyOrder::Hashed => gather(sorted),
+    })
+}
+
 /// A number for each number, in no visible order: no two have the same (the finaliser of
 /// MurmurHash 3, which can be undone).
 pub(crate) fn scatter(number: u64) -> u64 {
     let mixed = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    mixed ^ (mixed >> 33)
+}
+
+/// Undoes [`scatter`]: the factors are the inverses of its own.
+fn gather(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 33)).wrapping_mul(0x9cb4_b2f8_1293_37db);
+    let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0x4f74_430c_22a5_4005);
     mixed ^ (mixed >> 33)
 }
 
@@ -45,7 +62,7 @@ impl Chooser {
     /// For keys of which `records` are there.
     pub(crate) fn new(choice: Choice, records: u64) -> Result<Self> {
         let ranks = match choice {
-            Choice::InOrder | Choice::Uniform => None,
+            Choice::Uniform => None,
             Choice::Zipf(skew) | Choice::Latest(skew) => {
                 Some(Zipf::new(records.max(1) as f64, skew).map_err(|e| anyhow!("{e}"))?)
             }
@@ -53,13 +70,8 @@ impl Chooser {
         Ok(Chooser { choice, ranks })
     }
 
-    /// The next number below `records`; `next` is called for the next one in order.
-    pub(crate) fn draw(
-        &self,
-        random: &mut fastrand::Rng,
-        records: u64,
-        next: impl FnOnce() -> u64,
-    ) -> u64 {
+    /// The next number below `records`.
+    pub(crate) fn draw(&self, random: &mut fastrand::Rng, records: u64) -> u64 {
         let records = records.max(1);
         let rank = |random: &mut fastrand::Rng| {
             let rank = self
@@ -68,7 +80,6 @@ impl Chooser {
             rank as u64 - 1
         };
         match self.choice {
-            Choice::InOrder => next() % records,
             Choice::Uniform => random.u64(..records),
             Choice::Zipf(_) => scatter(rank(random)) % records,
             Choice::Latest(_) => records - 1 - rank(random).min(records - 1),
@@ -110,6 +121,13 @@ mod tests {
         hashed.sort_unstable();
         hashed.dedup();
         assert_eq!(hashed.len(), 10_000);
+        for order in [KeyOrder::Numbered, KeyOrder::Hashed] {
+            for expected in [0, 1, 77, u64::MAX / 3, u64::MAX] {
+                assert_eq!(number(&key(expected, order), order), Some(expected));
+            }
+            assert_eq!(number(b"00000000000000zz", order), None);
+            assert_eq!(number(b"0", order), None);
+        }
     }
 
     /// How many of 100,000 draws fall on the most popular of 1,000 keys, and which that is.
@@ -118,7 +136,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         let mut counts = vec![0; 1000];
         for _ in 0..100_000 {
-            counts[chooser.draw(&mut random, 1000, || 0) as usize] += 1;
+            counts[chooser.draw(&mut random, 1000) as usize] += 1;
         }
         let most = (0..1000).max_by_key(|at| counts[*at]).unwrap();
         (most, counts[most])
@@ -133,12 +151,5 @@ mod tests {
         assert!((12_000..14_000).contains(&zipf), "{zipf}");
         assert_eq!(at as u64, scatter(0) % 1000);
         assert_eq!(favourite(Choice::Latest(0.99)).0, 999);
-    }
-
-    #[test]
-    fn in_order_is_what_the_caller_counts() {
-        let chooser = Chooser::new(Choice::InOrder, 10).unwrap();
-        let mut random = fastrand::Rng::with_seed(1);
-        assert_eq!(chooser.draw(&mut random, 10, || 13), 3);
     }
 }

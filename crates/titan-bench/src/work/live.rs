@@ -57,8 +57,10 @@ impl LiveKeys {
         live.next.store(words[0], Relaxed);
         live.first.store(words[1], Relaxed);
         for (at, word) in words[2..].iter().enumerate() {
-            for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
-                live.add(at as u64 * 64 + bit);
+            let mut left = *word;
+            while left != 0 {
+                live.add(at as u64 * 64 + u64::from(left.trailing_zeros()));
+                left &= left - 1;
             }
         }
         Ok(live)

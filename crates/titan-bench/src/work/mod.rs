@@ -10,8 +10,10 @@
 //!
 //! A step is described by data alone, which the driver hands to the process that does it.
 
+pub(crate) mod catalog;
 pub(crate) mod keys;
 pub(crate) mod live;
+pub(crate) mod profile;
 pub(crate) mod values;
 
 use serde::{Deserialize, Serialize};
@@ -133,8 +135,6 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Choice {
-    /// One after the other.
-    InOrder,
     Uniform,
     /// A few are popular, wherever they sort.
     Zipf(f64),

@@ -1,0 +1,119 @@
+//! The process that does one step with one engine.
+//!
+//! It reads a [`Job`] from its standard input and tells [`Event`]s on its standard output, a line of
+//! JSON each. A process of its own for each step means that caches start empty, that the memory
+//! limit of a cgroup holds for this engine and this step alone, and that an engine that crashes
+//! takes nothing with it.
+
+mod step;
+mod thread;
+mod usage;
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread as threads};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::engine;
+use crate::results::WorkDone;
+use crate::settings::Settings;
+use crate::work::Workload;
+use crate::work::live::LiveKeys;
+
+pub(crate) use usage::Usage;
+
+/// What one process is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) engine: String,
+    pub(crate) dir: PathBuf,
+    /// Where it is noted which keys are there.
+    pub(crate) live: PathBuf,
+    pub(crate) settings: Settings,
+    pub(crate) workload: Workload,
+    /// The place of the step in the workload.
+    pub(crate) step: usize,
+    pub(crate) seed: u64,
+    /// A file into which this process writes its number before it does anything else, so that it is
+    /// in the cgroup made for it.
+    pub(crate) cgroup: Option<PathBuf>,
+}
+
+/// What the process tells while it works.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Event {
+    Opened {
+        seconds: f64,
+    },
+    /// Every [`TICK_SECONDS`](crate::results::TICK_SECONDS).
+    Tick {
+        operations: u64,
+        live_bytes: u64,
+    },
+    /// All is done, and nothing closed yet.
+    Worked(Box<Worked>),
+    Closed {
+        seconds: f64,
+        usage: Usage,
+    },
+}
+
+/// What was done, as seen from inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Worked {
+    pub(crate) work: WorkDone,
+    pub(crate) written_by_kind: Vec<(String, u64)>,
+    pub(crate) usage: Usage,
+}
+
+/// Does the job on standard input.
+pub(crate) fn run() -> Result<()> {
+    let mut input = String::new();
+    io::stdin().read_to_string(&mut input)?;
+    let job: Job = serde_json::from_str(&input).context("reading the job from standard input")?;
+    if let Some(file) = &job.cgroup {
+        let joined = fs::write(file, std::process::id().to_string());
+        joined.with_context(|| format!("joining the cgroup of {}", file.display()))?;
+    }
+    let step = job.workload.steps.get(job.step).context("no such step")?;
+    let (records, sizes) = (job.workload.records, job.workload.value_sizes);
+    let live = match step.fresh {
+        true => LiveKeys::none(records, sizes),
+        false => LiveKeys::load(&job.live, records, sizes)?,
+    };
+    let engine = engine::named(&job.engine)?;
+    let opening = Instant::now();
+    let store = engine.open(&job.dir, &job.settings).context("opening")?;
+    let seconds = opening.elapsed().as_secs_f64();
+    tell(&Event::Opened { seconds })?;
+    let work = step::run(&job, step, &*store, &live)?;
+    live.store(&job.live)?;
+    let worked = Worked {
+        work,
+        written_by_kind: store.written(),
+        usage: Usage::of_this_process(),
+    };
+    tell(&Event::Worked(Box::new(worked)))?;
+    if step.ends_killed {
+        // The driver does that now.
+        loop {
+            threads::sleep(Duration::from_secs(60));
+        }
+    }
+    let closing = Instant::now();
+    store.close().context("closing")?;
+    let seconds = closing.elapsed().as_secs_f64();
+    let usage = Usage::of_this_process();
+    tell(&Event::Closed { seconds, usage })
+}
+
+fn tell(event: &Event) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, event)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,316 @@
+//! A thread of a step: draws operations, does them, and takes their times.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+
+use super::Job;
+use crate::engine::Store;
+use crate::settings::Compression;
+use crate::work::keys::{Chooser, KEY_BYTES, Key, key, number};
+use crate::work::live::LiveKeys;
+use crate::work::values::{self, Values};
+use crate::work::{Choice, Operation, Step, Workload};
+
+/// What all threads of a step share.
+pub(super) struct Shared<'a> {
+    workload: &'a Workload,
+    step: &'a Step,
+    store: &'a dyn Store,
+    pub(super) live: &'a LiveKeys,
+    seed: u64,
+    compressible: bool,
+    pub(super) began: Instant,
+    /// Operations that threads have taken on.
+    taken: AtomicU64,
+    /// Operations that are done.
+    pub(super) done: AtomicU64,
+    pub(super) stop: AtomicBool,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        step: &'a Step,
+        store: &'a dyn Store,
+        live: &'a LiveKeys,
+        began: Instant,
+    ) -> Self {
+        Shared {
+            workload: &job.workload,
+            step,
+            store,
+            live,
+            seed: job.seed,
+            compressible: job.settings.compression != Compression::None,
+            began,
+            taken: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Relaxed) || self.began.elapsed().as_secs_f64() >= self.step.amount.seconds
+    }
+
+    /// The place in the order of all operations of the next `count`; none if the step is over.
+    fn take(&self, count: u64) -> Option<u64> {
+        if self.is_over() {
+            return None;
+        }
+        let place = self.taken.fetch_add(count, Relaxed);
+        let all = self.step.amount.operations.unwrap_or(u64::MAX);
+        (place < all).then_some(place)
+    }
+
+    /// When the operation at this place is due; none if each begins when one before it ends.
+    fn due(&self, place: u64) -> Option<Instant> {
+        let after = Duration::from_secs_f64(place as f64 / self.step.rate?);
+        Some(self.began + after)
+    }
+}
+
+/// What a thread did.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) operations: u64,
+    pub(super) found: u64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+    /// In nanoseconds, by the names of operations.
+    pub(super) latencies: BTreeMap<&'static str, Histogram<u64>>,
+}
+
+impl Tally {
+    fn record(&mut self, operation: Operation, latency: Duration) -> Result<()> {
+        let name = operation.name();
+        if !self.latencies.contains_key(name) {
+            self.latencies.insert(name, Histogram::new(3)?);
+        }
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(histogram) = self.latencies.get_mut(name) {
+            histogram.record(nanoseconds.max(1))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct Thread<'a> {
+    shared: &'a Shared<'a>,
+    random: fastrand::Rng,
+    chooser: Chooser,
+    values: Values,
+    /// The sum of the shares of all operations.
+    shares: u32,
+    tally: Tally,
+}
+
+impl<'a> Thread<'a> {
+    /// The thread of this number: each draws keys and values of its own.
+    pub(super) fn new(shared: &'a Shared<'a>, number: u64) -> Result<Self> {
+        let seed = shared.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let sizes = shared.workload.value_sizes;
+        Ok(Thread {
+            chooser: Chooser::new(shared.step.keys, shared.records())?,
+            values: Values::new(sizes, shared.compressible, random.u64(..)),
+            random,
+            shares: shared.step.mix.iter().map(|(_, share)| share).sum(),
+            shared,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Works until the step is over.
+    pub(super) fn run(mut self) -> Result<Tally> {
+        if let [(Operation::ReadNext, _)] = self.shared.step.mix[..] {
+            self.read_in_order()?;
+            return Ok(self.tally);
+        }
+        if self.shared.step.rate.is_some() {
+            // Sleeps end when they should, not within the 50 microseconds that are the default.
+            rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+        }
+        loop {
+            let operation = self.draw();
+            let count = match operation {
+                Operation::MultiGet(keys) => u64::from(keys),
+                _ => 1,
+            };
+            let Some(place) = self.shared.take(count) else {
+                return Ok(self.tally);
+            };
+            let due = self.shared.due(place);
+            if let Some(due) = due {
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                if self.shared.is_over() {
+                    return Ok(self.tally);
+                }
+            }
+            // Counted from when it was due: an operation that had to wait for one before it was
+            // as late for its user as it would have been if it had been slow itself.
+            let began = due.unwrap_or_else(Instant::now);
+            self.perform(operation)
+                .with_context(|| format!("{} number {place}", operation.name()))?;
+            self.tally.record(operation, began.elapsed())?;
+            self.tally.operations += count;
+            self.shared.done.fetch_add(count, Relaxed);
+        }
+    }
+
+    fn draw(&mut self) -> Operation {
+        let mix = &self.shared.step.mix;
+        let mut drawn = if mix.len() > 1 { self.random.u32(..self.shares) } else { 0 };
+        for (operation, share) in mix {
+            match drawn.checked_sub(*share) {
+                Some(left) => drawn = left,
+                None => return *operation,
+            }
+        }
+        mix[mix.len() - 1].0
+    }
+
+    fn choose(&mut self) -> u64 {
+        self.chooser.draw(&mut self.random, self.shared.records())
+    }
+
+    fn key(&self, number: u64) -> Key {
+        key(number, self.shared.workload.key_order)
+    }
+
+    fn perform(&mut self, operation: Operation) -> Result<()> {
+        let shared = self.shared;
+        match operation {
+            Operation::Insert => {
+                let number = shared.live.insert();
+                self.put(number.context("there is no room to note more keys")?)
+            }
+            Operation::Put => {
+                let number = self.choose();
+                self.put(number)
+            }
+            Operation::Get => {
+                let number = self.choose();
+                self.get(number)
+            }
+            Operation::ReadModifyWrite => {
+                let number = self.choose();
+                self.get(number)?;
+                self.put(number)
+            }
+            Operation::MultiGet(count) => self.multi_get(count),
+            Operation::Scan(count) => self.scan(count),
+            Operation::ScanUpTo(most) => {
+                let count = self.random.u32(1..=most);
+                self.scan(count)
+            }
+            // Only alone in a step, where it is not drawn.
+            Operation::ReadNext => Ok(()),
+            Operation::Delete => {
+                let number = self.choose();
+                shared.store.delete(&self.key(number))?;
+                shared.live.remove(number);
+                self.tally.bytes_written += KEY_BYTES as u64;
+                Ok(())
+            }
+            Operation::Expire(left) => {
+                let Some(range) = shared.live.expire(left) else {
+                    return Ok(());
+                };
+                let ends = (self.key(range.start), self.key(range.end));
+                self.tally.bytes_written += 2 * KEY_BYTES as u64;
+                shared.store.delete_range(&ends.0, &ends.1)
+            }
+        }
+    }
+
+    fn put(&mut self, number: u64) -> Result<()> {
+        let key = self.key(number);
+        let store = self.shared.store;
+        let written = &mut self.tally.bytes_written;
+        self.values.with(number, |value| {
+            *written += (KEY_BYTES + value.len()) as u64;
+            store.put(&key, value)
+        })?;
+        self.shared.live.add(number);
+        Ok(())
+    }
+
+    fn get(&mut self, number: u64) -> Result<()> {
+        let key = self.key(number);
+        let sizes = self.shared.workload.value_sizes;
+        let read = &mut self.tally.bytes_read;
+        let found = self.shared.store.get(&key, &mut |value| {
+            *read += (KEY_BYTES + value.len()) as u64;
+            values::read(value, number, sizes)
+        })?;
+        self.tally.found += u64::from(found);
+        Ok(())
+    }
+
+    fn multi_get(&mut self, count: u32) -> Result<()> {
+        let numbers: Vec<u64> = (0..count).map(|_| self.choose()).collect();
+        let keys: Vec<Key> = numbers.iter().map(|number| self.key(*number)).collect();
+        let sizes = self.shared.workload.value_sizes;
+        let tally = &mut self.tally;
+        self.shared.store.multi_get(&keys, &mut |at, value| {
+            tally.found += 1;
+            tally.bytes_read += (KEY_BYTES + value.len()) as u64;
+            values::read(value, numbers[at], sizes)
+        })
+    }
+
+    fn scan(&mut self, count: u32) -> Result<()> {
+        let number = self.choose();
+        let from = self.key(number);
+        let shared = self.shared;
+        let tally = &mut self.tally;
+        let mut left = count;
+        shared.store.scan(&from, &mut |key, value| {
+            shared.check(key, value, tally)?;
+            left -= 1;
+            Ok(left > 0)
+        })
+    }
+
+    /// One scan over everything; an operation is an entry.
+    fn read_in_order(&mut self) -> Result<()> {
+        let shared = self.shared;
+        let tally = &mut self.tally;
+        let mut before = Instant::now();
+        shared.store.scan(b"", &mut |key, value| {
+            shared.check(key, value, tally)?;
+            let now = Instant::now();
+            tally.record(Operation::ReadNext, now - before)?;
+            before = now;
+            tally.operations += 1;
+            shared.done.fetch_add(1, Relaxed);
+            Ok(shared.take(1).is_some())
+        })
+    }
+}
+
+impl Shared<'_> {
+    /// Numbers below it may be chosen.
+    fn records(&self) -> u64 {
+        match self.step.keys {
+            // Of what is there, and only that, something is the newest.
+            Choice::Latest(_) => self.live.inserted(),
+            Choice::Uniform | Choice::Zipf(_) => self.live.inserted().max(self.workload.records),
+        }
+    }
+
+    /// Reads an entry that a scan went over.
+    fn check(&self, key: &[u8], value: &[u8], tally: &mut Tally) -> Result<()> {
+        tally.found += 1;
+        tally.bytes_read += (key.len() + value.len()) as u64;
+        let number = number(key, self.workload.key_order).context("a key of nobody's")?;
+        values::read(value, number, self.workload.value_sizes)
+    }
+}

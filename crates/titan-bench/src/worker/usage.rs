@@ -1,0 +1,60 @@
+//! What the kernel counts for this process.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// From the start of the process up to now.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    /// User and system time of all threads.
+    pub(crate) cpu_seconds: f64,
+    /// The largest resident set.
+    pub(crate) peak_resident: u64,
+    /// What it caused the device to do, as far as the kernel can tell whose doing it was.
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+}
+
+impl Usage {
+    /// Zeros where there is no `/proc`.
+    pub(crate) fn of_this_process() -> Self {
+        let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let (io, status) = (text("io"), text("status"));
+        Usage {
+            cpu_seconds: cpu_seconds(&text("stat")).unwrap_or(0.0),
+            peak_resident: field(&status, "VmHWM:").unwrap_or(0) * 1024,
+            read: field(&io, "read_bytes:").unwrap_or(0),
+            written: field(&io, "write_bytes:").unwrap_or(0),
+        }
+    }
+}
+
+/// The number behind a name at the start of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Fields 14 and 15 of `/proc/self/stat`, in clock ticks; counted from behind the name of the
+/// program, which may have anything in it.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = behind.split_whitespace().collect();
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_from_behind_the_name() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0";
+        let ticks = rustix::param::clock_ticks_per_second() as f64;
+        assert_eq!(cpu_seconds(stat), Some(300.0 / ticks));
+        assert_eq!(cpu_seconds("7 (a"), None);
+        assert!(Usage::of_this_process().peak_resident > 100_000);
+    }
+}
