@@ -8,7 +8,13 @@ use super::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
 /// What can be asked for, in the order in which it runs.
 pub(crate) const NAMES: &[&str] = &[
-    "db_bench", "ycsb", "pareto", "timeseries", "large", "snapshot", "churn",
+    "db_bench",
+    "ycsb",
+    "pareto",
+    "timeseries",
+    "large",
+    "snapshot",
+    "churn",
 ];
 
 /// The skew of YCSB's distributions.
@@ -27,7 +33,10 @@ pub(crate) fn workload(name: &str, scale: &Scale) -> Result<Workload> {
         "large" => sized.large(),
         "snapshot" => sized.snapshot(),
         "churn" => sized.churn(),
-        _ => bail!("no workload is called {name}; there are {}", NAMES.join(", ")),
+        _ => bail!(
+            "no workload is called {name}; there are {}",
+            NAMES.join(", ")
+        ),
     })
 }
 
@@ -346,7 +355,9 @@ mod tests {
 
     #[test]
     fn an_unknown_workload_is_told_with_those_there_are() {
-        let error = workload("tpcc", &Profile::Quick.scale()).unwrap_err().to_string();
+        let error = workload("tpcc", &Profile::Quick.scale())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("tpcc") && error.contains("ycsb"), "{error}");
     }
 }

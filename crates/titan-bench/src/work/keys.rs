@@ -27,7 +27,9 @@ pub(crate) fn key(number: u64, order: KeyOrder) -> Key {
 
 /// The number of a key, if it is one of ours.
 pub(crate) fn number(key: &[u8], order: KeyOrder) -> Option<u64> {
-    let text = std::str::from_utf8(key).ok().filter(|text| text.len() == KEY_BYTES)?;
+    let text = std::str::from_utf8(key)
+        .ok()
+        .filter(|text| text.len() == KEY_BYTES)?;
     let sorted = u64::from_str_radix(text, 16).ok()?;
     Some(match order {
         KeyOrder::Numbered => sorted,

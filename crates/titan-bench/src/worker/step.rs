@@ -40,7 +40,9 @@ pub(super) fn run(job: &Job, step: &Step, store: &dyn Store, live: &LiveKeys) ->
     let barrier = Barrier::new(step.threads as usize + usize::from(beside.is_some()));
     let began = Instant::now();
     let shared = Shared::new(job, step, store, live, began);
-    let shared_beside = beside.as_ref().map(|step| Shared::new(job, step, store, live, began));
+    let shared_beside = beside
+        .as_ref()
+        .map(|step| Shared::new(job, step, store, live, began));
     let work = |shared: &Shared<'_>, number: u64| -> Result<Tally> {
         let thread = Thread::new(shared, number);
         barrier.wait();
@@ -69,7 +71,11 @@ pub(super) fn run(job: &Job, step: &Step, store: &dyn Store, live: &LiveKeys) ->
         (tallies, beside.map(join), seconds)
     });
     drop(held);
-    if step.mix.iter().any(|(operation, _)| *operation == Operation::Put) {
+    if step
+        .mix
+        .iter()
+        .any(|(operation, _)| *operation == Operation::Put)
+    {
         live.inserted_up_to(job.workload.records);
     }
     let mut tallies = tallies.into_iter().collect::<Result<Vec<Tally>>>()?;
@@ -95,7 +101,9 @@ pub(super) fn run(job: &Job, step: &Step, store: &dyn Store, live: &LiveKeys) ->
 }
 
 fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
-    thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
 }
 
 /// Notes and tells what is done, at equal intervals, until all threads are.
@@ -151,7 +159,9 @@ fn latencies(tallies: &[Tally], step: &Step) -> Result<Vec<Latency>> {
             p999: at(99.9),
             p9999: at(99.99),
             max: histogram.max() as f64 / 1e3,
-            curve: CURVE.map(|percentile| (percentile, at(percentile))).to_vec(),
+            curve: CURVE
+                .map(|percentile| (percentile, at(percentile)))
+                .to_vec(),
         }
     });
     Ok(described.collect())

@@ -166,7 +166,11 @@ impl<'a> Thread<'a> {
 
     fn draw(&mut self) -> Operation {
         let mix = &self.shared.step.mix;
-        let mut drawn = if mix.len() > 1 { self.random.u32(..self.shares) } else { 0 };
+        let mut drawn = if mix.len() > 1 {
+            self.random.u32(..self.shares)
+        } else {
+            0
+        };
         for (operation, share) in mix {
             match drawn.checked_sub(*share) {
                 Some(left) => drawn = left,

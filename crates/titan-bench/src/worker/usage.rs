@@ -19,7 +19,8 @@ pub(crate) struct Usage {
 impl Usage {
     /// Zeros where there is no `/proc`.
     pub(crate) fn of_this_process() -> Self {
-        let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let text =
+            |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let (io, status) = (text("io"), text("status"));
         Usage {
             cpu_seconds: cpu_seconds(&text("stat")).unwrap_or(0.0),

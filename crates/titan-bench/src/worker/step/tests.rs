@@ -79,7 +79,11 @@ fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
     ));
     assert!(reads.operations >= 2000, "a batch may end beyond the last");
     assert_eq!(reads.found, reads.operations, "nothing is missing");
-    let names: Vec<_> = reads.latencies.iter().map(|l| l.operation.as_str()).collect();
+    let names: Vec<_> = reads
+        .latencies
+        .iter()
+        .map(|l| l.operation.as_str())
+        .collect();
     assert_eq!(names, ["get", "multi-get", "read-modify-write"]);
     let times = &reads.latencies[0];
     assert!(times.p50 <= times.p99 && times.p99 <= times.max && times.p50 > 0.0);
@@ -117,8 +121,15 @@ fn a_rate_is_kept_and_waiting_counts() {
     };
     let work = super::run(&job, &paced, &*store, &live).unwrap();
     assert_eq!(work.operations, 200);
-    assert!(work.seconds > 0.198, "the last is due 199 ms after the first");
-    let names: Vec<_> = work.latencies.iter().map(|l| l.operation.as_str()).collect();
+    assert!(
+        work.seconds > 0.198,
+        "the last is due 199 ms after the first"
+    );
+    let names: Vec<_> = work
+        .latencies
+        .iter()
+        .map(|l| l.operation.as_str())
+        .collect();
     assert_eq!(names, ["put", BESIDE]);
     assert!(work.latencies.iter().all(|l| l.from_due_time));
     store.close().unwrap();

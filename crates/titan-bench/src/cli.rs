@@ -1,0 +1,203 @@
+//! The command line.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+
+use crate::engine::{self, Engine};
+use crate::results::Report;
+use crate::run::{self, Plan};
+use crate::settings::{Compression, Durability, Settings};
+use crate::work::profile::Profile;
+use crate::work::{Workload, catalog};
+use crate::worker;
+
+/// Has Titan and its peers do the same work, and says who was how good at it.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Example:\n  titan-bench quick --out /tmp/report\n  \
+                  titan-bench standard --engines titan,rocksdb --workloads ycsb --out report\n  \
+                  titan-bench compare before/report.json after/report.json"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Five minutes: does everything work?
+    Quick(Options),
+    /// An hour: data larger than memory, two rounds.
+    Standard(Options),
+    /// Most of a day: the same with more of everything.
+    Long(Options),
+    /// Does one step of a run; the driver starts it.
+    #[command(name = run::WORKER, hide = true)]
+    Worker,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  titan-bench quick --engines titan,fjall --out /tmp/report")]
+struct Options {
+    /// Where the report is written.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Where databases are made, which decides which device is measured; by default a folder of
+    /// --out. They are removed at the end.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Which engines, by name: titan, rocksdb, rocksdb-blob, fjall, lmdb, redb.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    engines: Option<Vec<String>>,
+
+    /// Which workloads, by name: db_bench, ycsb, pareto, timeseries, large, snapshot, churn.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    workloads: Option<Vec<String>>,
+
+    /// How often everything is repeated.
+    #[arg(long)]
+    rounds: Option<u32>,
+
+    /// What a write promises when it returns.
+    #[arg(long, value_enum, default_value = "buffered")]
+    durability: Durability,
+
+    /// How tables and blob files are compressed.
+    #[arg(long, value_enum, default_value = "none")]
+    compression: Compression,
+
+    /// Memory of each process in MiB, page cache included; 0 for no limit.
+    #[arg(long, value_name = "MIB")]
+    memory: Option<u64>,
+
+    /// Data that each workload loads, in MiB.
+    #[arg(long, value_name = "MIB")]
+    data: Option<u64>,
+
+    /// Holds space equal: asks every engine that has such an option to keep to so many bytes on
+    /// disk per live byte.
+    #[arg(long, value_name = "RATIO")]
+    space_amplification: Option<f64>,
+
+    /// Values of at least so many bytes live in blob files, where an engine has those.
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    blob_threshold: u64,
+
+    /// Threads that flush and compact.
+    #[arg(long, default_value_t = 2)]
+    background_jobs: u32,
+
+    /// Seed of keys and values; the same one gives the same work.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Does what the command line says.
+pub(crate) fn run() -> Result<ExitCode> {
+    match Cli::parse().command {
+        Command::Quick(options) => measure(Profile::Quick, &options),
+        Command::Standard(options) => measure(Profile::Standard, &options),
+        Command::Long(options) => measure(Profile::Long, &options),
+        Command::Worker => worker::run().map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
+    let plan = plan(profile, options)?;
+    fs::create_dir_all(&options.out)
+        .with_context(|| format!("making {}", options.out.display()))?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let set = interrupted.clone();
+    ctrlc::set_handler(move || set.store(true, Relaxed)).context("handling interruptions")?;
+    let report = run::run(plan, &interrupted)?;
+    println!("{}", options.out.join("report.html").display());
+    Ok(status(&report, interrupted.load(Relaxed)))
+}
+
+/// As shells have it: 130 for what was interrupted; 1 if a step failed.
+fn status(report: &Report, interrupted: bool) -> ExitCode {
+    match report.runs.iter().all(|run| run.measured().is_some()) {
+        _ if interrupted => ExitCode::from(130),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn plan(profile: Profile, options: &Options) -> Result<Plan> {
+    let mut scale = profile.scale();
+    if let Some(mib) = options.data {
+        if mib == 0 {
+            bail!("--data 0: there is nothing to measure");
+        }
+        scale.data = mib << 20;
+    }
+    if let Some(mib) = options.memory {
+        scale.memory = mib << 20;
+    }
+    if options
+        .space_amplification
+        .is_some_and(|ratio| ratio.is_nan() || ratio <= 1.0)
+    {
+        bail!("--space-amplification: more than 1 byte on disk per live byte is needed");
+    }
+    let names = |asked: &Option<Vec<String>>, default: &[&str]| {
+        asked
+            .clone()
+            .unwrap_or_else(|| default.iter().map(|&name| name.to_owned()).collect())
+    };
+    let engines = names(&options.engines, scale.engines);
+    let engines = engines.iter().map(|name| engine::named(name));
+    let engines: Vec<Box<dyn Engine>> = engines.collect::<Result<_>>()?;
+    let workloads = names(&options.workloads, scale.workloads);
+    let workloads = workloads.iter().map(|name| catalog::workload(name, &scale));
+    let workloads: Vec<Workload> = workloads.collect::<Result<_>>()?;
+    let rounds = options.rounds.unwrap_or(scale.rounds);
+    if engines.is_empty() || workloads.is_empty() || rounds == 0 {
+        bail!("there is nothing to run: an engine, a workload and a round are needed");
+    }
+    let mut remarks = Vec::new();
+    let root = rustix::process::geteuid().is_root();
+    let limited = scale.memory > 0 && root;
+    if !root {
+        remarks.push(
+            "Not run by root: memory is not limited and the kernel's caches are not dropped, so \
+             that reads are served from memory and say little."
+                .to_owned(),
+        );
+    }
+    let (block_cache, write_buffer) = Settings::sized_for(scale.memory.max(256 << 20));
+    Ok(Plan {
+        profile: profile.name().to_owned(),
+        engines,
+        workloads,
+        rounds,
+        settings: Settings {
+            durability: options.durability,
+            compression: options.compression,
+            memory_limit: limited.then_some(scale.memory),
+            block_cache,
+            write_buffer,
+            background_jobs: options.background_jobs,
+            blob_threshold: options.blob_threshold,
+            space_amplification: options.space_amplification,
+            drop_caches: root,
+        },
+        dir: options
+            .dir
+            .clone()
+            .unwrap_or_else(|| options.out.clone())
+            .join("databases"),
+        seed: options.seed,
+        ceilings: Some(if profile == Profile::Quick { 2 } else { 5 }),
+        remarks,
+    })
+}

@@ -1,0 +1,72 @@
+//! What the files of a directory take.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use walkdir::WalkDir;
+
+/// Bytes on disk by kind of file. Files that go away meanwhile are not counted.
+pub(crate) fn by_kind(dir: &Path) -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    let files = WalkDir::new(dir).into_iter().filter_map(Result::ok);
+    for file in files.filter(|file| file.file_type().is_file()) {
+        if let Ok(metadata) = file.metadata() {
+            *kinds.entry(kind(file.path())).or_insert(0) += bytes(&metadata);
+        }
+    }
+    kinds
+}
+
+pub(crate) fn total(dir: &Path) -> u64 {
+    let files = WalkDir::new(dir).into_iter().filter_map(Result::ok);
+    let files = files.filter(|file| file.file_type().is_file());
+    files
+        .filter_map(|file| file.metadata().ok())
+        .map(|m| bytes(&m))
+        .sum()
+}
+
+/// What is allocated, so that holes take nothing and what is set aside counts.
+fn bytes(metadata: &Metadata) -> u64 {
+    metadata.blocks() * 512
+}
+
+/// The ending of a file's name; without one, what its name begins with, or its folder's name if the
+/// file has only a number.
+fn kind(path: &Path) -> String {
+    let text = |part: Option<&std::ffi::OsStr>| {
+        part.map(|part| part.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    if let Some(ending) = path.extension() {
+        return ending.to_string_lossy().into_owned();
+    }
+    let name = text(path.file_name());
+    let beginning = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+    match beginning.is_empty() {
+        true => text(path.parent().and_then(Path::file_name)),
+        false => beginning.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_what_names_say() {
+        let kind = |path: &str| super::kind(Path::new(path));
+        assert_eq!(kind("db/000012.sst"), "sst");
+        assert_eq!(kind("db/MANIFEST-000001"), "MANIFEST");
+        assert_eq!(kind("db/blobs/17"), "blobs");
+        assert_eq!(kind("db/LOCK"), "LOCK");
+    }
+
+    #[test]
+    fn what_is_not_there_takes_nothing() {
+        assert!(by_kind(Path::new("/nonexistent")).is_empty());
+        assert_eq!(total(Path::new("/nonexistent")), 0);
+    }
+}

@@ -1,0 +1,70 @@
+//! What the device gives to a program that does nothing else.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::results::Ceilings;
+
+/// Bytes of the file that is read and written.
+const SIZE: &str = "256m";
+
+/// Measures for `seconds` each, in `dir`. Errors where `fio` is missing or fails.
+pub(crate) fn ceilings(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings> {
+    // The first lays out the file that the others read.
+    let write = job(dir, seconds, &["--rw=write", "--bs=1m", "--iodepth=4"])?;
+    let read = job(dir, seconds, &["--rw=read", "--bs=1m", "--iodepth=4"])?;
+    let shallow = job(dir, seconds, &["--rw=randread", "--bs=4k", "--iodepth=1"])?;
+    let deep = job(dir, seconds, &["--rw=randread", "--bs=4k", "--iodepth=32"])?;
+    let _ = std::fs::remove_file(dir.join("fio.data"));
+    Ok(Ceilings {
+        round,
+        sequential_write: figure(&write, "write", "bw_bytes")?,
+        sequential_read: figure(&read, "read", "bw_bytes")?,
+        random_read_depth_1: figure(&shallow, "read", "iops")?,
+        random_read_depth_32: figure(&deep, "read", "iops")?,
+    })
+}
+
+fn job(dir: &Path, seconds: u32, how: &[&str]) -> Result<Value> {
+    let output = Command::new("fio")
+        .current_dir(dir)
+        .args([
+            "--name=ceiling",
+            "--filename=fio.data",
+            "--direct=1",
+            "--ioengine=libaio",
+        ])
+        .args(["--time_based", "--output-format=json"])
+        .arg(format!("--size={SIZE}"))
+        .arg(format!("--runtime={seconds}"))
+        .args(how)
+        .stdin(Stdio::null())
+        .output()
+        .context("starting fio")?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("fio failed ({}): {}", output.status, errors.trim());
+    }
+    serde_json::from_slice(&output.stdout).context("reading what fio reports")
+}
+
+fn figure(report: &Value, direction: &str, name: &str) -> Result<f64> {
+    let figure = report["jobs"][0][direction][name].as_f64();
+    figure.with_context(|| format!("fio reports no {name} of its {direction}s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_where_fio_puts_them() {
+        let report = serde_json::json!({"jobs": [{"read": {"iops": 12.5, "bw_bytes": 1000}}]});
+        assert_eq!(figure(&report, "read", "iops").unwrap(), 12.5);
+        assert_eq!(figure(&report, "read", "bw_bytes").unwrap(), 1000.0);
+        assert!(figure(&report, "write", "iops").is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! The driver: has every engine do every workload, in rounds, each step in a process of its own.
+//!
+//! Within a round, workloads follow each other, and of each all engines do theirs, one after the
+//! other. Every other round has them in the opposite order, so that what drifts in the machine meets
+//! none more than the others.
+
+mod process;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::engine::Engine;
+use crate::measure::device::{self, Mount};
+use crate::measure::{fio, machine};
+use crate::results::{Outcome, Report, SCHEMA, StepRun};
+use crate::settings::Settings;
+use crate::work::Workload;
+use crate::worker::Job;
+use process::Surroundings;
+
+/// The command of this program that does a [`Job`]. Not for users.
+pub(crate) const WORKER: &str = "worker";
+
+/// What is to be run.
+pub(crate) struct Plan {
+    pub(crate) profile: String,
+    pub(crate) engines: Vec<Box<dyn Engine>>,
+    pub(crate) workloads: Vec<Workload>,
+    pub(crate) rounds: u32,
+    pub(crate) settings: Settings,
+    /// Where databases are made. It is removed at the end.
+    pub(crate) dir: PathBuf,
+    pub(crate) seed: u64,
+    /// Seconds of each of `fio`'s measurements before each round; none: it is not asked.
+    pub(crate) ceilings: Option<u32>,
+    /// What the reader of the report has to know already.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Runs it. What failed is in the report with its reason; an interruption ends it early, with what
+/// was measured until then.
+pub(crate) fn run(plan: Plan, interrupted: &AtomicBool) -> Result<Report> {
+    fs::create_dir_all(&plan.dir).with_context(|| format!("making {}", plan.dir.display()))?;
+    let began = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let started = Instant::now();
+    let program = std::env::current_exe().context("finding this program")?;
+    let mount = device::mount_of(&plan.dir);
+    let mut report = Report {
+        schema: SCHEMA,
+        profile: plan.profile.clone(),
+        began: began.as_secs(),
+        seconds: 0.0,
+        machine: machine::describe(&plan.dir),
+        settings: plan.settings.clone(),
+        engines: plan.engines.iter().map(|e| e.name().to_owned()).collect(),
+        about_engines: plan
+            .engines
+            .iter()
+            .map(|e| e.about(&plan.settings))
+            .collect(),
+        workloads: plan.workloads.clone(),
+        rounds: plan.rounds,
+        ceilings: Vec::new(),
+        runs: Vec::new(),
+        remarks: plan.remarks.clone(),
+    };
+    if mount.as_ref().and_then(Mount::counts).is_none() {
+        report.remarks.push(
+            "The kernel counts nothing for the device under the databases: bytes read and written \
+             are those it counts for each process."
+                .to_owned(),
+        );
+    }
+    let mut driver = Driver {
+        plan: &plan,
+        surroundings: Surroundings {
+            program: &program,
+            mount: mount.as_ref(),
+            memory_limit: plan.settings.memory_limit,
+            drop_caches: plan.settings.drop_caches,
+            interrupted,
+        },
+        bar: bar(&plan),
+        report: &mut report,
+    };
+    driver.rounds();
+    driver.bar.finish_and_clear();
+    if interrupted.load(Relaxed) {
+        report
+            .remarks
+            .push("Interrupted: not everything was run.".to_owned());
+    }
+    report.seconds = started.elapsed().as_secs_f64();
+    // What stays is told by its size on disk; the figures are worth more than that error.
+    let _ = fs::remove_dir_all(&plan.dir);
+    Ok(report)
+}
+
+/// Shares of time are not known before; steps are taken to be as long as each other.
+fn bar(plan: &Plan) -> ProgressBar {
+    let steps: usize = plan
+        .workloads
+        .iter()
+        .map(|workload| workload.steps.len())
+        .sum();
+    let all = steps * plan.engines.len() * plan.rounds as usize;
+    let template = "{elapsed_precise} [{bar:30}] {pos}/{len}, {eta} left  {msg}";
+    let bar = ProgressBar::new(all as u64);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+struct Driver<'a> {
+    plan: &'a Plan,
+    surroundings: Surroundings<'a>,
+    bar: ProgressBar,
+    report: &'a mut Report,
+}
+
+impl Driver<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.surroundings.interrupted.load(Relaxed)
+    }
+
+    fn rounds(&mut self) {
+        let plan = self.plan;
+        for round in 1..=plan.rounds {
+            self.ceilings(round);
+            for workload in &plan.workloads {
+                let mut engines: Vec<_> = plan.engines.iter().collect();
+                if round % 2 == 0 {
+                    engines.reverse();
+                }
+                for engine in engines {
+                    self.workload(round, workload, engine.name());
+                }
+            }
+        }
+    }
+
+    fn ceilings(&mut self, round: u32) {
+        let Some(seconds) = self.plan.ceilings.filter(|_| !self.is_interrupted()) else {
+            return;
+        };
+        self.bar.set_message("what the device gives (fio)");
+        match fio::ceilings(&self.plan.dir, round, seconds) {
+            Ok(ceilings) => self.report.ceilings.push(ceilings),
+            Err(e) => {
+                let remark = format!("What the device can give was not measured: {e:#}.");
+                if !self.report.remarks.contains(&remark) {
+                    self.bar.println(&remark);
+                    self.report.remarks.push(remark);
+                }
+            }
+        }
+    }
+
+    fn workload(&mut self, round: u32, workload: &Workload, engine: &str) {
+        let dir = self.plan.dir.join(engine);
+        // Why the database is not as the next step expects it; and whether it has to recover.
+        let (mut broken, mut killed) = (None::<String>, false);
+        for (at, step) in workload.steps.iter().enumerate() {
+            if self.is_interrupted() {
+                break;
+            }
+            if step.fresh {
+                (broken, killed) = (None, false);
+            }
+            let name = format!("{} / {}, {engine}", workload.name, step.name);
+            self.bar.set_message(name.clone());
+            let outcome = match &broken {
+                Some(step) => Outcome::Failed(format!("the step {step:?} before it failed")),
+                None => match self.step(round, workload, at, engine, &dir, killed) {
+                    Ok(measured) => Outcome::Measured(Box::new(measured)),
+                    Err(_) if self.is_interrupted() => break,
+                    Err(e) => {
+                        self.bar.println(format!("{name}: {e:#}"));
+                        broken = Some(step.name.clone());
+                        Outcome::Failed(format!("{e:#}"))
+                    }
+                },
+            };
+            killed = step.ends_killed;
+            self.report.runs.push(StepRun {
+                round,
+                engine: engine.to_owned(),
+                workload: workload.name.clone(),
+                step: step.name.clone(),
+                outcome,
+            });
+            self.bar.inc(1);
+        }
+        let _ = fs::remove_dir_all(&dir);
+    }
+
+    fn step(
+        &self,
+        round: u32,
+        workload: &Workload,
+        at: usize,
+        engine: &str,
+        dir: &Path,
+        recovers: bool,
+    ) -> Result<crate::results::Measured> {
+        if workload.steps[at].fresh && dir.exists() {
+            fs::remove_dir_all(dir).with_context(|| format!("emptying {}", dir.display()))?;
+        }
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let job = Job {
+            engine: engine.to_owned(),
+            dir: dir.to_owned(),
+            live: self.plan.dir.join("live"),
+            settings: self.plan.settings.clone(),
+            workload: workload.clone(),
+            step: at,
+            // The same for every engine, another for each step and round.
+            seed: self.plan.seed ^ (u64::from(round) << 32 | (at as u64) << 16),
+            cgroup: None,
+        };
+        let message = self.bar.message();
+        self.surroundings
+            .run(job, recovers, &mut |operations, seconds| {
+                self.bar
+                    .set_message(format!("{message}: {:.0}/s", operations as f64 / seconds));
+            })
+    }
+}

@@ -1,0 +1,312 @@
+//! One step in a process of its own, watched from outside.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::measure::cgroup::MemoryCgroup;
+use crate::measure::device::{self, DeviceCounts, Mount};
+use crate::measure::disk;
+use crate::results::{Measured, SpaceSample};
+use crate::worker::{Event, Job, Usage, Worked};
+
+/// How often space is looked at.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// How long a process may take beyond the time of its step: recovery and closing are not bounded by
+/// that. Then it is taken to hang.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What a step runs under.
+pub(super) struct Surroundings<'a> {
+    /// Of this program.
+    pub(super) program: &'a Path,
+    pub(super) mount: Option<&'a Mount>,
+    pub(super) memory_limit: Option<u64>,
+    pub(super) drop_caches: bool,
+    /// Set when the user wants to end it all.
+    pub(super) interrupted: &'a AtomicBool,
+}
+
+/// Where a step is, for whoever draws that.
+pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, f64);
+
+impl Surroundings<'_> {
+    /// Does the job, and adds up what it cost. `recovers` says that the process before was killed.
+    pub(super) fn run(
+        &self,
+        mut job: Job,
+        recovers: bool,
+        progress: Progress<'_>,
+    ) -> Result<Measured> {
+        let name = format!("titan-bench-{}", std::process::id());
+        let cgroup = self
+            .memory_limit
+            .map(|limit| MemoryCgroup::new(&name, limit))
+            .transpose()?;
+        job.cgroup = cgroup.as_ref().map(MemoryCgroup::members);
+        device::sync();
+        if self.drop_caches {
+            device::drop_caches()?;
+        }
+        let before = self.mount.and_then(Mount::counts);
+        let mut running = Running::start(self.program, &job)?;
+        let told = running.watch(&job, self.interrupted, progress);
+        let told = match told {
+            Ok(told) => told,
+            Err(e) => {
+                let (status, errors) = running.end()?;
+                if self.interrupted.load(Relaxed) {
+                    bail!("interrupted");
+                }
+                let killed = cgroup.as_ref().is_some_and(|cgroup| cgroup.kills() > 0);
+                let reason = reason(
+                    status,
+                    &errors,
+                    killed.then_some(self.memory_limit).flatten(),
+                );
+                return Err(e.context(reason));
+            }
+        };
+        running.end()?;
+        device::sync();
+        let counts = before.zip(self.mount.and_then(Mount::counts));
+        Ok(told.measured(&job, recovers, counts))
+    }
+}
+
+/// Why a process ended before its time.
+fn reason(status: ExitStatus, errors: &str, limit: Option<u64>) -> String {
+    let last = errors.trim();
+    match (limit, status.signal()) {
+        (Some(limit), _) => {
+            let limit = humansize::format_size(limit, humansize::BINARY);
+            format!("it needed more than the {limit} of memory that it may have")
+        }
+        (None, Some(signal)) => format!("killed by signal {signal}: {last}"),
+        (None, None) => last.to_owned(),
+    }
+}
+
+/// Whatever becomes of the driver, no process is left behind.
+struct Running {
+    child: Child,
+    events: Receiver<Result<Event>>,
+    errors: JoinHandle<String>,
+}
+
+/// What a process told, and what was seen of it.
+struct Told {
+    opened: f64,
+    worked: Worked,
+    closed: Option<(f64, Usage)>,
+    space: Vec<SpaceSample>,
+}
+
+impl Running {
+    fn start(program: &Path, job: &Job) -> Result<Self> {
+        let mut child = Command::new(program)
+            .arg(super::WORKER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        let (Some(mut input), Some(output), Some(mut errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            bail!("a process without pipes");
+        };
+        let sent = serde_json::to_vec(job)?;
+        input.write_all(&sent).context("handing over the job")?;
+        drop(input);
+        let (sender, events) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let event = line.map_err(anyhow::Error::from);
+                let event = event.and_then(|line| {
+                    serde_json::from_str(&line).with_context(|| format!("reading {line:?}"))
+                });
+                if sender.send(event).is_err() {
+                    break;
+                }
+            }
+        });
+        let errors = thread::spawn(move || {
+            let mut text = Vec::new();
+            // What an engine says last is what is wanted; all of it is not much.
+            let _ = errors.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Ok(Running {
+            child,
+            events,
+            errors,
+        })
+    }
+
+    /// Takes what the process tells until it has told all, looking at the disk meanwhile.
+    fn watch(
+        &mut self,
+        job: &Job,
+        interrupted: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<Told> {
+        let step = &job.workload.steps[job.step];
+        let patience = PATIENCE + Duration::from_secs_f64(step.amount.seconds);
+        let started = Instant::now();
+        let sampler = Sampler::start(job.dir.clone());
+        let (mut opened, mut worked) = (None, None);
+        let closed = loop {
+            if interrupted.load(Relaxed) {
+                bail!("interrupted");
+            }
+            if started.elapsed() > patience {
+                bail!("not done after {} seconds", patience.as_secs());
+            }
+            let event = match self.events.recv_timeout(Duration::from_millis(200)) {
+                Ok(event) => event?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => bail!("the process ended early"),
+            };
+            match event {
+                Event::Opened { seconds } => opened = Some(seconds),
+                Event::Tick {
+                    operations,
+                    live_bytes,
+                } => {
+                    sampler.live.store(live_bytes, Relaxed);
+                    progress(operations, started.elapsed().as_secs_f64());
+                }
+                Event::Worked(all) => {
+                    sampler.live.store(all.work.live_bytes, Relaxed);
+                    worked = Some(*all);
+                    if step.ends_killed {
+                        break None;
+                    }
+                }
+                Event::Closed { seconds, usage } => break Some((seconds, usage)),
+            }
+        };
+        let (Some(opened), Some(worked)) = (opened, worked) else {
+            bail!("the process told nothing of its work");
+        };
+        Ok(Told {
+            opened,
+            worked,
+            closed,
+            space: sampler.finish(),
+        })
+    }
+
+    /// Ends the process, however far it is; gives what it said on standard error.
+    fn end(mut self) -> Result<(ExitStatus, String)> {
+        // One that has ended is not there to be killed.
+        let _ = self.child.kill();
+        let status = self.child.wait().context("waiting for the process")?;
+        let errors = self.errors.join().unwrap_or_default();
+        Ok((status, errors))
+    }
+}
+
+/// Looks at a directory at equal intervals.
+struct Sampler {
+    live: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Vec<SpaceSample>>>,
+}
+
+impl Sampler {
+    fn start(dir: PathBuf) -> Self {
+        let live = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (of, until) = (live.clone(), stop.clone());
+        let thread = thread::spawn(move || {
+            let started = Instant::now();
+            let mut samples = Vec::new();
+            while !until.load(Relaxed) {
+                samples.push(SpaceSample {
+                    seconds: started.elapsed().as_secs_f64(),
+                    disk: disk::total(&dir),
+                    live: of.load(Relaxed),
+                });
+                thread::sleep(SAMPLE_EVERY);
+            }
+            samples
+        });
+        Sampler {
+            live,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn finish(mut self) -> Vec<SpaceSample> {
+        self.stop.store(true, Relaxed);
+        let thread = self.thread.take();
+        thread
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+    }
+}
+
+impl Told {
+    fn measured(
+        self,
+        job: &Job,
+        recovered: bool,
+        counts: Option<(DeviceCounts, DeviceCounts)>,
+    ) -> Measured {
+        let usage = self.closed.map_or(self.worked.usage, |(_, usage)| usage);
+        let device = counts.map(|(before, after)| {
+            (
+                after.read.saturating_sub(before.read),
+                after.written.saturating_sub(before.written),
+            )
+        });
+        let (device_read, device_written) = device.unwrap_or((usage.read, usage.written));
+        let kinds: BTreeMap<String, u64> = disk::by_kind(&job.dir);
+        let disk = kinds.values().sum();
+        let peak = self
+            .space
+            .iter()
+            .map(|sample| sample.disk)
+            .max()
+            .unwrap_or(0);
+        Measured {
+            cpu_seconds: usage.cpu_seconds,
+            device_read,
+            device_written,
+            device_counted: device.is_some(),
+            written_by_kind: self.worked.written_by_kind,
+            disk_by_kind: kinds.into_iter().collect(),
+            // Nothing is known of what lives before the first tick.
+            space: self
+                .space
+                .into_iter()
+                .filter(|sample| sample.live > 0)
+                .collect(),
+            peak_disk: peak.max(disk),
+            disk,
+            peak_resident: usage.peak_resident,
+            open_seconds: self.opened,
+            recovered,
+            close_seconds: self.closed.map(|(seconds, _)| seconds),
+            work: self.worked.work,
+        }
+    }
+}
