@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::results::Report;
-use crate::run::{self, Plan};
+use crate::run::{self, Contender, Plan};
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::profile::Profile;
 use crate::work::{Workload, catalog};
 use crate::worker;
+use crate::worker::db_bench::Program;
 
 /// Has Titan and its peers do the same work, and says who was how good at it.
 #[derive(Parser)]
@@ -58,6 +59,11 @@ struct Options {
     /// Which engines, by name: titan, rocksdb, rocksdb-blob, fjall, lmdb, redb.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     engines: Option<Vec<String>>,
+
+    /// A program with db_bench's command line that takes part in the workload db_bench, with
+    /// arguments of its own: "NAME=PATH ARGUMENTS". Can be given more than once.
+    #[arg(long, value_name = "NAME=PATH")]
+    db_bench: Vec<String>,
 
     /// Which workloads, by name: db_bench, ycsb, pareto, timeseries, large, snapshot, churn.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -156,12 +162,15 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     };
     let engines = names(&options.engines, scale.engines);
     let engines = engines.iter().map(|name| engine::named(name));
-    let engines: Vec<Box<dyn Engine>> = engines.collect::<Result<_>>()?;
+    let engines = engines.map(|engine| engine.map(Contender::Engine));
+    let programs = options.db_bench.iter();
+    let programs = programs.map(|text| Program::parse(text).map(Contender::Program));
+    let contenders: Vec<Contender> = engines.chain(programs).collect::<Result<_>>()?;
     let workloads = names(&options.workloads, scale.workloads);
     let workloads = workloads.iter().map(|name| catalog::workload(name, &scale));
     let workloads: Vec<Workload> = workloads.collect::<Result<_>>()?;
     let rounds = options.rounds.unwrap_or(scale.rounds);
-    if engines.is_empty() || workloads.is_empty() || rounds == 0 {
+    if contenders.is_empty() || workloads.is_empty() || rounds == 0 {
         bail!("there is nothing to run: an engine, a workload and a round are needed");
     }
     let mut remarks = Vec::new();
@@ -177,7 +186,7 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     let (block_cache, write_buffer) = Settings::sized_for(scale.memory.max(256 << 20));
     Ok(Plan {
         profile: profile.name().to_owned(),
-        engines,
+        contenders,
         workloads,
         rounds,
         settings: Settings {

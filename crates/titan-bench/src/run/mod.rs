@@ -17,19 +17,57 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::engine::Engine;
 use crate::measure::device::{self, Mount};
 use crate::measure::{fio, machine};
-use crate::results::{Outcome, Report, SCHEMA, StepRun};
+use crate::results::{AboutEngine, Measured, Outcome, Report, SCHEMA, StepRun};
 use crate::settings::Settings;
 use crate::work::Workload;
 use crate::worker::Job;
+use crate::worker::db_bench::Program;
 use process::Surroundings;
 
 /// The command of this program that does a [`Job`]. Not for users.
 pub(crate) const WORKER: &str = "worker";
 
+/// Who takes part.
+pub(crate) enum Contender {
+    Engine(Box<dyn Engine>),
+    Program(Program),
+}
+
+impl Contender {
+    fn name(&self) -> &str {
+        match self {
+            Contender::Engine(engine) => engine.name(),
+            Contender::Program(program) => &program.name,
+        }
+    }
+
+    fn about(&self, settings: &Settings) -> AboutEngine {
+        match self {
+            Contender::Engine(engine) => engine.about(settings),
+            Contender::Program(program) => program.about(settings),
+        }
+    }
+
+    /// What of a workload it does.
+    fn part_of(&self, workload: &Workload) -> Option<Workload> {
+        match self {
+            Contender::Engine(_) => Some(workload.clone()),
+            Contender::Program(program) => program.part_of(workload),
+        }
+    }
+
+    fn program(&self) -> Option<&Program> {
+        match self {
+            Contender::Engine(_) => None,
+            Contender::Program(program) => Some(program),
+        }
+    }
+}
+
 /// What is to be run.
 pub(crate) struct Plan {
     pub(crate) profile: String,
-    pub(crate) engines: Vec<Box<dyn Engine>>,
+    pub(crate) contenders: Vec<Contender>,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) rounds: u32,
     pub(crate) settings: Settings,
@@ -59,9 +97,13 @@ pub(crate) fn run(plan: Plan, interrupted: &AtomicBool) -> Result<Report> {
         seconds: 0.0,
         machine: machine::describe(&plan.dir),
         settings: plan.settings.clone(),
-        engines: plan.engines.iter().map(|e| e.name().to_owned()).collect(),
+        engines: plan
+            .contenders
+            .iter()
+            .map(|e| e.name().to_owned())
+            .collect(),
         about_engines: plan
-            .engines
+            .contenders
             .iter()
             .map(|e| e.about(&plan.settings))
             .collect(),
@@ -110,7 +152,7 @@ fn bar(plan: &Plan) -> ProgressBar {
         .iter()
         .map(|workload| workload.steps.len())
         .sum();
-    let all = steps * plan.engines.len() * plan.rounds as usize;
+    let all = steps * plan.contenders.len() * plan.rounds as usize;
     let template = "{elapsed_precise} [{bar:30}] {pos}/{len}, {eta} left  {msg}";
     let bar = ProgressBar::new(all as u64);
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -137,12 +179,15 @@ impl Driver<'_> {
         for round in 1..=plan.rounds {
             self.ceilings(round);
             for workload in &plan.workloads {
-                let mut engines: Vec<_> = plan.engines.iter().collect();
+                let mut contenders: Vec<_> = plan.contenders.iter().collect();
                 if round % 2 == 0 {
-                    engines.reverse();
+                    contenders.reverse();
                 }
-                for engine in engines {
-                    self.workload(round, workload, engine.name());
+                for contender in contenders {
+                    match contender.part_of(workload) {
+                        Some(part) => self.workload(round, &part, contender),
+                        None => self.bar.inc(workload.steps.len() as u64),
+                    }
                 }
             }
         }
@@ -165,7 +210,8 @@ impl Driver<'_> {
         }
     }
 
-    fn workload(&mut self, round: u32, workload: &Workload, engine: &str) {
+    fn workload(&mut self, round: u32, workload: &Workload, contender: &Contender) {
+        let engine = contender.name();
         let dir = self.plan.dir.join(engine);
         // Why the database is not as the next step expects it; and whether it has to recover.
         let (mut broken, mut killed) = (None::<String>, false);
@@ -180,7 +226,7 @@ impl Driver<'_> {
             self.bar.set_message(name.clone());
             let outcome = match &broken {
                 Some(step) => Outcome::Failed(format!("the step {step:?} before it failed")),
-                None => match self.step(round, workload, at, engine, &dir, killed) {
+                None => match self.step(round, workload, at, contender, &dir, killed) {
                     Ok(measured) => Outcome::Measured(Box::new(measured)),
                     Err(_) if self.is_interrupted() => break,
                     Err(e) => {
@@ -208,16 +254,17 @@ impl Driver<'_> {
         round: u32,
         workload: &Workload,
         at: usize,
-        engine: &str,
+        contender: &Contender,
         dir: &Path,
         recovers: bool,
-    ) -> Result<crate::results::Measured> {
+    ) -> Result<Measured> {
         if workload.steps[at].fresh && dir.exists() {
             fs::remove_dir_all(dir).with_context(|| format!("emptying {}", dir.display()))?;
         }
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let job = Job {
-            engine: engine.to_owned(),
+            engine: contender.name().to_owned(),
+            program: contender.program().cloned(),
             dir: dir.to_owned(),
             live: self.plan.dir.join("live"),
             settings: self.plan.settings.clone(),

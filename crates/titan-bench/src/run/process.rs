@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
 
 use crate::measure::cgroup::MemoryCgroup;
 use crate::measure::device::{self, DeviceCounts, Mount};
@@ -118,6 +119,7 @@ impl Running {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()
             .with_context(|| format!("starting {}", program.display()))?;
         let (Some(mut input), Some(output), Some(mut errors)) =
@@ -209,8 +211,10 @@ impl Running {
 
     /// Ends the process, however far it is; gives what it said on standard error.
     fn end(mut self) -> Result<(ExitStatus, String)> {
-        // One that has ended is not there to be killed.
-        let _ = self.child.kill();
+        // With all that it started. One that has ended is not there to be killed.
+        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
         let status = self.child.wait().context("waiting for the process")?;
         let errors = self.errors.join().unwrap_or_default();
         Ok((status, errors))

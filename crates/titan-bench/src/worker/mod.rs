@@ -5,6 +5,7 @@
 //! limit of a cgroup holds for this engine and this step alone, and that an engine that crashes
 //! takes nothing with it.
 
+pub(crate) mod db_bench;
 mod step;
 mod thread;
 mod usage;
@@ -23,12 +24,15 @@ use crate::settings::Settings;
 use crate::work::Workload;
 use crate::work::live::LiveKeys;
 
+use db_bench::Program;
 pub(crate) use usage::Usage;
 
 /// What one process is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) engine: String,
+    /// The program to be run in place of an engine.
+    pub(crate) program: Option<Program>,
     pub(crate) dir: PathBuf,
     /// Where it is noted which keys are there.
     pub(crate) live: PathBuf,
@@ -80,6 +84,9 @@ pub(crate) fn run() -> Result<()> {
         joined.with_context(|| format!("joining the cgroup of {}", file.display()))?;
     }
     let step = job.workload.steps.get(job.step).context("no such step")?;
+    if let Some(program) = &job.program {
+        return db_bench::run(&job, step, program);
+    }
     let (records, sizes) = (job.workload.records, job.workload.value_sizes);
     let live = match step.fresh {
         true => LiveKeys::none(records, sizes),

@@ -29,6 +29,12 @@ impl Usage {
             written: field(&io, "write_bytes:").unwrap_or(0),
         }
     }
+
+    /// The largest resident set of another process so far.
+    pub(super) fn peak_resident_of(process: u32) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        Some(field(&status, "VmHWM:")? * 1024)
+    }
 }
 
 /// The number behind a name at the start of a line.
@@ -37,12 +43,13 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Fields 14 and 15 of `/proc/self/stat`, in clock ticks; counted from behind the name of the
-/// program, which may have anything in it.
+/// Fields 14 to 17 of `/proc/self/stat`, in clock ticks: of this process, and of children that it
+/// has waited for. Counted from behind the name of the program, which may have anything in it.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_whitespace().collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>());
+    let ticks = ticks.sum::<Result<u64, _>>().ok()?;
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
@@ -52,9 +59,9 @@ mod tests {
 
     #[test]
     fn times_are_read_from_behind_the_name() {
-        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0";
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 7 3";
         let ticks = rustix::param::clock_ticks_per_second() as f64;
-        assert_eq!(cpu_seconds(stat), Some(300.0 / ticks));
+        assert_eq!(cpu_seconds(stat), Some(310.0 / ticks));
         assert_eq!(cpu_seconds("7 (a"), None);
         assert!(Usage::of_this_process().peak_resident > 100_000);
     }

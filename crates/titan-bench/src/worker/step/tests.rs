@@ -28,6 +28,7 @@ fn job(name: &str) -> Job {
     std::fs::create_dir_all(&dir).unwrap();
     Job {
         engine: "titan".to_owned(),
+        program: None,
         dir,
         live: PathBuf::new(),
         settings: Settings {
