@@ -251,7 +251,8 @@ impl Db {
     ///
     /// # Errors
     /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is put
-    /// together (what was cut short there is replaced); `Locked` if another is being made there;
+    /// together (what was cut short there is replaced); `InvalidArgument` if `dir` lies within the
+    /// directory of a database, this one or another; `Locked` if another is being made there;
     /// `WritesStopped` after a background failure; `Closed`; what linking or writing failed with.
     /// There is nothing at `dir` then.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
