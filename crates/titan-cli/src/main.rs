@@ -109,9 +109,7 @@ fn main() -> ExitCode {
         Err(error) => {
             output::complain(&error);
             if error.is_corruption() && !matches!(cli.command, Command::Check(_)) {
-                eprintln!(
-                    "titan: see what else is damaged with titan check; titan repair saves what can be"
-                );
+                output::suggest_repair();
             }
             ExitCode::FAILURE
         }
