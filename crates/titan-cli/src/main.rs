@@ -29,7 +29,7 @@ use commands::{
 #[derive(Parser)]
 #[command(name = "titan", version, after_help = EXAMPLES)]
 struct Cli {
-    /// Options of the database, as `titan options` prints them.
+    /// Options of the database, those that are to differ from what `titan options` prints.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print data as JSON.
