@@ -101,8 +101,23 @@ fn help_version_and_usage() {
     let place = Place::new();
     assert!(place.text(&["--version"]).starts_with("titan "));
     for command in [
-        "load", "dump", "get", "put", "delete", "scan", "stats", "check", "inspect", "compact",
-        "gc", "bench", "options",
+        "load",
+        "dump",
+        "get",
+        "put",
+        "delete",
+        "scan",
+        "stats",
+        "space",
+        "check",
+        "repair",
+        "checkpoint",
+        "downgrade",
+        "inspect",
+        "compact",
+        "gc",
+        "bench",
+        "options",
     ] {
         let help = place.text(&[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");
