@@ -1,4 +1,7 @@
 //! `--config FILE`: the options of a database as TOML.
+//!
+//! A table `[db]`, a table `[default]`, and a table `[families.NAME]` for each family that is to
+//! differ from `[default]`: what that does not mention is as there.
 
 use std::path::Path;
 
@@ -30,9 +33,27 @@ fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
     let mut merged = toml::Table::try_from(base)
         .map_err(|e| Error::invalid_option(e.to_string()).in_file(path))?;
     merge(&mut merged, own);
+    lay_families_upon_default(&mut merged);
     let options: Options = merged.try_into().map_err(|e| complaint(text, path, &e))?;
     options.validate().map_err(|e| e.in_file(path))?;
     Ok(options)
+}
+
+/// What the table of a family does not mention is as in `[default]`.
+fn lay_families_upon_default(options: &mut toml::Table) {
+    let default = match options.get("default") {
+        Some(toml::Value::Table(default)) => default.clone(),
+        _ => return,
+    };
+    let Some(toml::Value::Table(families)) = options.get_mut("families") else {
+        return;
+    };
+    for (_, family) in families.iter_mut() {
+        if let toml::Value::Table(table) = family {
+            let own = std::mem::replace(table, default.clone());
+            merge(table, own);
+        }
+    }
 }
 
 /// Lays `over` upon `under`, table by table.
@@ -78,6 +99,21 @@ mod tests {
         assert_eq!(options.default.num_levels, 4);
         assert_eq!(options.default.min_blob_size, 100);
         assert_eq!(options.family("x").block_size, 8192);
+    }
+
+    #[test]
+    fn what_a_family_does_not_mention_is_as_in_default() {
+        let text = "[families.x]\nmin_blob_size = 7\n[families.y]\n[default]\n\
+                    min_blob_size = 100\nenable_blob_garbage_collection = false\n";
+        let mut base = Options::default();
+        base.default.num_levels = 4;
+        let options = parse_over(text, Path::new("titan.toml"), &base).unwrap();
+        for (name, min_blob_size) in [("x", 7), ("y", 100), ("elsewhere", 100)] {
+            let family = options.family(name);
+            assert_eq!(family.min_blob_size, min_blob_size, "{name}");
+            assert!(!family.enable_blob_garbage_collection, "{name}");
+            assert_eq!(family.num_levels, 4, "{name}");
+        }
     }
 
     #[test]

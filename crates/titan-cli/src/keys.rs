@@ -3,7 +3,8 @@
 //! Typed: text stands for its bytes, `0x` and an even number of hexadecimal digits for the bytes
 //! they spell (so a key that itself begins with `0x` is given in hexadecimal). Shown: printable
 //! text as it is, anything else as `\n`, `\r`, `\t`, `\\` or `\xHH`; in JSON as a string, or under
-//! the name with `_hex` where the bytes are no UTF-8; with `--hex` as `0x` and upper-case digits.
+//! the name with `_hex` where the bytes are no UTF-8; with `--hex` as `0x` and upper-case digits, in
+//! JSON under the name with `_hex`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -101,13 +102,12 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Adds bytes to a JSON object: under `name` as text, or under `name_hex` if they are no UTF-8.
-/// With `as_hex` always under `name`, as hexadecimal.
+/// Adds bytes to a JSON object: under `name` as text, or in hexadecimal under `name_hex` if they are
+/// no UTF-8, or with `as_hex`.
 pub(crate) fn insert_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8], as_hex: bool) {
     match std::str::from_utf8(bytes) {
-        _ if as_hex => object.insert(name.to_owned(), hex(bytes).into()),
-        Ok(text) => object.insert(name.to_owned(), text.into()),
-        Err(_) => object.insert(format!("{name}_hex"), hex(bytes).into()),
+        Ok(text) if !as_hex => object.insert(name.to_owned(), text.into()),
+        _ => object.insert(format!("{name}_hex"), hex(bytes).into()),
     };
 }
 
@@ -150,6 +150,6 @@ mod tests {
         insert_json(&mut object, "b", b"\xff", false);
         insert_json(&mut object, "c", b"x", true);
         let text = Value::Object(object).to_string();
-        assert_eq!(text, r#"{"a":"x","b_hex":"0xFF","c":"0x78"}"#);
+        assert_eq!(text, r#"{"a":"x","b_hex":"0xFF","c_hex":"0x78"}"#);
     }
 }

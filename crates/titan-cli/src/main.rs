@@ -29,7 +29,7 @@ use commands::{
 #[derive(Parser)]
 #[command(name = "titan", version, after_help = EXAMPLES)]
 struct Cli {
-    /// Options of the database, as `titan options` prints them.
+    /// Options of the database, those that are to differ from what `titan options` prints.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print data as JSON.
@@ -109,9 +109,7 @@ fn main() -> ExitCode {
         Err(error) => {
             output::complain(&error);
             if error.is_corruption() && !matches!(cli.command, Command::Check(_)) {
-                eprintln!(
-                    "titan: see what else is damaged with titan check; titan repair saves what can be"
-                );
+                output::suggest_repair();
             }
             ExitCode::FAILURE
         }

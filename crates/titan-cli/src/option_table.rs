@@ -220,12 +220,14 @@ const FAMILY: &[Entry] = &[
 
 const HEAD: &str = "\
 # Options of a Titan database with their defaults. Keep the lines that are to differ and give the
-# file to --config; an option that is not mentioned has its default.
+# file to --config; an option that is not mentioned has its default, in a table [families.NAME] the
+# value of [default].
 ";
 
 const TAIL: &str = "
 # A table of this form for each column family that is to differ from [default], with the same
-# options; a family that does not exist yet is created.
+# options; what it does not mention is as in [default]. A family that does not exist yet is created
+# by commands that write.
 #
 # [families.NAME]
 # min_blob_size = 1024

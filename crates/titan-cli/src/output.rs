@@ -65,6 +65,11 @@ pub(crate) fn complain(error: &Error) {
     eprintln!("titan: {}", lines.join(" "));
 }
 
+/// Says what helps against damage.
+pub(crate) fn suggest_repair() {
+    eprintln!("titan: see what else is damaged with titan check; titan repair saves what can be");
+}
+
 /// Bytes in units of 1024: `1.50 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     format_size(bytes, BINARY)

@@ -35,6 +35,7 @@ pub(super) struct BaseFile {
 struct Recipe {
     name: &'static str,
     set: fn(&mut Options),
+    fill: fn(&Db) -> Result<()>,
 }
 
 const RECIPES: &[Recipe] = &[
@@ -44,6 +45,7 @@ const RECIPES: &[Recipe] = &[
             o.default.enable_blob_files = false;
             o.default.compression = CompressionType::None;
         },
+        fill,
     },
     Recipe {
         name: "separated",
@@ -51,6 +53,7 @@ const RECIPES: &[Recipe] = &[
             o.default.min_blob_size = 30;
             o.default.compression = CompressionType::None;
         },
+        fill,
     },
     Recipe {
         name: "compressed",
@@ -59,8 +62,27 @@ const RECIPES: &[Recipe] = &[
             o.default.compression = CompressionType::Lz4;
             o.default.blob_compression_type = CompressionType::Zstd;
         },
+        fill,
     },
 ];
+
+/// Has moved records and holes. It came later than all others, and has its place behind them:
+/// inputs name bases by number.
+const COLLECTED: Recipe = Recipe {
+    name: "collected",
+    set: |o| {
+        o.default.min_blob_size = 30;
+        o.default.compression = CompressionType::None;
+        o.default.blob_file_size = 1 << 20;
+        o.default.enable_blob_garbage_collection = true;
+        o.default.blob_garbage_collection_punch_holes = true;
+        // What holes leave is no reason to move the rest.
+        o.default.blob_garbage_collection_low_threshold = 0.4;
+        o.default.blob_garbage_collection_high_threshold = 0.5;
+        o.default.max_space_amp = 3.0;
+    },
+    fill: fill_collected,
+};
 
 /// Of RocksDB's fixtures, those that are small: files of other writers, features Titan only reads.
 const FIXTURES: &[&str] = &["rocksdb-7.8-deletes", "rocksdb-9.8-partitioned"];
@@ -70,14 +92,14 @@ const FIXTURES: &[&str] = &["rocksdb-7.8-deletes", "rocksdb-9.8-partitioned"];
 /// # Errors
 /// Those of the database, and of the operating system.
 pub fn create(to: &Path) -> Result<()> {
-    for recipe in RECIPES {
+    for recipe in RECIPES.iter().chain([&COLLECTED]) {
         let vfs = SimVfs::new();
         let mut options = small(&vfs);
         options.default.disable_auto_compactions = true;
         (recipe.set)(&mut options);
         let db = Db::open(DIR, &options)?;
         db.create_column_family(OTHER, options.default.clone())?;
-        fill(&db)?;
+        (recipe.fill)(&db)?;
         db.close()?;
         drop(db);
         vfs.remove(&file("LOCK"))?;
@@ -113,6 +135,27 @@ fn fill(db: &Db) -> Result<()> {
     db.write(batch, &WriteOptions::synced())
 }
 
+/// Of some values every second one dies, and the others are moved; of those behind them neighbours
+/// die, and holes are in their place.
+fn fill_collected(db: &Db) -> Result<()> {
+    let (moved, punched): (Vec<u32>, Vec<u32>) = (0..16).partition(|n| *n < 6);
+    let neighbours = punched.get(1..8).unwrap_or_default();
+    let seconds: Vec<u32> = moved.iter().copied().step_by(2).collect();
+    for family in db.column_families() {
+        for (all, dying) in [(&moved, &seconds[..]), (&punched, neighbours)] {
+            for (keys, version) in [(&all[..], certified::LONG), (dying, 0)] {
+                for key in keys.iter().copied().map(certified::key) {
+                    family.put(&key, &certified::value(family.name(), &key, version))?;
+                }
+                family.flush()?;
+            }
+            family.compact_range(None, None, &Default::default())?;
+            db.wait_idle()?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a version of some of the keys: of each version other ones.
 fn put(family: &ColumnFamily, version: u32) -> Result<()> {
     let keys = certified::KEYS.filter(|n| !(n + version).is_multiple_of(3));
@@ -122,16 +165,19 @@ fn put(family: &ColumnFamily, version: u32) -> Result<()> {
     Ok(())
 }
 
-/// The committed bases, then RocksDB's directories. Those that cannot be read are left out, and
+/// The committed bases, RocksDB's directories, and what came later. Those that cannot be read are left out, and
 /// without any there is nothing to damage.
 pub(super) fn all() -> &'static [Base] {
     static BASES: LazyLock<Vec<Base>> = LazyLock::new(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let own = root.join("fuzz/directories");
         let foreign = root.join("crates/titan/tests/fixtures");
-        let own = RECIPES.iter().map(|r| load(own.join(r.name), r.name, true));
+        let first = RECIPES.iter().map(|r| load(own.join(r.name), r.name, true));
         let foreign = FIXTURES.iter().map(|n| load(foreign.join(n), n, false));
-        own.chain(foreign).filter_map(std::io::Result::ok).collect()
+        let collected = [&COLLECTED].into_iter();
+        let collected = collected.map(|r| load(own.join(r.name), r.name, true));
+        let all = first.chain(foreign).chain(collected);
+        all.filter_map(std::io::Result::ok).collect()
     });
     &BASES
 }

@@ -7,10 +7,12 @@ use std::ops::Range;
 pub(super) const KEYS: Range<u32> = 0..24;
 /// How often a key may have been written.
 pub(super) const VERSIONS: Range<u32> = 0..4;
+/// A version beside them, so long that a few of its values have whole blocks of a file.
+pub(super) const LONG: u32 = 4;
 /// The families of the bases.
 const FAMILIES: [&str; 2] = ["default", "other"];
 /// The length of each version's value.
-const LENGTHS: [usize; 4] = [24, 60, 200, 40];
+const LENGTHS: [usize; 5] = [24, 60, 200, 40, 3000];
 
 pub(super) fn key(n: u32) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
@@ -30,6 +32,6 @@ pub(super) fn was_written(family: &str, key: &[u8], found: &[u8]) -> bool {
     let families = [family]
         .into_iter()
         .chain(FAMILIES.into_iter().filter(|_| unnamed));
-    let mut versions = families.flat_map(|family| VERSIONS.map(|v| value(family, key, v)));
+    let mut versions = families.flat_map(|family| (0..=LONG).map(|v| value(family, key, v)));
     KEYS.map(self::key).any(|k| k == key) && versions.any(|v| v == found)
 }

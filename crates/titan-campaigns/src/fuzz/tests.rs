@@ -58,7 +58,7 @@ fn a_byte_flipped_anywhere_is_an_error_or_changes_nothing() {
 #[test]
 fn all_bases_are_there_and_whole() {
     let bases = bases::all();
-    assert_eq!(bases.len(), 5);
+    assert_eq!(bases.len(), 6);
     for (n, base) in bases.iter().enumerate() {
         // Without damage everything has to hold that a sound database promises.
         super::directory(&[n as u8, 2]);
@@ -70,4 +70,15 @@ fn all_bases_are_there_and_whole() {
             base.name
         );
     }
+}
+
+/// Inputs of the corpus name bases by number.
+#[test]
+fn the_collected_base_is_the_last_and_has_maps_and_holes() {
+    let base = bases::all().last().unwrap();
+    assert_eq!(base.name, "collected");
+    let named = |end: &'static str| base.files.iter().filter(move |f| f.name.ends_with(end));
+    assert!(named(".blobmap").count() > 0);
+    let is_hole = |block: &[u8]| block.len() == 4096 && block.iter().all(|byte| *byte == 0);
+    assert!(named(".blob").any(|file| file.bytes.chunks(4096).any(is_hole)));
 }

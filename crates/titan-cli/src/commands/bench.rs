@@ -28,23 +28,25 @@ use report::{Report, StepReport};
 
 /// Run workloads with the meanings they have in db_bench
 ///
-/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given or
-/// its first or last key is none that these steps write: then no step writes to it. Keys have 16 bytes: the number in 8, the most
-/// significant first, then eight '0'. Random keys are drawn uniformly, with replacement, out of
-/// --num. Counts are per thread. MB/s counts keys and values in units of 1024 * 1024 bytes.
-/// write_amp is what was written to all files during the step per byte of user data written;
-/// space_amp is bytes of SST, blob and map files per live byte, space_amp_max the highest and
-/// space_amp_mean the mean of samples taken every 100 ms; known_amp_mean counts, beside what lives,
-/// only what is known to be garbage in blob files.
+/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given. Where
+/// the first or last key is none that a step writes, the database holds something else: without
+/// --existing, steps that write refuse it.
+///
+/// Keys have 16 bytes: the number in 8, the most significant first, then eight '0'. Random keys are
+/// drawn uniformly, with replacement, out of --num. Counts are per thread. MB/s counts keys and
+/// values in units of 1024 * 1024 bytes. write_amp is what was written to all files during the step
+/// per byte of user data written; space_amp is bytes of SST, blob and map files per live byte,
+/// space_amp_max the highest and space_amp_mean the mean of samples taken every 100 ms;
+/// known_amp_mean counts, beside what lives, only what is known to be garbage in blob files.
 ///
 /// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of
 /// 10 bits a key, no compression, 2 background jobs.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory of the database.
+    /// Directory of the database, one that may be lost; created if it does not exist.
     db: PathBuf,
-    /// The steps, in order.
+    /// The steps, in order, with commas between them.
     #[arg(
         long,
         value_delimiter = ',',
@@ -53,25 +55,25 @@ pub(crate) struct Args {
     )]
     benchmarks: Vec<Benchmark>,
     /// Keys that random ones are drawn from, and operations per thread where nothing else says.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     num: u64,
     /// Bytes of a value.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1 << 30))]
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1 << 30))]
     value_size: u32,
     /// Threads of each step; readwhilewriting has one more, which writes.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// Writes, or deletions, per thread. Default: --num.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     writes: Option<u64>,
     /// Reads, or seeks, per thread. Default: --num.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     reads: Option<u64>,
     /// Entries that each seek of seekrandom goes on to read.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seek_nexts: u64,
     /// Entries written, or keys read, together. Default: 1, for multireadrandom 10.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch_size: Option<u64>,
     /// Draw random keys by a Zipf distribution of this exponent, 0.99 say, scattered over all keys;
     /// without it, uniformly.
@@ -91,7 +93,7 @@ pub(crate) struct Args {
     /// Seconds that each step with random keys runs, whatever the counts say; 0: as they say.
     #[arg(long, value_name = "SECONDS")]
     duration: Option<u64>,
-    /// Keep the database that is there.
+    /// Keep the database that is there, and fail if there is none.
     #[arg(long)]
     existing: bool,
     /// With --existing, take all --num keys as present instead of counting them by a scan before
@@ -106,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long)]
     histogram: bool,
     /// Where random keys start from. Default: the time.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Instead of running steps, check that every entry is one that steps with this --num and
     /// --value-size write; the exit status is 1 at the first that is not.
@@ -114,11 +116,14 @@ pub(crate) struct Args {
     verify: bool,
 }
 
-const EXAMPLES: &str = "Examples:
-  titan bench /tmp/bench --benchmarks fillrandom,overwrite,readrandom --value-size 1024
-  titan bench /tmp/bench --benchmarks seekrandom --existing --num 1000000 --value-size 1024 \\
+const USAGE: &str = "titan bench [OPTIONS] --benchmarks <STEP,...> <DB>
+       titan bench [OPTIONS] --verify <DB>";
+
+const EXAMPLES: &str = "Examples, one after the other:
+  titan bench bench.db --benchmarks fillrandom,overwrite,readrandom --value-size 1024
+  titan bench bench.db --benchmarks seekrandom --existing --value-size 1024 \\
       --seek-nexts 100 --threads 2 --reads 10000
-  titan bench /tmp/bench --verify --num 1000000 --value-size 1024";
+  titan bench bench.db --verify --value-size 1024";
 
 /// The steps, by db_bench's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

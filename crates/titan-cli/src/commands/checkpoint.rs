@@ -20,7 +20,7 @@ use crate::output::{self, Out};
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// Directory of the copy; must not exist.
+    /// Directory of the copy; must not exist, nor lie in the directory of a database.
     dir: PathBuf,
 }
 

@@ -21,17 +21,19 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Delete a key, or the keys that a file lists
 ///
 /// The deletions are synced: they have survived when the command ends. A key that is not there is
-/// deleted with success. With --from-file, one interrupted has deleted the first so many keys, or
-/// none.
+/// no error. With --from-file the file is read to its end before anything is deleted; where the
+/// command is interrupted then, the first so many of its keys are gone, or none. What the values
+/// took on disk is given back later: see titan gc.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
     /// The key: text, or hexadecimal after 0x.
     #[arg(required_unless_present = "from_file")]
     key: Option<OsString>,
-    /// Delete the keys in this file, one a line, as they are typed; `-` is standard input.
+    /// Delete the keys in this file, one a line: text, or hexadecimal after 0x; `-` is standard
+    /// input.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     from_file: Option<PathBuf>,
     /// Column family.
@@ -39,8 +41,12 @@ pub(crate) struct Args {
     cf: Option<String>,
 }
 
+const USAGE: &str = "titan delete [OPTIONS] <DB> <KEY>
+       titan delete [OPTIONS] --from-file <FILE> <DB>";
+
 const EXAMPLES: &str = "Examples:
   titan delete notes.db greeting
+  titan delete numbers.db 0x0000000000000007
   titan scan photos.db --prefix tmp/ --keys-only --hex | titan delete photos.db --from-file -";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {

@@ -16,6 +16,10 @@ use crate::{Global, config, progress};
 /// tables anew that point to moved values; no value is touched. What is to be written is shown
 /// first. It can be interrupted at any time: the database is as it was then, and the command can be
 /// run again. Nothing is done where nothing was moved. The database must not be open.
+///
+/// RocksDB 7 and later then opens the directory, with every key, value and column family; Titan
+/// opens it as before. Lost in tables that RocksDB rewrites is Titan's list of the values they use:
+/// it is advice, without which Titan sees less of the garbage until it rewrites them itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,8 +35,11 @@ const EXAMPLES: &str = "Examples:
   titan downgrade photos.db
   titan downgrade photos.db --json | jq '.written_bytes'
 
-Titan collects garbage again when it opens the database, unless enable_blob_garbage_collection is
-false.";
+When Titan opens the database to write it may move values again, unless
+enable_blob_garbage_collection is false: then RocksDB needs another downgrade.";
+
+/// What RocksDB does with a database in which no value was moved.
+const READABLE: &str = "RocksDB 7 and later opens it, with every key, value and column family";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = config::options(global)?;
@@ -41,7 +48,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if args.dry_run {
         match global.json {
             true => out.json(&Planned { plan: &plan })?,
-            false => print_plan(&plan, &mut out)?,
+            false => {
+                print_plan(&plan, &mut out)?;
+                out.line("this was a dry run: nothing was changed")?;
+            }
         }
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
@@ -74,8 +84,10 @@ struct Planned<'p> {
 
 fn print_plan(plan: &DowngradePlan, out: &mut Out) -> Result<()> {
     if !plan.needed {
-        return out.line("nothing to be done: no value was moved, RocksDB reads it as it is");
+        out.line("nothing is to be done, and nothing is changed: no value was moved")?;
+        return out.line(READABLE);
     }
+    out.line("RocksDB refuses this database: garbage collection has moved values")?;
     out.line(format_args!(
         "to be written: {} tables, about {}, and a MANIFEST",
         output::count(plan.tables.len() as u64),
@@ -85,7 +97,8 @@ fn print_plan(plan: &DowngradePlan, out: &mut Out) -> Result<()> {
         "to be deleted then: the tables they replace, and maps of {} blob files, {}",
         output::count(plan.blob_files as u64),
         output::size(plan.map_bytes)
-    ))
+    ))?;
+    out.line("to be left as they are: keys, values and blob files")
 }
 
 fn print(report: &DowngradeReport, out: &mut Out) -> Result<()> {
@@ -96,7 +109,13 @@ fn print(report: &DowngradeReport, out: &mut Out) -> Result<()> {
         return Ok(());
     }
     out.line(format_args!(
-        "done: {} written; RocksDB reads it now",
+        "done: {} tables written anew, {}; keys, values and blob files are as they were",
+        output::count(report.plan.tables.len() as u64),
         output::size(report.written_bytes)
-    ))
+    ))?;
+    out.line(READABLE)?;
+    out.line(
+        "Titan may move values again when it opens it to write, unless \
+         enable_blob_garbage_collection is false",
+    )
 }

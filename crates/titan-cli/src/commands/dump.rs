@@ -21,8 +21,8 @@ use crate::progress;
 ///
 /// The key is the file's path under DIR; a leading `/` is dropped. Nothing is ever written outside
 /// DIR: keys with a `..` in them are refused, and symbolic links found under DIR are not followed.
-/// Files that exist are left alone unless --force is given. What cannot be written is reported,
-/// and the exit status is then 1.
+/// Files that exist are left alone unless --force is given. What cannot be read or written is
+/// reported, each damaged place once, and left out; the exit status is then 1.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -41,6 +41,9 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Example:
   titan dump photos.db restored";
 
+/// Failures told; all of them are counted.
+const SHOWN: usize = 100;
+
 #[derive(Default, Serialize)]
 struct Summary {
     files: u64,
@@ -48,7 +51,17 @@ struct Summary {
     failed: u64,
     /// Of those that failed, the ones with a file in their place.
     in_the_way: u64,
+    /// Of those that failed, the ones whose value cannot be read.
+    unreadable: u64,
+    /// Whether every key was seen: a damaged table hides those from the damage on.
+    all_keys_seen: bool,
     seconds: f64,
+}
+
+impl Summary {
+    fn is_complete(&self) -> bool {
+        self.failed == 0 && self.all_keys_seen
+    }
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -63,14 +76,25 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         ..ReadOptions::default()
     };
     let mut iterator = family.iter(&options)?;
-    iterator.seek_to_first()?;
-    while iterator.valid() {
-        let value = iterator.value()?;
-        match restorer.restore(iterator.key(), &value) {
-            Ok(()) => {
+    let mut complaints = Complaints::default();
+    let mut last = Vec::new();
+    let mut moved = iterator.seek_to_first();
+    while moved.is_ok() && iterator.valid() {
+        let restored = match iterator.value() {
+            Ok(value) => restorer
+                .restore(iterator.key(), &value)
+                .map(|()| value.len() as u64),
+            Err(error) => {
+                summary.unreadable += 1;
+                let key = keys::escaped(iterator.key());
+                Err(error.context(format_args!("value of `{key}`")))
+            }
+        };
+        match restored {
+            Ok(bytes) => {
                 summary.files += 1;
-                summary.bytes += value.len() as u64;
-                progress.inc(value.len() as u64);
+                summary.bytes += bytes;
+                progress.inc(bytes);
             }
             Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
             Err(error) => {
@@ -78,10 +102,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
                 if error.kind() == ErrorKind::AlreadyExists {
                     summary.in_the_way += 1;
                 }
-                progress.suspend(|| output::complain(&error));
+                progress.suspend(|| complaints.tell(&error));
             }
         }
-        iterator.next()?;
+        last.clear();
+        last.extend_from_slice(iterator.key());
+        moved = iterator.next();
+    }
+    summary.all_keys_seen = moved.is_ok();
+    if let Err(error) = moved {
+        let error = error.context(format_args!("keys after `{}`", keys::escaped(&last)));
+        progress.suspend(|| complaints.tell(&error));
     }
     progress.finish_and_clear();
     drop(iterator);
@@ -98,18 +129,54 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         out.line(format_args!("{files} files, {bytes}, {time}, {rate}/s"))?;
     }
     out.flush()?;
-    if summary.failed > 0 {
-        let failed = output::count(summary.failed);
-        let hint = match summary.in_the_way {
-            0 => "",
-            _ => "; --force replaces files that exist",
-        };
-        output::complain(&Error::invalid_argument(format!(
-            "{failed} not restored, see above{hint}"
-        )));
-        return Ok(ExitCode::FAILURE);
+    if summary.is_complete() {
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    output::complain(&conclusion(&summary));
+    if summary.unreadable > 0 || !summary.all_keys_seen {
+        output::suggest_repair();
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// What was not restored, in one error.
+fn conclusion(summary: &Summary) -> Error {
+    let mut text = format!("{} not restored", output::count(summary.failed));
+    if !summary.all_keys_seen {
+        text.push_str(", nor the keys from the damage on");
+    }
+    text.push_str(", see above");
+    if summary.in_the_way > 0 {
+        text.push_str("; --force replaces files that exist");
+    }
+    match summary.unreadable > 0 || !summary.all_keys_seen {
+        true => Error::corruption(text),
+        false => Error::invalid_argument(text),
+    }
+}
+
+/// Tells of each damaged place once, and no more than [`SHOWN`] failures.
+#[derive(Default)]
+struct Complaints {
+    told: usize,
+    places: HashSet<(PathBuf, Option<u64>)>,
+}
+
+impl Complaints {
+    fn tell(&mut self, error: &Error) {
+        let is_new = error.path().is_none_or(|path| {
+            let place = (path.to_owned(), error.offset());
+            self.places.insert(place)
+        });
+        if !is_new || self.told > SHOWN {
+            return;
+        }
+        match self.told {
+            SHOWN => output::complain(&Error::new(error.kind(), "and more, which are counted")),
+            _ => output::complain(error),
+        }
+        self.told += 1;
+    }
 }
 
 /// Writes files under one directory.

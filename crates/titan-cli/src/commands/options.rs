@@ -16,7 +16,13 @@ pub(crate) struct Args {}
 
 const EXAMPLES: &str = "Examples:
   titan options > titan.toml
-  titan stats photos.db --config titan.toml";
+  titan stats photos.db --config titan.toml
+
+A file needs only what is to differ. A family's table is laid upon [default]:
+  [default]
+  compression = \"zstd\"
+  [families.thumbnails]           # compressed, too
+  enable_blob_files = false";
 
 pub(crate) fn run(_: &Args, global: &Global) -> Result<ExitCode> {
     let mut out = Out::new();

@@ -13,30 +13,35 @@ use crate::open::{self, Access};
 
 /// Store an entry
 ///
-/// The write is synced: it has survived when the command ends. The database is created if it does
-/// not exist.
+/// A value that the key has already is replaced. The write is synced: it has survived when the
+/// command ends. The database is created if it does not exist.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
     /// The key: text, or hexadecimal after 0x.
     key: OsString,
-    /// The value: text, hexadecimal after 0x, or `-` to read standard input.
+    /// The value: text, or hexadecimal after 0x; `-` is standard input, byte for byte.
     #[arg(required_unless_present = "file")]
     value: Option<OsString>,
-    /// Take the value from this file.
-    #[arg(long, conflicts_with = "value")]
+    /// Take the value from this file, byte for byte.
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
     /// Column family, created if it does not exist.
     #[arg(long, value_name = "NAME")]
     cf: Option<String>,
 }
 
+const USAGE: &str = "titan put [OPTIONS] <DB> <KEY> <VALUE>
+       titan put [OPTIONS] --file <FILE> <DB> <KEY>";
+
 const EXAMPLES: &str = "Examples:
   titan put notes.db greeting 'good morning'
-  titan put notes.db Pictures/cat.jpg --file cat.jpg
-  date | titan put notes.db today -";
+  titan put photos.db Pictures/cat.jpg --file cat.jpg
+  date | titan put notes.db today -
+  titan put numbers.db 0x0000000000000007 0x00FF
+  titan put notes.db -- -5 minus           -- before what begins with a dash";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = keys::parse(&args.key)?;

@@ -15,7 +15,8 @@ use crate::output::{self, Out};
 /// Print entries in the order of their keys
 ///
 /// A line is `key : value`, with bytes that cannot be printed as \xHH. With --json a line is an
-/// object with `key` and `value`, or `key_hex` and `value_hex` for bytes that are no UTF-8.
+/// object with `key` and `value`; what is no UTF-8 is in hexadecimal, after 0x, and its name is then
+/// `key_hex` or `value_hex`. With --json and --hex both always are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,6 +51,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   titan scan photos.db --prefix Pictures/2026 --keys-only
   titan scan people.db --json | jq .value
+  titan scan numbers.db --json --hex | jq -r .key_hex
   titan scan numbers.db --from 0x00 --to 0x80 --hex --limit 10";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! `titan space`: what holds space back.
 
+mod advice;
 mod html;
 mod parts;
 mod text;
@@ -16,7 +17,8 @@ use crate::output::Out;
 /// Show what holds space back, and the live share of each blob file
 ///
 /// Opening the database replays its log; what was logged then is in tables. Whether a blob file is
-/// collected follows from the options given with --config; what is due then may be collected.
+/// collected follows from the options given with --config; what is due then may be collected. Where
+/// something is worth doing about it, a line says what.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -13,6 +13,10 @@ use crate::output::{self, Out, Table};
 use crate::usage;
 
 /// Show levels, blob files, memtables and counters
+///
+/// Of blob files: what is live, as far as tables refer to it; of that an estimate of the garbage
+/// that compactions have yet to find, as newer entries hide it; and the garbage that is known. What
+/// to do about it is told by titan space.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -133,10 +137,11 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
     let share = output::ratio(family.live_blob_bytes, family.blob_bytes);
     let share = share.map_or_else(String::new, |s| format!(" ({:.1} %)", 100.0 * s));
     out.line(format_args!(
-        "  blob files {}, {}, of them live {}{share}, garbage {}",
+        "  blob files {}, {}, of them live {}{share}, of that hidden garbage about {}; known garbage {}",
         output::count(family.blob_files as u64),
         output::size(family.blob_bytes),
         output::size(family.live_blob_bytes),
+        output::size(family.hidden_blob_bytes),
         output::size(family.garbage_blob_bytes)
     ))?;
     out.line(format_args!(

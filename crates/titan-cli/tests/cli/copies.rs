@@ -39,6 +39,32 @@ fn a_checkpoint_is_a_database_of_its_own() {
 }
 
 #[test]
+fn a_checkpoint_may_be_of_a_checkpoint_but_not_within_a_database() {
+    let place = Place::new();
+    place.write("tree/file", vec![7; 20_000]);
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["checkpoint", "db", "first"]);
+    for dir in ["db/inside", "db/000099.sst", "db/a/b", "first/inside"] {
+        let said = place.fails(1, &["checkpoint", "db", dir]);
+        assert!(said.starts_with("titan: invalid argument: "), "{said}");
+        assert!(said.contains("in the directory of a database"), "{said}");
+    }
+    let mut from_within = place.command(&["checkpoint", ".", "inside"]);
+    let output = from_within.current_dir(place.path("db")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(!place.path("db/inside").exists() && !place.path("db/a").exists());
+
+    place.ok(&["checkpoint", "first", "second"]);
+    place.ok(&["put", "first", "more", "1"]);
+    let keys = |db| place.text(&["scan", db, "--keys-only"]);
+    assert_eq!(keys("second"), keys("db"));
+    assert!(keys("first").starts_with("more\n"));
+    for db in ["db", "first", "second"] {
+        assert!(place.text(&["check", db]).ends_with("no damage found\n"));
+    }
+}
+
+#[test]
 fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
     let place = Place::new();
     let options = Options {
@@ -69,19 +95,22 @@ fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
     let entries = place.text(&["scan", "db"]);
     let before = tree(&place.path("db"));
     let said = place.text(&["downgrade", "db", "--dry-run"]);
-    assert!(said.starts_with("to be written: "), "{said}");
+    assert!(said.starts_with("RocksDB refuses this database"), "{said}");
+    assert!(said.contains("\nto be written: "), "{said}");
+    assert!(said.ends_with("nothing was changed\n"), "{said}");
     let planned = place.json(&["downgrade", "db", "--dry-run", "--json"]);
     assert_eq!(planned["plan"]["needed"], true, "{planned}");
     assert_eq!(tree(&place.path("db")), before);
 
     let said = place.text(&["downgrade", "db"]);
-    assert!(said.ends_with("RocksDB reads it now\n"), "{said}");
+    assert!(said.contains("\ndone: "), "{said}");
+    assert!(said.contains("\nRocksDB 7 and later opens it"), "{said}");
     assert_eq!(maps(), 0);
     assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
     let said = place.json(&["downgrade", "db", "--json"]);
     assert_eq!(said["plan"]["needed"], false, "{said}");
     let said = place.text(&["downgrade", "db"]);
-    assert!(said.starts_with("nothing to be done"), "{said}");
+    assert!(said.starts_with("nothing is to be done"), "{said}");
     assert_eq!(place.text(&["scan", "db"]), entries);
     assert!(
         place

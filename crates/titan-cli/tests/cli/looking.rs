@@ -14,11 +14,40 @@ fn stats_are_told() {
     let text = place.text(&["stats", "db"]);
     assert!(text.contains("Column family default"), "{text}");
     assert!(text.contains("blob files 1, 97.69 KiB"), "{text}");
-    assert!(text.contains("(100.0 %)"), "{text}");
+    assert!(
+        text.contains("(100.0 %), of that hidden garbage about 0 B"),
+        "{text}"
+    );
     let json = place.json(&["stats", "db", "--json"]);
     assert_eq!(json["families"][0]["estimated_keys"], 1, "{json}");
     assert!(json["disk"]["sst_bytes"].as_u64().unwrap() > 0, "{json}");
     assert!(json["counters"]["gets"].is_u64(), "{json}");
+}
+
+#[test]
+fn stats_and_space_tell_of_hidden_garbage_alike() {
+    let place = Place::new();
+    place.write(
+        "kept.toml",
+        "[default]\ndisable_auto_compactions = true\nbloom_bits_per_key = 10.0\n",
+    );
+    place.write("tree/x", vec![7; 100_000]);
+    for _ in 0..2 {
+        place.ok(&["load", "db", "tree", "--config", "kept.toml"]);
+    }
+    let look = |command| place.json(&[command, "db", "--json", "--config", "kept.toml"]);
+    let hidden = |report: &Value| report["families"][0]["hidden_blob_bytes"].as_u64().unwrap();
+    let stats = look("stats");
+    assert!(hidden(&stats) > 90_000, "{stats}");
+    assert_eq!(hidden(&stats), hidden(&look("space")));
+    let text = place.text(&["stats", "db", "--config", "kept.toml"]);
+    assert!(text.contains("of that hidden garbage about 97."), "{text}");
+    let text = place.text(&["space", "db", "--config", "kept.toml"]);
+    assert!(text.contains("\n  hidden garbage, about 97."), "{text}");
+    place.ok(&["compact", "db", "--config", "kept.toml"]);
+    assert_eq!(hidden(&look("stats")), 0);
+    let text = place.text(&["space", "db", "--config", "kept.toml"]);
+    assert!(!text.contains("Worth doing"), "{text}");
 }
 
 #[test]

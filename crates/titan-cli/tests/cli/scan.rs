@@ -43,7 +43,7 @@ fn scan_selects_and_shows() {
     );
     assert_eq!(
         scan(&["--prefix", "a", "--json", "--hex"]),
-        "{\"key\":\"0x61\",\"value\":\"0x31\"}\n"
+        "{\"key_hex\":\"0x61\",\"value_hex\":\"0x31\"}\n"
     );
     assert_eq!(
         scan(&["--prefix", "a", "--json", "--keys-only"]),

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use titan::{ColumnFamilyOptions, Db, Options};
+
 use crate::Place;
 
 /// A database with a blob file that is garbage by a half.
@@ -56,6 +58,8 @@ fn numbers_are_the_same_for_people_and_programs() {
         "█",
         "░",
         "collection is off",
+        "Worth doing",
+        "and its collection is off: titan gc frees it",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -94,6 +98,50 @@ fn a_page_needs_nothing_else() {
         page.contains("class=\"live\"") && page.contains("class=\"garbage\""),
         "{page}"
     );
+    assert!(
+        page.contains("<h2>Worth doing</h2>\n<ul>\n<li>known garbage"),
+        "{page}"
+    );
     let said = place.fails(1, &["space", "db", "--html", "none/space.html"]);
     assert!(said.starts_with("titan: not found: "), "{said}");
+}
+
+#[test]
+fn holes_are_a_part_of_their_own() {
+    let place = Place::new();
+    let options = Options {
+        default: ColumnFamilyOptions {
+            blob_garbage_collection_punch_holes: true,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    };
+    let db = Db::open(place.path("db"), &options).unwrap();
+    for n in 0..40_u8 {
+        db.put(&[n], &[n; 50_000]).unwrap();
+    }
+    db.flush().unwrap();
+    for n in (0..40).step_by(2) {
+        db.delete(&[n]).unwrap();
+    }
+    db.compact_range(None, None, &Default::default()).unwrap();
+    db.wait_idle().unwrap();
+    let holes = db.statistics().counters();
+    let holes = holes.iter().find(|(name, _)| *name == "gc_hole_bytes");
+    let punched = holes.unwrap().1 > 0;
+    db.close().unwrap();
+    if !punched {
+        eprintln!("the file system has no holes; not looked at");
+        return;
+    }
+    place.write(
+        "punch.toml",
+        "[default]\nblob_garbage_collection_punch_holes = true\n",
+    );
+    let args = ["space", "db", "--config", "punch.toml", "--html", "x.html"];
+    let text = place.text(&args);
+    assert!(text.contains("holes ·") && text.contains("░·"), "{text}");
+    assert!(!text.contains("Worth doing"), "{text}");
+    let page = fs::read_to_string(place.path("x.html")).unwrap();
+    assert!(page.contains("<i class=\"hole\""), "{page}");
 }

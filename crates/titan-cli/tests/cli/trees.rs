@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::{Place, tree};
+use serde_json::Value;
+
+use crate::{Place, file_of, tree};
 
 fn odd_tree(place: &Place) {
     let big: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
@@ -105,4 +107,68 @@ fn nothing_is_written_outside_the_directory_of_a_dump() {
     assert!(!place.path("escaped").exists());
     assert!(tree(&place.path("elsewhere")).is_empty());
     assert_eq!(fs::read(place.path("out/inside")).unwrap(), b"1");
+}
+
+#[test]
+fn a_dump_tells_of_each_damaged_place_once() {
+    let place = Place::new();
+    for i in 0..30_u8 {
+        place.write(format!("tree/{i:02}"), vec![i; 20_000]);
+    }
+    place.ok(&["load", "db", "tree"]);
+    let blob = file_of(&place.path("db"), ".blob");
+    let whole = fs::read(&blob).unwrap();
+    let mut bytes = whole.clone();
+    for damaged in [7, 9] {
+        let at = bytes.windows(16).position(|w| w == [damaged; 16]).unwrap();
+        bytes[at..at + 100].fill(0xee);
+    }
+    fs::write(&blob, &bytes).unwrap();
+    let output = place.run(&["dump", "db", "out", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["files"], 28, "{summary}");
+    assert_eq!(summary["unreadable"], 2, "{summary}");
+    assert_eq!(summary["all_keys_seen"], true, "{summary}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 4, "{said}");
+    assert!(said.contains("value of `tree/07`: "), "{said}");
+    assert!(said.contains("2 not restored, see above"), "{said}");
+    assert!(said.contains("titan repair"), "{said}");
+    assert_eq!(tree(&place.path("out")).len(), 28);
+
+    // A file that none of them can be read from is one place.
+    bytes[0] ^= 1;
+    fs::write(&blob, &bytes).unwrap();
+    let said = place.fails(1, &["dump", "db", "none"]);
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert!(said.contains("30 not restored"), "{said}");
+
+    // Keys behind damage in a table are not seen.
+    fs::write(&blob, &whole).unwrap();
+    let sst = file_of(&place.path("db"), ".sst");
+    let mut bytes = fs::read(&sst).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&sst, bytes).unwrap();
+    let said = place.fails(1, &["dump", "db", "none"]);
+    assert!(said.contains("nor the keys from the damage on"), "{said}");
+    assert!(said.contains(".sst at offset"), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
+}
+
+#[test]
+fn of_many_failures_the_first_are_told() {
+    let place = Place::new();
+    for i in 0..120 {
+        place.write(format!("tree/{i}"), "");
+    }
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["dump", "db", "out"]);
+    let said = place.fails(1, &["dump", "db", "out"]);
+    assert_eq!(said.lines().count(), 102, "{said}");
+    assert!(said.contains("and more, which are counted"), "{said}");
+    assert!(
+        said.ends_with("120 not restored, see above; --force replaces files that exist\n"),
+        "{said}"
+    );
 }

@@ -57,12 +57,67 @@ fn a_database_that_is_not_there_is_not_made() {
 }
 
 #[test]
+fn a_file_is_not_taken_for_a_database() {
+    let place = Place::new();
+    place.write("notes.txt", "no database");
+    place.write("tree/x", "1");
+    for args in [
+        &["load", "notes.txt", "tree"][..],
+        &["dump", "notes.txt", "out"],
+        &["get", "notes.txt", "k"],
+        &["put", "notes.txt", "k", "v"],
+        &["put", "notes.txt/below", "k", "v"],
+        &["delete", "notes.txt", "k"],
+        &["scan", "notes.txt"],
+        &["stats", "notes.txt"],
+        &["space", "notes.txt"],
+        &["check", "notes.txt"],
+        &["repair", "notes.txt"],
+        &["checkpoint", "notes.txt", "copy"],
+        &["downgrade", "notes.txt"],
+        &["compact", "notes.txt"],
+        &["gc", "notes.txt"],
+        &["bench", "notes.txt", "--verify"],
+        &["bench", "notes.txt", "--benchmarks", "fillseq"],
+    ] {
+        let said = place.fails(1, args);
+        assert!(
+            said.starts_with("titan: invalid argument: "),
+            "{args:?}: {said}"
+        );
+        assert!(
+            said.contains("the directory of a database was expected") && said.contains("notes.txt"),
+            "{args:?}: {said}"
+        );
+    }
+    assert_eq!(
+        std::fs::read(place.path("notes.txt")).unwrap(),
+        b"no database"
+    );
+}
+
+#[test]
 fn help_version_and_usage() {
     let place = Place::new();
     assert!(place.text(&["--version"]).starts_with("titan "));
     for command in [
-        "load", "dump", "get", "put", "delete", "scan", "stats", "check", "inspect", "compact",
-        "gc", "bench", "options",
+        "load",
+        "dump",
+        "get",
+        "put",
+        "delete",
+        "scan",
+        "stats",
+        "space",
+        "check",
+        "repair",
+        "checkpoint",
+        "downgrade",
+        "inspect",
+        "compact",
+        "gc",
+        "bench",
+        "options",
     ] {
         let help = place.text(&[command, "--help"]);
         assert!(help.contains("Example"), "{command}: {help}");

@@ -144,8 +144,10 @@ impl LevelTargets {
 pub(crate) struct HiddenGarbage {
     /// From 1.0 there is too much.
     urgency: f64,
-    /// By level, but for the last.
-    levels: Vec<u64>,
+    /// The most that one level hides, but for the last.
+    most: u64,
+    /// By level, but for the last: what no compaction is about to find.
+    idle: Vec<u64>,
 }
 
 impl HiddenGarbage {
@@ -157,6 +159,10 @@ impl HiddenGarbage {
         let last = version.num_levels().saturating_sub(1);
         let levels = (0..last).map(|level| version.level_shadowed_bytes(level));
         let levels: Vec<u64> = levels.collect();
+        let idle = (0..last).map(|level| {
+            let idle = version.level(level).iter().filter(|f| !f.is_compacting());
+            total(idle.map(|f| f.shadowed_bytes()))
+        });
         let released = version.released_bytes(circumstances.oldest_snapshot);
         let hidden = total(levels.iter().copied()).saturating_add(released);
         let live = version.blob_live_bytes().saturating_sub(hidden) as f64;
@@ -173,7 +179,8 @@ impl HiddenGarbage {
                 true => hidden as f64 / allowed,
                 false => 0.0,
             },
-            levels,
+            most: levels.iter().copied().max().unwrap_or(0),
+            idle: idle.collect(),
         }
     }
 
@@ -182,23 +189,74 @@ impl HiddenGarbage {
         self.urgency >= 1.0
     }
 
-    /// How urgent compacting a level is: where most is hidden first.
+    /// How urgent compacting more of a level is: where most is hidden first. A level of which the
+    /// tables that hide it are being compacted has no others compacted in their place.
     fn score(&self, level: usize) -> f64 {
         if !self.is_too_much() {
             return 0.0;
         }
-        let most = self.levels.iter().copied().max().unwrap_or(0).max(1);
-        self.urgency
-            * self
-                .levels
-                .get(level)
-                .map_or(0.0, |n| *n as f64 / most as f64)
+        let idle = self.idle.get(level).copied().unwrap_or(0);
+        self.urgency * (idle as f64 / self.most.max(1) as f64)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
     use super::*;
+    use crate::compaction::picker::pick;
+    use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
+    use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
+    use crate::version::edit::{NewFile, TableFacts};
+    use crate::version::{ObsoleteFiles, TableFile};
+
+    /// A table of one key.
+    fn table(number: u64, key: &str, shadowed_bytes: u64) -> Arc<TableFile> {
+        let key = internal_key(key.as_bytes(), SequenceNumber(1), ValueType::Value as u8);
+        let meta = NewFile {
+            number: FileNumber(number),
+            size: 100,
+            smallest: key.clone(),
+            largest: key,
+            ..NewFile::default()
+        };
+        let facts = TableFacts {
+            shadowed_bytes,
+            num_entries: 1,
+            ..TableFacts::default()
+        };
+        let queue = Arc::new(ObsoleteFiles::default());
+        Arc::new(TableFile::new(meta, Some(facts), &queue))
+    }
+
+    #[test]
+    fn what_a_compaction_is_about_to_find_starts_no_other() {
+        let options = ColumnFamilyOptions {
+            enable_blob_garbage_collection: true,
+            write_buffer_size: 64 << 10,
+            ..ColumnFamilyOptions::default()
+        };
+        let circumstances = Circumstances {
+            settling: false,
+            oldest_snapshot: None,
+        };
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let mut levels = vec![Vec::new(); 7];
+        levels[5] = vec![table(1, "a", 0), table(2, "b", 1 << 20), table(3, "c", 10)];
+        levels[6] = vec![table(4, "a", 0), table(5, "b", 0), table(6, "c", 0)];
+        let version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 7);
+        let version = Arc::new(version.with_files(levels, BTreeMap::new()));
+        let hiding = Arc::clone(&version.level(5)[1]);
+        let first = pick(&version, &options, circumstances);
+        assert!(first.is_some());
+        drop(first);
+        hiding.set_compacting(true);
+        assert!(pick(&version, &options, circumstances).is_none());
+        hiding.set_compacting(false);
+        assert!(pick(&version, &options, circumstances).is_some());
+    }
 
     fn targets(sizes: [u64; 7]) -> LevelTargets {
         let options = ColumnFamilyOptions {

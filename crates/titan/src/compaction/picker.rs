@@ -21,6 +21,23 @@ pub(crate) struct Compaction {
     pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
     /// Rewrite even where moving the files would do.
     pub(crate) force_rewrite: bool,
+    marks: InputMarks,
+}
+
+/// Inputs that are marked as compacting until this is dropped.
+pub(crate) struct InputMarks(Vec<Arc<TableFile>>);
+
+impl InputMarks {
+    fn set(inputs: Vec<Arc<TableFile>>) -> Self {
+        inputs.iter().for_each(|file| file.set_compacting(true));
+        InputMarks(inputs)
+    }
+}
+
+impl Drop for InputMarks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|file| file.set_compacting(false));
+    }
 }
 
 impl Compaction {
@@ -31,10 +48,9 @@ impl Compaction {
         inputs: Vec<Arc<TableFile>>,
         output_level_inputs: Vec<Arc<TableFile>>,
     ) -> Self {
-        for file in inputs.iter().chain(&output_level_inputs) {
-            file.set_compacting(true);
-        }
+        let all = inputs.iter().chain(&output_level_inputs);
         Compaction {
+            marks: InputMarks::set(all.cloned().collect()),
             version: Arc::clone(version),
             start_level,
             output_level,
@@ -62,18 +78,16 @@ impl Compaction {
             && (self.start_level > 0 || self.inputs.len() == 1)
     }
 
+    /// Lets go of everything but the marks. They go under the state lock, and the version must not:
+    /// it is an older one by now, and this may have been the last to hold it.
+    pub(crate) fn into_marks(self) -> InputMarks {
+        self.marks
+    }
+
     pub(crate) fn input_numbers(&self) -> Vec<(usize, FileNumber)> {
         self.all_inputs()
             .map(|(level, f)| (level, f.number()))
             .collect()
-    }
-}
-
-impl Drop for Compaction {
-    fn drop(&mut self) {
-        for file in self.inputs.iter().chain(&self.output_level_inputs) {
-            file.set_compacting(false);
-        }
     }
 }
 

@@ -13,12 +13,12 @@ use std::path::Path;
 
 use super::core::Shared;
 use super::staging::Staging;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::options::Options;
 use crate::options::persist::write_options_file;
 use crate::version::Capture;
-use crate::vfs::{link_or_copy, replace_file};
+use crate::vfs::{Vfs, link_or_copy, replace_file};
 
 /// What a checkpoint consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -46,6 +46,7 @@ impl Shared {
 
     fn make_checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
         let vfs = &*self.vfs;
+        refuse_within(vfs, target)?;
         let staging = Staging::start(vfs, target)?;
         let dir = staging.path();
         let [wal, options_file, manifest] =
@@ -114,6 +115,17 @@ impl Shared {
             ..Options::default()
         }
     }
+}
+
+/// A database takes every name in its directory that looks like one of its files for one.
+fn refuse_within(vfs: &dyn Vfs, target: &Path) -> Result<()> {
+    for around in target.ancestors().skip(1) {
+        if vfs.exists(&FileKind::Current.path(around))? {
+            let message = "this lies in the directory of a database, which has only its own files";
+            return Err(Error::invalid_argument(message).in_file(target));
+        }
+    }
+    Ok(())
 }
 
 /// Lets memtables be flushed again when it is dropped.

@@ -11,12 +11,14 @@ use super::pause::paused;
 use super::running::{Running, RunningJob};
 use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{BlobFileNumber, total};
+use crate::format::BlobFileNumber;
 use crate::gc::choose::{Collection, Urgency};
+use crate::gc::held::Held;
 use crate::gc::job::{self, Collected, GcContext};
 use crate::gc::live::{LiveFile, live_files};
 use crate::gc::punch;
 use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent};
+use crate::version::Version;
 use crate::version::edit::VersionEdit;
 
 /// Where nobody does anything for so long, nobody is disturbed.
@@ -246,6 +248,8 @@ impl Shared {
         // The records are durable in both places. Readers are sent to the new one first, since the
         // old files may be deleted as soon as the edit has been applied.
         let before = self.locations.load_full();
+        // Not the version that this replaces: it sees the same as the next one.
+        let older: Vec<Arc<Version>> = known.older_versions().map(|(older, _)| older).collect();
         self.move_locations(family.id, &relocation);
         let mut inputs = collection.sizes();
         let edit = VersionEdit {
@@ -263,13 +267,18 @@ impl Shared {
             let left = version.physical_blob_files();
             inputs.retain(|file, _| !left.contains_key(file));
             // What was copied for older versions alone.
-            let live = relocation.logical.iter();
-            let live = live.filter_map(|file| Some(version.blob_files.get(file)?.live_bytes()));
-            let held = relocation.total_bytes.saturating_sub(total(live));
+            let mut held = Held::default();
+            for older in &older {
+                let moved = relocation.logical.iter();
+                let moved = moved.filter_map(|file| older.blob_files.get(file));
+                if held.add(older, moved, &version) {
+                    older.watch(&self.version_watch);
+                }
+            }
             self.state.lock().install(&versions, family.id, |family| {
                 let all_held = &mut family.exempt.held;
-                all_held.insert(relocation.file, held);
-                all_held.retain(|file, held| *held > 0 && !inputs.contains_key(file));
+                all_held.extend(held);
+                all_held.retain(|file| !inputs.contains_key(&file));
             });
         }
         drop(versions);

@@ -9,12 +9,12 @@ use super::background::due_collection;
 use super::collect::Outcome;
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::held::{Contents, Held};
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::gc::choose::{Collection, Exempt, Urgency};
+use crate::gc::held::Held;
 use crate::gc::range::{
     DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary, Waiting, files_of_range,
 };
@@ -106,14 +106,13 @@ impl Shared {
     fn held_by_older(&self, family: &Family) -> Result<Exempt> {
         let versions = self.versions.lock();
         let known = versions.family(family.id);
-        let live = known.ok_or_else(|| dropped(&family.name))?.live_versions();
+        let known = known.ok_or_else(|| dropped(&family.name))?;
         let mut held = Held::default();
-        if let Some((current, older)) = live.split_first() {
-            let current = Contents::of(current);
-            older.iter().for_each(|v| held.join(&Held::by(v, &current)));
+        for (older, _) in known.older_versions() {
+            held.add(&older, older.blob_files.values(), &known.current);
         }
         Ok(Exempt {
-            held: held.blob_bytes_by_file(),
+            held,
             ..Exempt::default()
         })
     }

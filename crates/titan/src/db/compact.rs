@@ -33,11 +33,12 @@ impl Shared {
                     self.failure.set(self, e.context(doing))
                 }
             });
-        let state = self.state.lock();
-        // The inputs are released under the state lock, which the picker holds.
         let event_inputs = compaction.input_numbers();
         let output_level = compaction.output_level;
-        drop(compaction);
+        let marks = compaction.into_marks();
+        let state = self.state.lock();
+        // The inputs are released under the state lock, which the picker holds.
+        drop(marks);
         self.update_stalls(state);
         self.work.notify_all();
         let result = outcome?;

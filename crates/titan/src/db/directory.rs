@@ -15,17 +15,16 @@ pub(super) fn prepare_directory(
     dir: &Path,
     options: &Options,
 ) -> Result<Box<dyn FileLock>> {
-    let current = FileKind::Current.path(dir);
     // Not even a lock file is left in a directory that is somebody else's.
     if !options.db.create_if_missing {
         require_database(vfs, dir)?;
-    } else if !vfs.exists(&current)? {
+    } else if !has_current(vfs, dir)? {
         create_dir_durably(vfs, dir)?;
         refuse_headless(vfs, dir)?;
     }
     refuse_other_layouts(vfs, dir)?;
     let lock = vfs.lock(&FileKind::Lock.path(dir))?;
-    if vfs.exists(&current)? && options.db.error_if_exists {
+    if has_current(vfs, dir)? && options.db.error_if_exists {
         return Err(Error::new(ErrorKind::AlreadyExists, "a database exists here").in_file(dir));
     }
     Ok(lock)
@@ -34,15 +33,41 @@ pub(super) fn prepare_directory(
 /// Makes sure that there is a database in `dir`, for who is not to create one.
 ///
 /// # Errors
-/// `NotFound` if there is none; `Corruption` if there are files of one, and no CURRENT.
+/// `NotFound` if there is none; `InvalidArgument` if `dir` is no directory; `Corruption` if there
+/// are files of one, and no CURRENT.
 pub(crate) fn require_database(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    if vfs.exists(&FileKind::Current.path(dir))? {
+    if has_current(vfs, dir)? {
         return Ok(());
     }
-    if vfs.exists(dir)? {
+    if has_directory(vfs, dir)? {
         refuse_headless(vfs, dir)?;
     }
     Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir))
+}
+
+/// Whether there is anything of this name.
+///
+/// # Errors
+/// `InvalidArgument` if it would be below what is no directory.
+pub(crate) fn has_directory(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    vfs.exists(dir).map_err(|e| of_directory(e, dir))
+}
+
+/// Whether there is a database in `dir`, or at least the file that names it.
+fn has_current(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    let there = vfs.exists(&FileKind::Current.path(dir));
+    there.map_err(|e| of_directory(e, dir))
+}
+
+/// What a failure to look into `dir` means to who took it for a database's.
+fn of_directory(error: Error, dir: &Path) -> Error {
+    match error.io_kind() {
+        Some(std::io::ErrorKind::NotADirectory) => {
+            let message = "the directory of a database was expected; this is a file, or below one";
+            Error::invalid_argument(message).in_file(dir)
+        }
+        _ => error,
+    }
 }
 
 /// Creates `dir` and its missing parents so that they survive the machine.
@@ -133,10 +158,18 @@ fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 
 /// The files in `dir` that are a database's by their names, those of a kind by number.
 pub(crate) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
-    let names = vfs.read_dir(dir)?;
+    let names = names_in(vfs, dir)?;
     let mut files: Vec<_> = names.iter().filter_map(|n| FileKind::parse(n)).collect();
     files.sort();
     Ok(files)
+}
+
+/// All names in `dir`.
+///
+/// # Errors
+/// `InvalidArgument` if `dir` is no directory; what listing it fails with.
+pub(super) fn names_in(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
+    vfs.read_dir(dir).map_err(|e| of_directory(e, dir))
 }
 
 /// Every live file must be there and have the recorded size; what is inside is checked when read.
@@ -172,4 +205,36 @@ pub(crate) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::error::ErrorKind;
+    use crate::tools::{RepairTo, check, plan_downgrade, repair};
+
+    #[test]
+    fn a_file_is_not_taken_for_a_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("notes.txt");
+        std::fs::write(&file, "no database").unwrap();
+        let options = Options::default();
+        for path in [file.clone(), file.join("db")] {
+            let to = RepairTo::Directory(place.path().join("repaired"));
+            for error in [
+                Db::open(&path, &options).err(),
+                Db::open_read_only(&path, &options).err(),
+                Db::destroy(&path, &options).err(),
+                check(&path, &options, &mut |_| {}).err(),
+                repair(&path, &to, &options, &mut |_| {}).err(),
+                plan_downgrade(&path, &options).err(),
+            ] {
+                let error = error.unwrap();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+                assert!(error.message().contains("was expected"), "{error}");
+            }
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"no database");
+    }
 }

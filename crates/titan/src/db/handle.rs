@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::checkpoint::CheckpointSummary;
 use super::core::Core;
+use super::directory::{has_directory, names_in};
 use super::family::ColumnFamily;
 use super::metrics::Metrics;
 use super::open;
@@ -70,8 +71,9 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` if it does not exist and may not be created, `AlreadyExists` the other way
-    /// round; `Locked` if it is open elsewhere; `InvalidOption`; `Corruption` with file and offset
-    /// for damage; `Unsupported` for what this version cannot read. Nothing has been changed then,
+    /// round; `InvalidArgument` if `path` is no directory; `Locked` if it is open elsewhere;
+    /// `InvalidOption`; `Corruption` with file and offset for damage; `Unsupported` for what this
+    /// version cannot read. Nothing has been changed then,
     /// unless recovery itself met a full disk, which leaves the directory as good as before.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and writes what those hold to tables.
@@ -123,13 +125,14 @@ impl Db {
     /// Deletes the database in `path`: all its files, and the directory if nothing else is in it.
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Locked` if it is open.
+    /// `NotFound` if there is none; `InvalidArgument` if `path` is no directory; `Locked` if it is
+    /// open.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
         let (vfs, dir) = (&*options.db.vfs, path.as_ref());
         let ours = |name: &String| {
             FileKind::parse(name).is_some_and(|kind| !matches!(kind, FileKind::Lock))
         };
-        if !vfs.exists(dir)? || !vfs.read_dir(dir)?.iter().any(ours) {
+        if !has_directory(vfs, dir)? || !names_in(vfs, dir)?.iter().any(ours) {
             return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
         }
         let lock = vfs.lock(&FileKind::Lock.path(dir))?;
@@ -248,7 +251,8 @@ impl Db {
     ///
     /// # Errors
     /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is put
-    /// together (what was cut short there is replaced); `Locked` if another is being made there;
+    /// together (what was cut short there is replaced); `InvalidArgument` if `dir` lies within the
+    /// directory of a database, this one or another; `Locked` if another is being made there;
     /// `WritesStopped` after a background failure; `Closed`; what linking or writing failed with.
     /// There is nothing at `dir` then.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::core::Shared;
 use super::family::Family;
+use super::space::hidden_and_kept;
 use crate::compaction::levels::{HiddenGarbage, LevelTargets};
 use crate::compaction::picker::Circumstances;
 use crate::format::{SequenceNumber, total};
@@ -42,6 +43,8 @@ pub struct FamilyMetrics {
     pub blob_bytes: u64,
     /// Those that tables refer to.
     pub live_blob_bytes: u64,
+    /// Of what is live: an estimate of what newer entries hide, which compactions have yet to find.
+    pub hidden_blob_bytes: u64,
     /// Those that no table refers to any more.
     pub garbage_blob_bytes: u64,
     /// Bytes of memtables, full ones included.
@@ -150,6 +153,7 @@ impl Shared {
         let physical = version.physical_blob_files();
         let blob_bytes = total(physical.values().map(|(place, _)| place.bytes_on_disk()));
         let live_blob_bytes = version.blob_live_bytes();
+        let (hidden_blob_bytes, _) = hidden_and_kept(version, circumstances.oldest_snapshot);
         let state = self.state.lock();
         let running = state.families.get(&family.id);
         FamilyMetrics {
@@ -160,6 +164,7 @@ impl Shared {
             blob_files: physical.len(),
             blob_bytes,
             live_blob_bytes,
+            hidden_blob_bytes: hidden_blob_bytes.min(live_blob_bytes),
             garbage_blob_bytes: blob_bytes.saturating_sub(live_blob_bytes),
             memtable_bytes: super_version
                 .memtables()

@@ -56,7 +56,9 @@ mod stall_news;
 mod state;
 mod warm_up;
 
-pub(crate) use directory::{check_files_exist, create_dir_durably, files_of, require_database};
+pub(crate) use directory::{
+    check_files_exist, create_dir_durably, files_of, has_directory, require_database,
+};
 pub(crate) use open::{random_uuid, session_id};
 pub(crate) use purge::remove_leftovers;
 pub(crate) use replay_target::ReplayTarget;

@@ -29,7 +29,7 @@ use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Condvar, Mutex};
-use crate::version::{RecoveredState, VersionSet};
+use crate::version::{RecoveredState, VersionSet, VersionWatch};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
@@ -49,6 +49,12 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     shared.snapshots.on_release(move || {
         if let Some(shared) = waiting.upgrade() {
             shared.snapshot_released();
+        }
+    });
+    let waiting = Arc::downgrade(shared);
+    shared.version_watch.on_end(move || {
+        if let Some(shared) = waiting.upgrade() {
+            shared.version_ended();
         }
     });
     super::background::start(&core)?;
@@ -231,6 +237,7 @@ fn assemble(
         factory,
         snapshots: Arc::new(SnapshotList::default()),
         iterators: Arc::new(IteratorList::default()),
+        version_watch: Arc::new(VersionWatch::default()),
         families: ArcSwap::from_pointee(families),
         commits: CommitQueue::default(),
         wal,

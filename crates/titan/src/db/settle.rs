@@ -49,6 +49,12 @@ impl Shared {
         }
     }
 
+    /// What a version held that has ended is garbage from now on.
+    pub(super) fn version_ended(&self) {
+        let _state = self.state.lock();
+        self.progress.notify_all();
+    }
+
     /// Waits until something has changed, or until nobody has written for some time and there is
     /// something to settle, which is then made due.
     pub(super) fn wait_or_settle<'a>(

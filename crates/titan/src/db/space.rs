@@ -127,7 +127,7 @@ impl Shared {
         let blob_files: Vec<BlobFileSpace> = files.collect();
         let tables = version.tables();
         let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
-        let (hidden, kept) = hidden(version, self.snapshots.oldest());
+        let (hidden, kept) = hidden_and_kept(version, self.snapshots.oldest());
         let sum = |of: fn(&BlobFileSpace) -> u64| total(blob_files.iter().map(of));
         // Both are estimates, and no more than there is.
         let live_blob_bytes = sum(|f| f.live_bytes);
@@ -166,7 +166,10 @@ impl Shared {
 
 /// Estimates: garbage that compactions have yet to find, and what the last level keeps for
 /// snapshots.
-fn hidden(version: &Version, oldest_snapshot: Option<SequenceNumber>) -> (u64, u64) {
+pub(super) fn hidden_and_kept(
+    version: &Version,
+    oldest_snapshot: Option<SequenceNumber>,
+) -> (u64, u64) {
     let last = version.num_levels().saturating_sub(1);
     let released = version.released_bytes(oldest_snapshot);
     let kept = version.level_shadowed_bytes(last).saturating_sub(released);

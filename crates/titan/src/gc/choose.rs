@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::held::Held;
 use super::report::Verdict;
 use super::space::Space;
 use crate::error::Error;
@@ -95,9 +96,9 @@ pub(crate) struct Exempt {
     /// Those that cannot be collected, since they are damaged, or since nothing lives in them and
     /// the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
-    /// Bytes in files written by collections that only older versions saw at that time: another
-    /// collection would copy them again.
-    pub(crate) held: BTreeMap<BlobFileNumber, u64>,
+    /// What only older versions see, of files written by collections: another collection would copy
+    /// it again.
+    pub(crate) held: Held,
 }
 
 /// A physical file, judged.
@@ -150,7 +151,7 @@ pub(crate) fn judge<'v>(
     let mut files: Vec<Judged<'v>> = files
         .map(|(number, (file, logical))| {
             let live = total(logical.iter().map(|meta| meta.live_bytes()));
-            let held = exempt.held.get(&number).copied().unwrap_or(0);
+            let held = exempt.held.bytes(number);
             Judged {
                 garbage: file
                     .bytes_on_disk()

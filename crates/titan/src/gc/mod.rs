@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`space`] | measures what there is and what lives |
 //! | [`choose`] | says which files are worth collecting, and how soon |
+//! | [`held`] | knows what only older versions see |
 //! | [`range`] | says which files a user's collection of a range of keys is about |
 //! | [`pace`] | says how fast that is, and how fast writes are where it does not keep up |
 //! | [`live`] | gathers what live tables refer to |
@@ -26,6 +27,7 @@
 
 pub(crate) mod choose;
 pub(crate) mod disk_usage;
+pub(crate) mod held;
 pub(crate) mod job;
 pub(crate) mod live;
 pub(crate) mod pace;

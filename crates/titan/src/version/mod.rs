@@ -26,6 +26,7 @@ pub(crate) mod tombstones;
     reason = "a version is what the room is about"
 )]
 pub(crate) mod version;
+mod watch;
 
 pub(crate) use capture::Capture;
 pub(crate) use files::{Obsolete, ObsoleteFiles, TableFile};
@@ -34,3 +35,4 @@ pub(crate) use manifest_reader::ManifestReader;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
 pub(crate) use set::{Counters, Family, VersionSet};
 pub(crate) use version::Version;
+pub(crate) use watch::VersionWatch;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
+use super::watch::VersionWatch;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 
@@ -22,6 +23,16 @@ pub(crate) struct Version {
     /// Whether a table has range tombstones, or may have.
     may_have_tombstones: bool,
     pub(crate) blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
+    /// Who waits for this version to end.
+    watch: OnceLock<Arc<VersionWatch>>,
+}
+
+impl Drop for Version {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.get() {
+            watch.tell();
+        }
+    }
 }
 
 impl Version {
@@ -36,6 +47,7 @@ impl Version {
             levels: vec![Level::default(); num_levels],
             may_have_tombstones: false,
             blob_files: BTreeMap::new(),
+            watch: OnceLock::new(),
         }
     }
 
@@ -52,7 +64,15 @@ impl Version {
             may_have_tombstones: tables.any(|f| f.may_have_tombstones()),
             levels: levels.into_iter().map(Level::from).collect(),
             blob_files,
+            watch: OnceLock::new(),
         }
+    }
+
+    /// Tells `watch` when this version, which is not the current one any more, has ended. Whoever
+    /// may be the last to hold it then lets go of it without the state lock, which is taken to
+    /// wake those who wait.
+    pub(crate) fn watch(&self, watch: &Arc<VersionWatch>) {
+        let _ = self.watch.set(Arc::clone(watch));
     }
 
     pub(crate) fn num_levels(&self) -> usize {

@@ -14,6 +14,8 @@ fn options() -> Options {
             target_file_size_base: 1 << 20,
             block_size: 1024,
             min_blob_size: 256,
+            // Which blob files there are does not depend on when jobs run.
+            enable_blob_garbage_collection: false,
             ..ColumnFamilyOptions::default()
         },
         ..Options::default()

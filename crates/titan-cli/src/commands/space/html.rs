@@ -5,13 +5,15 @@ use std::fmt::{self, Display, Write};
 
 use titan::{BlobFileSpace, FamilySpace, SpaceReport};
 
+use super::advice::advice;
 use super::parts::{age, holder_name, parts, percent};
 use crate::output;
 
 const STYLE: &str = include_str!("page.css");
 const LEGEND: &str = "<caption><span class=\"key live\"></span>live \
     <span class=\"key held\"></span>garbage that is still read \
-    <span class=\"key garbage\"></span>garbage</caption>\n";
+    <span class=\"key garbage\"></span>garbage \
+    <span class=\"key hole\"></span>given back, as holes</caption>\n";
 
 /// The page. `title` is where the database is.
 pub(super) fn page(report: &SpaceReport, title: &str) -> String {
@@ -32,6 +34,7 @@ fn write(report: &SpaceReport, title: &str, page: &mut String) -> fmt::Result {
     )?;
     write_whole(report, page)?;
     write_holders(report, page)?;
+    write_advice(report, page)?;
     for family in &report.families {
         write_family(family, page)?;
     }
@@ -90,6 +93,19 @@ fn write_holders(report: &SpaceReport, page: &mut String) -> fmt::Result {
     Ok(())
 }
 
+fn write_advice(report: &SpaceReport, page: &mut String) -> fmt::Result {
+    let advice = advice(report);
+    if advice.is_empty() {
+        return Ok(());
+    }
+    page.push_str("<h2>Worth doing</h2>\n<ul>\n");
+    for line in advice {
+        writeln!(page, "<li>{}</li>", Escaped(&line))?;
+    }
+    page.push_str("</ul>\n");
+    Ok(())
+}
+
 fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     let usage = &family.usage;
     writeln!(
@@ -136,6 +152,7 @@ fn write_file(file: &BlobFileSpace, largest: u64, page: &mut String) -> fmt::Res
         ("live", "live", file.live_bytes),
         ("held", "garbage that is still read", held),
         ("garbage", "garbage", file.garbage_bytes - held),
+        ("hole", "given back, as holes", file.hole_bytes),
     ];
     let width = percent(file.total_bytes, largest);
     write_bar(page, "bar", width, segments, file.total_bytes)?;

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use titan::{BlobFileSpace, FamilySpace, Result, SpaceReport};
 
+use super::advice::advice;
 use super::parts::{age, holder_name, parts, percent};
 use crate::output::{self, Out, Table};
 
 /// Characters in the bar of a blob file.
-const BAR: u64 = 32;
+const BAR: usize = 32;
 /// From empty to full.
 const COLUMNS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -23,6 +24,13 @@ pub(super) fn print(report: &SpaceReport, worst: usize, out: &mut Out) -> Result
     out.line(table)?;
     out.line("")?;
     print_holders(report, out)?;
+    let advice = advice(report);
+    if !advice.is_empty() {
+        out.line("\nWorth doing")?;
+    }
+    for line in advice {
+        out.line(format_args!("  {line}"))?;
+    }
     for family in &report.families {
         out.line("")?;
         print_family(family, worst, out)?;
@@ -86,7 +94,7 @@ fn print_files(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
     }
     out.line("")?;
     let mut table = Table::new(&[
-        "blob file, live █ still read ▒ garbage ░",
+        "blob file, live █ still read ▒ garbage ░ holes ·",
         "live",
         "garbage",
         "size",
@@ -105,11 +113,23 @@ fn print_files(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
 }
 
 fn bar(file: &BlobFileSpace) -> String {
-    let width = |bytes: u64| (percent(bytes, file.total_bytes) / 100.0 * BAR as f64).round() as u64;
-    let live = width(file.live_bytes).min(BAR);
-    let held = width(file.held_bytes).min(BAR - live);
-    let repeat = |mark: &str, n: u64| mark.repeat(n as usize);
-    repeat("█", live) + &repeat("▒", held) + &repeat("░", BAR - live - held)
+    let garbage_end = file.live_bytes.saturating_add(file.garbage_bytes);
+    let ends = [
+        ("█", file.live_bytes),
+        ("▒", file.live_bytes.saturating_add(file.held_bytes)),
+        ("░", garbage_end),
+        ("·", garbage_end.saturating_add(file.hole_bytes)),
+    ];
+    let whole = file.total_bytes.max(1);
+    let column = |end: u64| (percent(end, whole) / 100.0 * BAR as f64).round() as usize;
+    let mut bar = String::new();
+    let mut at = 0;
+    for (mark, end) in ends {
+        let end = column(end).clamp(at, BAR);
+        bar.push_str(&mark.repeat(end - at));
+        at = end;
+    }
+    bar
 }
 
 /// The others in one line: how many have which live share.
@@ -146,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn file(live: u64, held: u64) -> BlobFileSpace {
+    fn file(live: u64, held: u64, holes: u64) -> BlobFileSpace {
         BlobFileSpace {
             number: BlobFileNumber(7),
             logical_files: vec![BlobFileNumber(7)],
@@ -154,8 +174,8 @@ mod tests {
             map_bytes: 0,
             total_bytes: 100,
             live_bytes: live,
-            hole_bytes: 0,
-            garbage_bytes: 100 - live,
+            hole_bytes: holes,
+            garbage_bytes: 100 - live - holes,
             held_bytes: held,
             verdict: Verdict::Clean,
         }
@@ -163,13 +183,25 @@ mod tests {
 
     #[test]
     fn bars_are_all_of_one_length() {
-        for (live, held) in [(100, 0), (0, 0), (50, 25), (99, 1), (1, 99), (33, 33)] {
-            let bar = bar(&file(live, held));
-            assert_eq!(bar.chars().count() as u64, BAR, "{bar}");
+        for (live, held, holes) in [
+            (100, 0, 0),
+            (0, 0, 0),
+            (50, 25, 0),
+            (99, 1, 0),
+            (1, 99, 0),
+            (33, 33, 33),
+            (0, 0, 100),
+        ] {
+            let bar = bar(&file(live, held, holes));
+            assert_eq!(bar.chars().count(), BAR, "{bar}");
         }
         assert_eq!(
-            bar(&file(50, 25)),
-            format!("{}{}{}", "█".repeat(16), "▒".repeat(8), "░".repeat(8))
+            bar(&file(50, 25, 0)),
+            ["█".repeat(16), "▒".repeat(8), "░".repeat(8)].concat()
+        );
+        assert_eq!(
+            bar(&file(50, 0, 25)),
+            ["█".repeat(16), "░".repeat(8), "·".repeat(8)].concat()
         );
     }
 

@@ -67,7 +67,7 @@ use std::sync::Arc;
 use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::compaction::factory::FileFactory;
-use crate::db::{create_dir_durably, files_of, session_id};
+use crate::db::{create_dir_durably, files_of, has_directory, session_id};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -104,10 +104,11 @@ pub enum RepairTo {
 /// own. What was lost is in the report, which is no error.
 ///
 /// # Errors
-/// `NotFound` if there is nothing of a database; `Locked` if it is in use; `AlreadyExists` if the
-/// directory to repair into has something in it; `Unsupported` if it has features or comparators
-/// that are not known: what cannot be read could not be kept. Failures to read and write. In all
-/// cases the database is as it was, but for further names of its files in `lost/`.
+/// `NotFound` if there is nothing of a database; `InvalidArgument` if `path` is no directory;
+/// `Locked` if it is in use; `AlreadyExists` if the directory to repair into has something in it;
+/// `Unsupported` if it has features or comparators that are not known: what cannot be read could
+/// not be kept. Failures to read and write. In all cases the database is as it was, but for further
+/// names of its files in `lost/`.
 pub fn repair(
     path: &Path,
     to: &RepairTo,
@@ -117,7 +118,7 @@ pub fn repair(
     options.validate()?;
     let vfs = Arc::clone(&options.db.vfs);
     let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(path);
-    if !vfs.exists(path)? {
+    if !has_directory(&*vfs, path)? {
         return Err(not_found());
     }
     let is_data =

@@ -1,5 +1,6 @@
 //! Garbage collection: what lives is moved, found by everybody, and survives reopening.
 
+mod held;
 mod manual;
 mod pause;
 mod punch;

@@ -1,0 +1,99 @@
+//! What only an older version sees when it is collected: copied once, and garbage again after it.
+
+use titan::{Db, ReadOptions};
+use titan_testkit::sim::SimVfs;
+
+use super::{LEN, Model, blobs, contents, now, reopened, write};
+use crate::support::{collecting, eventually, key, open, options};
+
+fn garbage(db: &Db) -> u64 {
+    blobs(db).iter().map(|f| f.garbage_bytes).sum()
+}
+
+/// Bytes that an older version holds count as no garbage while it lives, and as garbage from its
+/// end on: nobody writes or asks for anything, and they are collected.
+#[test]
+fn what_a_reader_held_is_collected_once_it_has_gone() {
+    for lazily in [false, true] {
+        let vfs = SimVfs::new();
+        let options = options(&vfs, collecting());
+        let db = open(&options);
+        let mut model = Model::new();
+        write(&db, &mut model, 0, 1);
+        let old = model.clone();
+        let lazy = db.get_lazy(&key(3), &ReadOptions::default());
+        let mut lazy = lazy.unwrap();
+        let mut iter = Some(db.iter(&ReadOptions::default()).unwrap());
+        match lazily {
+            true => iter = None,
+            false => lazy = None,
+        }
+        for round in 1..4 {
+            write(&db, &mut model, round, 2);
+        }
+        let collections = db.statistics().garbage_collections();
+        assert!(collections > 0, "nothing was collected");
+        let live = (model.len() * LEN) as u64;
+        let held = garbage(&db);
+        assert!(held > live / 2, "{held} of {live}");
+        db.wait_idle().unwrap();
+        let idle = db.statistics().garbage_collections();
+        assert_eq!(idle, collections, "what is held is not copied again");
+        if let Some(iter) = &mut iter {
+            iter.seek_to_first().unwrap();
+            for (key, value) in &old {
+                assert_eq!(iter.key(), key);
+                assert_eq!(iter.value().unwrap(), value);
+                iter.next().unwrap();
+            }
+        }
+        if let Some(lazy) = &lazy {
+            assert_eq!(lazy.fetch().unwrap(), old[&key(3)]);
+        }
+        drop((iter, lazy));
+        eventually("a collection", || {
+            db.statistics().garbage_collections() > collections
+        });
+        db.wait_idle().unwrap();
+        let left = garbage(&db);
+        assert!(left < live / 2 && left < held / 2, "{left} of {held}");
+        assert_eq!(now(&db), model);
+        reopened(db, &options, &model);
+    }
+}
+
+/// Of two versions that hold something the older one is let go first, and then the other.
+#[test]
+fn each_version_holds_its_own() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, collecting());
+    let db = open(&options);
+    let mut model = Model::new();
+    write(&db, &mut model, 0, 1);
+    let first = db.iter(&ReadOptions::default()).unwrap();
+    for round in 1..4 {
+        write(&db, &mut model, round, 2);
+    }
+    let between = model.clone();
+    let mut second = db.iter(&ReadOptions::default()).unwrap();
+    for round in 4..7 {
+        write(&db, &mut model, round, 2);
+    }
+    let all = garbage(&db);
+    drop(first);
+    db.wait_idle().unwrap();
+    let half = garbage(&db);
+    assert!(half < all, "{half} of {all}");
+    second.seek_to_first().unwrap();
+    for (key, value) in &between {
+        assert_eq!(second.key(), key);
+        assert_eq!(second.value().unwrap(), value);
+        second.next().unwrap();
+    }
+    drop(second);
+    db.wait_idle().unwrap();
+    let none = garbage(&db);
+    assert!(none < half, "{none} of {half}");
+    assert_eq!(contents(&db, &ReadOptions::default()), model);
+    reopened(db, &options, &model);
+}
