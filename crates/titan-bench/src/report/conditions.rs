@@ -3,13 +3,33 @@
 //! [`of`] lists all that has to be the same for two reports to be comparable: it stands at the top
 //! of a report, and [`crate::compare`] says which of it differs.
 
-use super::units::{bytes, count, memory, number};
-use crate::results::{AboutEngine, Report};
+use super::units::{bytes, bytes_a_second, count, memory, number};
+use crate::results::{AboutEngine, Ceilings, Report};
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
 /// What it is and what it was.
 pub(crate) type Condition = (String, String);
+
+/// A figure of the device: its name, where it is, and how it is shown.
+pub(crate) type Ceiling = (&'static str, fn(&Ceilings) -> f64, fn(f64) -> String);
+
+/// What is measured of the device before each round. It differs a little each time, so that it is
+/// no condition that has to be the same.
+pub(crate) static CEILINGS: [Ceiling; 4] = [
+    ("sequential writes", |c| c.sequential_write, bytes_a_second),
+    ("sequential reads", |c| c.sequential_read, bytes_a_second),
+    (
+        "reads of 4 KiB a second, one at a time",
+        |c| c.random_read_depth_1,
+        number,
+    ),
+    (
+        "reads of 4 KiB a second, 32 at a time",
+        |c| c.random_read_depth_32,
+        number,
+    ),
+];
 
 /// Of a whole run: profile, machine and settings.
 pub(crate) fn of(report: &Report) -> Vec<Condition> {
@@ -31,7 +51,9 @@ pub(crate) fn of(report: &Report) -> Vec<Condition> {
 
 fn settings(settings: &Settings) -> impl Iterator<Item = Condition> {
     let durability = match settings.durability {
-        Durability::Buffered => "buffered: a write survives the end of the process, not a loss of power",
+        Durability::Buffered => {
+            "buffered: a write survives the end of the process, not a loss of power"
+        }
         Durability::Synced => "synced: a write survives a loss of power",
     };
     let compression = match settings.compression {
@@ -73,7 +95,9 @@ fn settings(settings: &Settings) -> impl Iterator<Item = Condition> {
 /// Of an engine: its options in one line.
 pub(crate) fn options(engine: &AboutEngine) -> String {
     let options = engine.options.iter();
-    let options: Vec<String> = options.map(|(name, value)| format!("{name} = {value}")).collect();
+    let options: Vec<String> = options
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
     options.join(", ")
 }
 
@@ -104,10 +128,18 @@ pub(crate) fn work(step: &Step) -> String {
         amount(step.amount),
     ];
     let rates = [
-        (step.rate, "operations a second, whether or not the engine keeps up"),
-        (step.writer_beside, "puts a second beside by one more thread"),
+        (
+            step.rate,
+            "operations a second, whether or not the engine keeps up",
+        ),
+        (
+            step.writer_beside,
+            "puts a second beside by one more thread",
+        ),
     ];
-    let rates = rates.into_iter().filter_map(|(rate, what)| Some((rate?, what)));
+    let rates = rates
+        .into_iter()
+        .filter_map(|(rate, what)| Some((rate?, what)));
     parts.extend(rates.map(|(rate, what)| format!("{} {what}", number(rate))));
     let flags = [
         (step.fresh, "begins with an empty database"),

@@ -259,7 +259,10 @@ mod tests {
     fn a_spread_is_of_all_rounds() {
         assert_eq!(Spread::of([]), None);
         let odd = Spread::of([3.0, f64::NAN, 1.0, 2.0]).unwrap();
-        assert_eq!((odd.median, odd.least, odd.most, odd.rounds), (2.0, 1.0, 3.0, 3));
+        assert_eq!(
+            (odd.median, odd.least, odd.most, odd.rounds),
+            (2.0, 1.0, 3.0, 3)
+        );
         let even = Spread::of([4.0, 1.0]).unwrap();
         assert_eq!(even.median, 2.5);
         assert!(even.contains(1.0) && !even.contains(4.5));
@@ -275,7 +278,9 @@ mod tests {
         let fill = &figures[0].steps[0];
         let titan = fill.by("titan").unwrap();
         assert_eq!(titan.measured().count(), 3);
-        let ratio = titan.ratio_to(fill.by("rocksdb").unwrap(), RATE.of).unwrap();
+        let ratio = titan
+            .ratio_to(fill.by("rocksdb").unwrap(), RATE.of)
+            .unwrap();
         assert_eq!(ratio.rounds, 3);
         assert!(ratio.least > 2.0, "{ratio:?}");
         assert_eq!(titan.by_kind(|m| &m.written_by_kind)[0].0, "WAL");
@@ -290,7 +295,9 @@ mod tests {
     #[test]
     fn steps_that_did_nothing_have_no_cost_by_operation() {
         let report = synthetic::report();
-        let nothing = synthetic::step_of(&report, "idle").engines[0].last().unwrap();
+        let nothing = synthetic::step_of(&report, "idle").engines[0]
+            .last()
+            .unwrap();
         assert_eq!((CPU.of)(nothing), None);
         assert_eq!((P99.of)(nothing), None);
         assert_eq!((RATE.of)(nothing), Some(0.0));

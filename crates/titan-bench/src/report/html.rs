@@ -11,7 +11,11 @@ const STYLE_SHEET: &str = include_str!("report.css");
 /// The whole document.
 pub(crate) fn render(document: &Document) -> String {
     let title = escaped(&document.title);
-    let body: String = document.blocks.iter().map(|block| render_block(block, document)).collect();
+    let body: String = document
+        .blocks
+        .iter()
+        .map(|block| render_block(block, document))
+        .collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -25,7 +29,9 @@ pub(crate) fn render(document: &Document) -> String {
 fn colours() -> String {
     let variables = |of: fn(&style::Colour) -> String| -> String {
         let colours = style::COLOURS.iter();
-        colours.map(|colour| format!("--{}: {}; ", colour.name, of(colour))).collect()
+        colours
+            .map(|colour| format!("--{}: {}; ", colour.name, of(colour)))
+            .collect()
     };
     let attributes = style::COLOURS.iter().map(|colour| {
         let (name, hex) = (colour.name, style::hex(colour.light));
@@ -47,7 +53,9 @@ fn render_block(block: &Block, document: &Document) -> String {
         Block::Heading(heading) => render_heading(heading),
         Block::Text(text) => format!("<p>{}</p>\n", escaped(text)),
         Block::List(items) => {
-            let items = items.iter().map(|item| format!("<li>{}</li>\n", escaped(item)));
+            let items = items
+                .iter()
+                .map(|item| format!("<li>{}</li>\n", escaped(item)));
             format!("<ul>\n{}</ul>\n", items.collect::<String>())
         }
         Block::Table(table) => render_table(table),
@@ -58,7 +66,10 @@ fn render_block(block: &Block, document: &Document) -> String {
 
 fn render_heading(heading: &Heading) -> String {
     let (level, anchor) = (heading.level, escaped(&heading.anchor));
-    format!("<h{level} id=\"{anchor}\">{}</h{level}>\n", escaped(&heading.text))
+    format!(
+        "<h{level} id=\"{anchor}\">{}</h{level}>\n",
+        escaped(&heading.text)
+    )
 }
 
 fn render_plot(plot: &Plot) -> String {
@@ -79,13 +90,22 @@ fn render_contents(document: &Document) -> String {
             escaped(&heading.text)
         )
     });
-    format!("<nav aria-label=\"Contents\">\n<ul>\n{}</ul>\n</nav>\n", links.collect::<String>())
+    format!(
+        "<nav aria-label=\"Contents\">\n<ul>\n{}</ul>\n</nav>\n",
+        links.collect::<String>()
+    )
 }
 
 fn render_table(table: &Table) -> String {
     let class = |words| if words { " class=\"words\"" } else { "" };
     let head: String = (table.columns.iter())
-        .map(|c| format!("<th scope=\"col\"{}>{}</th>", class(c.words), escaped(&c.name)))
+        .map(|c| {
+            format!(
+                "<th scope=\"col\"{}>{}</th>",
+                class(c.words),
+                escaped(&c.name)
+            )
+        })
         .collect();
     let rows = table.rows.iter().map(|row| {
         let cells = table.columns.iter().zip(row);

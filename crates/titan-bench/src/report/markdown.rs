@@ -10,7 +10,10 @@ pub(crate) fn render(document: &Document, plots: &str) -> String {
         text.push_str(&match block {
             Block::Heading(heading) => render_heading(heading),
             Block::Text(words) => format!("{}\n", escaped(words)),
-            Block::List(items) => items.iter().map(|item| format!("- {}\n", escaped(item))).collect(),
+            Block::List(items) => items
+                .iter()
+                .map(|item| format!("- {}\n", escaped(item)))
+                .collect(),
             Block::Table(table) => render_table(table),
             Block::Plot(plot) => render_plot(plot, plots),
             Block::Contents => render_contents(document),
@@ -21,17 +24,29 @@ pub(crate) fn render(document: &Document, plots: &str) -> String {
 
 fn render_heading(heading: &Heading) -> String {
     let marks = "#".repeat(heading.level.into());
-    format!("<a id=\"{}\"></a>\n\n{marks} {}\n", heading.anchor, escaped(&heading.text))
+    format!(
+        "<a id=\"{}\"></a>\n\n{marks} {}\n",
+        heading.anchor,
+        escaped(&heading.text)
+    )
 }
 
 fn render_plot(plot: &Plot, plots: &str) -> String {
-    format!("[Plot: {}]({plots}/{})\n", escaped(&plot.caption), plot.file)
+    format!(
+        "[Plot: {}]({plots}/{})\n",
+        escaped(&plot.caption),
+        plot.file
+    )
 }
 
 fn render_contents(document: &Document) -> String {
     let links = document.headings().map(|heading| {
         let indent = "  ".repeat(usize::from(heading.level).saturating_sub(2));
-        format!("{indent}- [{}](#{})\n", escaped(&heading.text), heading.anchor)
+        format!(
+            "{indent}- [{}](#{})\n",
+            escaped(&heading.text),
+            heading.anchor
+        )
     });
     links.collect()
 }
@@ -43,7 +58,10 @@ fn render_table(table: &Table) -> String {
     }
     let names = table.columns.iter().map(|column| escaped(&column.name));
     text.push_str(&render_row(names));
-    let rule = table.columns.iter().map(|column| if column.words { "---" } else { "---:" });
+    let rule = table
+        .columns
+        .iter()
+        .map(|column| if column.words { "---" } else { "---:" });
     text.push_str(&render_row(rule.map(str::to_owned)));
     for row in &table.rows {
         text.push_str(&render_row(row.iter().map(render_cell)));

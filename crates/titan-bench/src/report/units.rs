@@ -26,7 +26,11 @@ fn grouped(value: f64) -> String {
         }
         text.push(digit);
     }
-    if value < 0.0 { format!("-{text}") } else { text }
+    if value < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
 }
 
 /// A count of things.
@@ -72,7 +76,11 @@ pub(crate) fn moment(since_1970: u64) -> String {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     let year = year + era * 400 + u64::from(month <= 2);
     let (hour, minute) = (second / 3600, second / 60 % 60);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
@@ -85,7 +93,16 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         let shown = [1_234_567.0, 999.96, 99.96, 12.345, 1.0, 0.123, 0.00123, 0.0];
-        let expected = ["1,234,567", "1,000", "100", "12.3", "1.00", "0.12", "0.0012", "0"];
+        let expected = [
+            "1,234,567",
+            "1,000",
+            "100",
+            "12.3",
+            "1.00",
+            "0.12",
+            "0.0012",
+            "0",
+        ];
         assert_eq!(shown.map(number), expected);
         assert_eq!(number(f64::INFINITY), "∞");
         assert_eq!(number(-1234.0), "-1,234");

@@ -59,12 +59,18 @@ impl Axis {
             Scale::Nines => NINES.to_vec(),
             Scale::Steps(names) => {
                 let names = names.iter().enumerate();
-                return names.map(|(at, name)| (at as f64 + 0.5, name.clone())).collect();
+                return names
+                    .map(|(at, name)| (at as f64 + 0.5, name.clone()))
+                    .collect();
             }
         };
-        let ticks = values.into_iter().filter_map(|value| Some((self.length(value)?, value)));
+        let ticks = values
+            .into_iter()
+            .filter_map(|value| Some((self.length(value)?, value)));
         let inside = ticks.filter(|(length, _)| (from - 1e-9..=to + 1e-9).contains(length));
-        inside.map(|(length, value)| (length, (self.show)(value))).collect()
+        inside
+            .map(|(length, value)| (length, (self.show)(value)))
+            .collect()
     }
 }
 
@@ -72,13 +78,22 @@ impl Axis {
 fn linear_ticks(to: f64) -> Vec<f64> {
     let power = 10_f64.powf((to / 4.0).log10().floor());
     let step = [5.0, 2.0, 1.0].map(|factor| factor * power);
-    let step = step.into_iter().find(|step| to / step >= 4.0).unwrap_or(power);
-    (0..=(to / step) as u32).map(|n| f64::from(n) * step).collect()
+    let step = step
+        .into_iter()
+        .find(|step| to / step >= 4.0)
+        .unwrap_or(power);
+    (0..=(to / step) as u32)
+        .map(|n| f64::from(n) * step)
+        .collect()
 }
 
 /// 1, 2 and 5 of every power of ten, or only the powers where there are many.
 fn log_ticks(from: f64, to: f64) -> Vec<f64> {
-    let factors: &[f64] = if to - from > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let factors: &[f64] = if to - from > 3.0 {
+        &[1.0]
+    } else {
+        &[1.0, 2.0, 5.0]
+    };
     let powers = from.floor() as i32..=to.ceil() as i32;
     let ticks = powers.flat_map(|power| factors.iter().map(move |f| f * 10_f64.powi(power)));
     ticks.collect()
@@ -96,22 +111,42 @@ mod tests {
         };
         let lengths = values.iter().filter_map(|value| axis.length(*value));
         let range = axis.range(lengths);
-        axis.ticks(range).into_iter().map(|(_, text)| text).collect()
+        axis.ticks(range)
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect()
     }
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(ticks(Scale::Linear, &[3.0, 80.0]), ["0", "20", "40", "60", "80"]);
-        assert_eq!(ticks(Scale::Linear, &[0.0]), ["0", "0.2", "0.4", "0.6000000000000001", "0.8", "1"]);
-        assert_eq!(ticks(Scale::Log, &[0.0, 10.0, 300.0]), ["10", "20", "50", "100", "200"]);
+        assert_eq!(
+            ticks(Scale::Linear, &[3.0, 80.0]),
+            ["0", "20", "40", "60", "80"]
+        );
+        assert_eq!(
+            ticks(Scale::Linear, &[0.0]),
+            ["0", "0.2", "0.4", "0.6000000000000001", "0.8", "1"]
+        );
+        assert_eq!(
+            ticks(Scale::Log, &[0.0, 10.0, 300.0]),
+            ["10", "20", "50", "100", "200"]
+        );
         assert_eq!(ticks(Scale::Log, &[1.0, 1e5]).len(), 6);
-        assert_eq!(ticks(Scale::Nines, &[50.0, 99.95, 100.0]), ["0", "50", "90", "99", "99.9"]);
+        assert_eq!(
+            ticks(Scale::Nines, &[50.0, 99.95, 100.0]),
+            ["0", "50", "90", "99", "99.9"]
+        );
         assert_eq!(ticks(Scale::Steps(vec!["a".to_owned()]), &[0.3]), ["a"]);
     }
 
     #[test]
     fn an_axis_without_values_has_a_length() {
-        for scale in [Scale::Linear, Scale::Log, Scale::Nines, Scale::Steps(Vec::new())] {
+        for scale in [
+            Scale::Linear,
+            Scale::Log,
+            Scale::Nines,
+            Scale::Steps(Vec::new()),
+        ] {
             let axis = Axis {
                 name: String::new(),
                 scale,

@@ -1,6 +1,7 @@
 //! Bars from left to right, in groups: each beside the name of its engine and before its value.
 
-use plotters::prelude::{DashedPathElement, PathElement, Rectangle};
+use plotters::element::DashedPathElement;
+use plotters::prelude::{PathElement, Rectangle};
 use plotters::style::Color;
 
 use super::super::figures::Spread;
@@ -30,7 +31,9 @@ const GAP: i32 = 3;
 impl<'a> Bars<'a> {
     /// None if there is no bar.
     pub(crate) fn draw(&self) -> anyhow::Result<Option<String>> {
-        let groups: Vec<_> = (self.groups.iter()).filter(|(_, bars)| !bars.is_empty()).collect();
+        let groups: Vec<_> = (self.groups.iter())
+            .filter(|(_, bars)| !bars.is_empty())
+            .collect();
         let bars = || groups.iter().flat_map(|(_, bars)| bars);
         let (Some(name), Some(label)) = (
             bars().map(|bar| text_width(bar.engine)).max(),
@@ -38,7 +41,9 @@ impl<'a> Bars<'a> {
         ) else {
             return Ok(None);
         };
-        let ends = bars().map(|bar| bar.value.most).chain(self.limit.map(|(value, _)| value));
+        let ends = bars()
+            .map(|bar| bar.value.most)
+            .chain(self.limit.map(|(value, _)| value));
         let (from, to) = self.axis.range(ends);
         let (left, right) = (name + 24, WIDTH as i32 - label - 12);
         let scale = move |value: f64| {
@@ -99,7 +104,10 @@ impl<'a> Bars<'a> {
         let (least, most) = (scale(bar.value.least), scale(bar.value.most));
         if least < most {
             let ink = style::INK.light;
-            canvas.draw(&PathElement::new(vec![(least, middle), (most, middle)], ink))?;
+            canvas.draw(&PathElement::new(
+                vec![(least, middle), (most, middle)],
+                ink,
+            ))?;
             for x in [least, most] {
                 let end = vec![(x, middle - 3), (x, middle + 3)];
                 canvas.draw(&PathElement::new(end, ink))?;
@@ -121,7 +129,7 @@ impl<'a> Bars<'a> {
             return Ok(());
         };
         let (x, ink) = (scale(value), style::INK.light);
-        let line = DashedPathElement::new([(x, TOP - 8), (x, bottom)].into_iter(), 5, 4, ink.into());
+        let line = DashedPathElement::new([(x, TOP - 8), (x, bottom)].into_iter(), 5, 4, ink);
         canvas.draw(&line)?;
         let text = format!("{name}: {}", (self.axis.show)(value));
         write(canvas, &text, (x, TOP - 16), Side::UpTo, ink)

@@ -55,7 +55,9 @@ impl Lines<'_> {
     }
 
     fn lengths(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-        let lengths = points.iter().map(|(x, y)| (self.x.length(*x), self.y.length(*y)));
+        let lengths = points
+            .iter()
+            .map(|(x, y)| (self.x.length(*x), self.y.length(*y)));
         lengths.filter_map(|(x, y)| Some((x?, y?))).collect()
     }
 
