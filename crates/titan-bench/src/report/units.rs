@@ -1,6 +1,6 @@
 //! Numbers as people read them. Nothing here rounds what is calculated with: only what is shown.
 
-use humansize::{BINARY, DECIMAL, format_size};
+use humansize::{BINARY, DECIMAL, FormatSizeOptions, format_size};
 
 /// Three figures, or all digits before the point in groups of three.
 pub(crate) fn number(value: f64) -> String {
@@ -40,12 +40,26 @@ pub(crate) fn count(value: u64) -> String {
 
 /// Bytes on a device or in files, in powers of 1,000.
 pub(crate) fn bytes(value: f64) -> String {
-    format_size(value.max(0.0) as u64, DECIMAL)
+    size(value, 1000.0, DECIMAL)
 }
 
 /// Bytes of memory, in powers of 1,024.
 pub(crate) fn memory(value: f64) -> String {
-    format_size(value.max(0.0) as u64, BINARY)
+    size(value, 1024.0, BINARY)
+}
+
+/// Three figures, no more.
+fn size(value: f64, base: f64, options: FormatSizeOptions) -> String {
+    let mut leading = value;
+    while leading >= base {
+        leading /= base;
+    }
+    let decimals = match leading {
+        _ if leading >= 100.0 => 0,
+        _ if leading >= 10.0 => 1,
+        _ => 2,
+    };
+    format_size(value.max(0.0) as u64, options.decimal_places(decimals))
 }
 
 pub(crate) fn bytes_a_second(value: f64) -> String {
@@ -111,6 +125,8 @@ mod tests {
         assert_eq!(seconds(2.5), "2.50 s");
         assert_eq!(seconds(7200.0), "2.00 h");
         assert_eq!(bytes(1_500_000.0), "1.50 MB");
+        assert_eq!(bytes(792_480_000.0), "792 MB");
+        assert_eq!(bytes(0.0), "0 B");
         assert_eq!(memory(f64::from(64 << 20)), "64 MiB");
     }
 

@@ -87,12 +87,12 @@ fn linear_ticks(to: f64) -> Vec<f64> {
         .collect()
 }
 
-/// 1, 2 and 5 of every power of ten, or only the powers where there are many.
+/// Round values of every power of ten: the fewer, the more powers there are.
 fn log_ticks(from: f64, to: f64) -> Vec<f64> {
-    let factors: &[f64] = if to - from > 3.0 {
-        &[1.0]
-    } else {
-        &[1.0, 2.0, 5.0]
+    let factors: &[f64] = match to - from {
+        powers if powers > 3.0 => &[1.0],
+        powers if powers > 1.0 => &[1.0, 2.0, 5.0],
+        _ => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
     };
     let powers = from.floor() as i32..=to.ceil() as i32;
     let ticks = powers.flat_map(|power| factors.iter().map(move |f| f * 10_f64.powi(power)));
