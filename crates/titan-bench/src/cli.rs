@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 
+use crate::compare;
 use crate::engine;
+use crate::report;
 use crate::results::Report;
 use crate::run::{self, Contender, Plan};
 use crate::settings::{Compression, Durability, Settings};
@@ -39,6 +41,16 @@ enum Command {
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
+    /// Holds one report against another: what became faster, smaller or neither.
+    #[command(after_help = "Example:\n  titan-bench compare before/report.json after/report.json")]
+    Compare {
+        /// A report.json, or the folder that has it.
+        a: PathBuf,
+        b: PathBuf,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Does one step of a run; the driver starts it.
     #[command(name = run::WORKER, hide = true)]
     Worker,
@@ -113,6 +125,14 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Quick(options) => measure(Profile::Quick, &options),
         Command::Standard(options) => measure(Profile::Standard, &options),
         Command::Long(options) => measure(Profile::Long, &options),
+        Command::Compare { a, b, json } => {
+            let compared = compare::compare(&report::read(&a)?, &report::read(&b)?);
+            match json {
+                true => println!("{}", serde_json::to_string_pretty(&compared)?),
+                false => println!("{compared}"),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Worker => worker::run().map(|()| ExitCode::SUCCESS),
     }
 }
@@ -125,6 +145,7 @@ fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     let set = interrupted.clone();
     ctrlc::set_handler(move || set.store(true, Relaxed)).context("handling interruptions")?;
     let report = run::run(plan, &interrupted)?;
+    report::write(&report, &options.out)?;
     println!("{}", options.out.join("report.html").display());
     Ok(status(&report, interrupted.load(Relaxed)))
 }

@@ -13,8 +13,10 @@
 //! `docs/benchmarks.md` describes the method.
 
 mod cli;
+mod compare;
 mod engine;
 mod measure;
+mod report;
 mod results;
 mod run;
 mod settings;

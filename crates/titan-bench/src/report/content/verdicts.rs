@@ -1,0 +1,129 @@
+//! The first thing that a reader is told: where Titan loses, where it wins, and everything that was
+//! compared, at a glance.
+
+use super::step_anchor;
+use crate::report::document::{Cell, Document, Table, Tone};
+use crate::report::figures::{Better, WorkloadFigures};
+use crate::report::units::number;
+use crate::report::verdict::{Judgement, MEASURES, SUBJECT, Verdict, sorted, verdicts};
+use crate::results::Report;
+
+pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadFigures<'_>]) {
+    document.heading(2, "Where Titan loses", "losses");
+    if !report.engines.iter().any(|engine| engine == SUBJECT) {
+        return document.text("Titan is not among the engines, so that nothing is said of it.");
+    }
+    let verdicts = verdicts(figures);
+    if verdicts.is_empty() {
+        return document.text("There is no other engine that did the same steps.");
+    }
+    document.text(
+        "Titan is held against whichever other engine was best at that step and measure in the \
+         same round. It counts as a loss or a win if the ratio lies on one side of 1 in all \
+         rounds, and its median differs from 1 by more than 5 %; else it is no difference.",
+    );
+    if report.rounds == 1 {
+        document.text(
+            "One round says nothing about the spread: any of these differences may be chance.",
+        );
+    }
+    let losses = sorted(&verdicts, Judgement::Loss);
+    let wins = sorted(&verdicts, Judgement::Win);
+    document.text(format!(
+        "Of {} comparisons Titan loses {}, wins {}, and shows no difference in {}.",
+        verdicts.len(),
+        losses.len(),
+        wins.len(),
+        verdicts.len() - losses.len() - wins.len()
+    ));
+    list(document, &losses, Tone::Bad);
+    failed(document, figures);
+    document.heading(2, "Where Titan wins", "wins");
+    list(document, &wins, Tone::Good);
+    document.heading(2, "Everything at a glance", "glance");
+    document.text(
+        "Titan by the best other: ▼ a loss, ▲ a win, = no difference, – not measured. For \
+         operations/s more is better, for all others less.",
+    );
+    document.table(glance(&verdicts));
+}
+
+fn list(document: &mut Document, verdicts: &[&Verdict<'_>], tone: Tone) {
+    if verdicts.is_empty() {
+        return document.text("Nowhere.");
+    }
+    let columns = [
+        ":step",
+        ":measure",
+        "Titan",
+        "best other",
+        ":which",
+        "ratio",
+        ":that is",
+    ];
+    let mut table = Table::new("", &columns);
+    for verdict in verdicts {
+        let (ours, best) = (verdict.ours, verdict.best);
+        table.row(vec![
+            step(verdict),
+            verdict.measure.name.into(),
+            ours.show(verdict.measure.show).into(),
+            best.show(verdict.measure.show).into(),
+            verdict.best_engines.join(", ").into(),
+            verdict.ratio.show(number).into(),
+            Cell::from(in_words(verdict)).tone(tone),
+        ]);
+    }
+    document.table(table);
+}
+
+fn step(verdict: &Verdict<'_>) -> Cell {
+    let (workload, step) = (verdict.workload, verdict.step);
+    Cell::from(format!("{workload}: {step}")).link(step_anchor(workload, step))
+}
+
+fn in_words(verdict: &Verdict<'_>) -> String {
+    let better = verdict.judgement == Judgement::Win;
+    let word = match (verdict.measure.better, better) {
+        (Better::Higher, true) | (Better::Lower, false) => "more",
+        (Better::Higher, false) | (Better::Lower, true) => "less",
+    };
+    format!("{} times {word}", number(verdict.size()))
+}
+
+/// Steps that Titan did not finish are losses that have no ratio.
+fn failed(document: &mut Document, figures: &[WorkloadFigures<'_>]) {
+    let steps = figures.iter().flat_map(|workload| &workload.steps);
+    let failed = steps.flat_map(|step| {
+        let rounds = step.by(SUBJECT).into_iter();
+        rounds
+            .flat_map(|rounds| rounds.failures())
+            .map(|(round, reason)| {
+                let (workload, step) = (&step.workload.name, &step.step.name);
+                format!("Titan failed at {workload}: {step} in round {round}: {reason}")
+            })
+    });
+    document.list(failed.collect());
+}
+
+fn glance(verdicts: &[Verdict<'_>]) -> Table {
+    let names = MEASURES.iter().map(|measure| measure.name);
+    let columns: Vec<&str> = [":step"].into_iter().chain(names).collect();
+    let mut table = Table::new("", &columns);
+    let same_step = |a: &Verdict<'_>, b: &Verdict<'_>| (a.workload, a.step) == (b.workload, b.step);
+    for of_step in verdicts.chunk_by(same_step) {
+        let cells = MEASURES.iter().map(|measure| {
+            let verdict = of_step.iter().find(|v| v.measure.name == measure.name);
+            verdict.map_or_else(Cell::nothing, |verdict| {
+                let (mark, tone) = match verdict.judgement {
+                    Judgement::Loss => ("▼", Tone::Bad),
+                    Judgement::Win => ("▲", Tone::Good),
+                    Judgement::Same => ("=", Tone::Plain),
+                };
+                Cell::from(format!("{mark} {}", number(verdict.ratio.median))).tone(tone)
+            })
+        });
+        table.row(of_step.first().map(step).into_iter().chain(cells).collect());
+    }
+    table
+}

@@ -1,0 +1,89 @@
+//! A report: `report.json` with all that was measured, and what people read, made from it.
+//!
+//! | module | has |
+//! |---|---|
+//! | [`figures`] | medians, spreads and ratios of what was measured, and the measures there are |
+//! | [`verdict`] | where Titan loses and wins |
+//! | [`conditions`] | under which conditions it was measured, in words |
+//! | [`content`] | what the report says, as a [`document`] |
+//! | [`html`], [`markdown`] | the document as files |
+//! | [`plots`] | plots as SVG |
+//! | [`units`] | numbers as people read them |
+//!
+//! Every file is whole: it is written under another name and then renamed.
+
+pub(crate) mod conditions;
+mod content;
+pub(crate) mod document;
+pub(crate) mod figures;
+mod html;
+pub(crate) mod markdown;
+mod plots;
+#[cfg(test)]
+pub(crate) mod synthetic;
+pub(crate) mod units;
+pub(crate) mod verdict;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::results::{Report, SCHEMA};
+
+const JSON: &str = "report.json";
+const PLOTS: &str = "plots";
+
+/// Writes `report.json`, `report.md`, `report.html` and `plots/*.svg` in this directory, which is
+/// made if it is missing. Plots of an earlier report stay unless they have the same names.
+pub(crate) fn write(report: &Report, dir: &Path) -> Result<()> {
+    let plots = dir.join(PLOTS);
+    fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
+    let json = serde_json::to_string_pretty(report).context("putting the report as JSON")?;
+    // First: whatever comes of the rest, what was measured is kept.
+    write_whole(&dir.join(JSON), &json)?;
+    let document = content::document(report)?;
+    for plot in document.plots() {
+        write_whole(&plots.join(&plot.file), &plot.svg)?;
+    }
+    write_whole(&dir.join("report.md"), &markdown::render(&document, PLOTS))?;
+    write_whole(&dir.join("report.html"), &html::render(&document))
+}
+
+fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".tmp");
+    fs::write(&unfinished, text)
+        .and_then(|()| fs::rename(&unfinished, path))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// Reads a `report.json`, or that of a directory.
+pub(crate) fn read(path: &Path) -> Result<Report> {
+    /// What reports of every schema have.
+    #[derive(Deserialize)]
+    struct Head {
+        schema: u32,
+    }
+
+    let path = if path.is_dir() {
+        path.join(JSON)
+    } else {
+        path.to_owned()
+    };
+    let json = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let head: Head = serde_json::from_slice(&json)
+        .with_context(|| format!("{} is no report of titan-bench", path.display()))?;
+    ensure!(
+        head.schema == SCHEMA,
+        "{} has schema {}, this program reads {SCHEMA}",
+        path.display(),
+        head.schema
+    );
+    serde_json::from_slice(&json)
+        .with_context(|| format!("{} is damaged, or of another version", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

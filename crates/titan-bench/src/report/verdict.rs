@@ -1,0 +1,187 @@
+//! Where Titan loses and where it wins.
+//!
+//! Titan is held against whichever other engine was best in the same round: an opponent put
+//! together of all others, which no single one of them is. Something counts only if all rounds
+//! agree on its direction and the median differs by more than [`MARGIN`].
+
+use super::figures::{
+    Better, CPU, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, RESIDENT, Rounds, Spread,
+    StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, ratio,
+};
+
+/// Whom the report judges.
+pub(crate) const SUBJECT: &str = "titan";
+
+/// Differences up to this share count for nothing.
+pub(crate) const MARGIN: f64 = 0.05;
+
+/// What engines are judged by.
+pub(crate) static MEASURES: [&Measure; 7] = [
+    &RATE,
+    &P99,
+    &WRITE_AMPLIFICATION,
+    &PEAK_SPACE_AMPLIFICATION,
+    &CPU,
+    &RESIDENT,
+    &OPENING,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    Loss,
+    Win,
+    Same,
+}
+
+/// One measure of one step.
+pub(crate) struct Verdict<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) step: &'a str,
+    pub(crate) measure: &'static Measure,
+    pub(crate) ours: Spread,
+    /// The best of the others in each round, and which they were.
+    pub(crate) best: Spread,
+    pub(crate) best_engines: Vec<&'a str>,
+    /// Ours by the best, round by round.
+    pub(crate) ratio: Spread,
+    pub(crate) judgement: Judgement,
+}
+
+impl Verdict<'_> {
+    /// How many times better or worse: at least 1.
+    pub(crate) fn size(&self) -> f64 {
+        self.ratio.median.max(1.0 / self.ratio.median)
+    }
+}
+
+/// Of every step that Titan and another engine did, in the order of the report.
+pub(crate) fn verdicts<'a>(figures: &[WorkloadFigures<'a>]) -> Vec<Verdict<'a>> {
+    let steps = figures.iter().flat_map(|workload| &workload.steps);
+    steps
+        .flat_map(|step| MEASURES.iter().filter_map(|measure| judge(step, measure)))
+        .collect()
+}
+
+/// Those of one kind, the largest first.
+pub(crate) fn sorted<'v, 'a>(
+    verdicts: &'v [Verdict<'a>],
+    judgement: Judgement,
+) -> Vec<&'v Verdict<'a>> {
+    let mut chosen: Vec<_> = (verdicts.iter())
+        .filter(|verdict| verdict.judgement == judgement)
+        .collect();
+    chosen.sort_by(|a, b| b.size().total_cmp(&a.size()));
+    chosen
+}
+
+fn judge<'a>(step: &StepFigures<'a>, measure: &'static Measure) -> Option<Verdict<'a>> {
+    let subject = step.by(SUBJECT)?;
+    let (mut ours, mut best, mut best_engines) = (Vec::new(), Vec::new(), Vec::new());
+    for (round, measured) in subject.measured() {
+        let others = step.engines.iter().filter(|other| other.engine != SUBJECT);
+        if let Some(our) = (measure.of)(measured)
+            && let Some((engine, value)) = best_of(others, round, measure)
+        {
+            ours.push(our);
+            best.push(value);
+            if !best_engines.contains(&engine) {
+                best_engines.push(engine);
+            }
+        }
+    }
+    let ratio = Spread::of(ours.iter().zip(&best).map(|(our, best)| ratio(*our, *best)))?;
+    Some(Verdict {
+        workload: &step.workload.name,
+        step: &step.step.name,
+        measure,
+        ours: Spread::of(ours)?,
+        best: Spread::of(best)?,
+        best_engines,
+        ratio,
+        judgement: judgement(ratio, measure.better),
+    })
+}
+
+fn best_of<'a, 'r>(
+    others: impl Iterator<Item = &'r Rounds<'a>>,
+    round: u32,
+    measure: &Measure,
+) -> Option<(&'a str, f64)>
+where
+    'a: 'r,
+{
+    let values = others.filter_map(|other| {
+        let (_, measured) = other.measured().find(|(at, _)| *at == round)?;
+        Some((other.engine, (measure.of)(measured)?))
+    });
+    values.reduce(|best, other| {
+        let better = match measure.better {
+            Better::Higher => other.1 > best.1,
+            Better::Lower => other.1 < best.1,
+        };
+        if better { other } else { best }
+    })
+}
+
+fn judgement(ratio: Spread, better: Better) -> Judgement {
+    let median = ratio.median;
+    if ratio.contains(1.0) || median.max(1.0 / median) <= 1.0 + MARGIN {
+        return Judgement::Same;
+    }
+    match (median > 1.0, better) {
+        (true, Better::Higher) | (false, Better::Lower) => Judgement::Win,
+        (true, Better::Lower) | (false, Better::Higher) => Judgement::Loss,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{figures, synthetic};
+    use super::*;
+
+    fn judged(ratios: &[f64], better: Better) -> Judgement {
+        judgement(Spread::of(ratios.iter().copied()).unwrap(), better)
+    }
+
+    #[test]
+    fn only_what_all_rounds_say_counts() {
+        use Judgement::{Loss, Same, Win};
+        assert_eq!(judged(&[1.2, 1.3, 1.1], Better::Higher), Win);
+        assert_eq!(judged(&[1.2, 1.3, 1.1], Better::Lower), Loss);
+        assert_eq!(judged(&[0.8, 0.7], Better::Higher), Loss);
+        assert_eq!(judged(&[0.8, 0.7], Better::Lower), Win);
+        assert_eq!(judged(&[0.8, 1.3, 1.4], Better::Higher), Same);
+        assert_eq!(judged(&[1.02, 1.04, 1.03], Better::Higher), Same);
+        assert_eq!(judged(&[0.0], Better::Higher), Loss);
+        assert_eq!(judged(&[f64::INFINITY], Better::Lower), Loss);
+    }
+
+    #[test]
+    fn the_best_other_of_each_round_is_the_opponent() {
+        let report = synthetic::report();
+        let verdicts = verdicts(&figures::of(&report));
+        let find = |step: &str, measure: &str| {
+            (verdicts.iter()).find(|v| v.step == step && v.measure.name == measure)
+        };
+        let fill = find("fill", RATE.name).unwrap();
+        assert_eq!(fill.judgement, Judgement::Win);
+        assert_eq!(fill.best_engines, ["rocksdb"]);
+        let get = find("get", RATE.name).unwrap();
+        assert_eq!(get.judgement, Judgement::Loss);
+        assert_eq!(get.best_engines, ["lmdb"]);
+        assert!(find("get", WRITE_AMPLIFICATION.name).is_none());
+        assert!(find("idle", P99.name).is_none());
+        let losses = sorted(&verdicts, Judgement::Loss);
+        assert!(losses.is_sorted_by(|a, b| a.size() >= b.size()));
+    }
+
+    #[test]
+    fn there_is_nothing_to_judge_alone() {
+        let mut report = synthetic::report();
+        synthetic::keep_engines(&mut report, &["titan"]);
+        assert!(verdicts(&figures::of(&report)).is_empty());
+        let mut report = synthetic::report();
+        synthetic::keep_engines(&mut report, &["rocksdb", "lmdb"]);
+        assert!(verdicts(&figures::of(&report)).is_empty());
+    }
+}
