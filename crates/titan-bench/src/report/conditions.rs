@@ -173,7 +173,6 @@ fn mix(mix: &[(Operation, u32)]) -> String {
 
 fn keys(choice: Choice) -> String {
     match choice {
-        Choice::InOrder => "keys in order".to_owned(),
         Choice::Uniform => "any key as likely".to_owned(),
         Choice::Zipf(skew) => format!("few keys popular (Zipf {skew})"),
         Choice::Latest(skew) => format!("newest keys popular (Zipf {skew})"),
