@@ -114,6 +114,19 @@ fn the_least_reports_can_be_written() {
 }
 
 #[test]
+fn a_titan_that_failed_everywhere_lost() {
+    let dir = Dir::new("failed");
+    let mut report = synthetic::report();
+    for run in report.runs.iter_mut().filter(|run| run.engine == "titan") {
+        run.outcome = crate::results::Outcome::Failed("it crashed".to_owned());
+    }
+    write(&report, &dir.0).unwrap();
+    let markdown = dir.text("report.md");
+    assert!(markdown.contains("Titan failed at mixed: mixed in round 3: it crashed"));
+    assert!(markdown.contains("Nothing can be compared"));
+}
+
+#[test]
 fn what_is_no_report_is_told() {
     let dir = Dir::new("damaged");
     let file = dir.0.join(JSON);

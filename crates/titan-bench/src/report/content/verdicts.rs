@@ -5,7 +5,7 @@ use super::step_anchor;
 use crate::report::document::{Cell, Document, Table, Tone};
 use crate::report::figures::{Better, WorkloadFigures};
 use crate::report::units::number;
-use crate::report::verdict::{Judgement, MEASURES, SUBJECT, Verdict, sorted, verdicts};
+use crate::report::verdict::{Judgement, MARGIN, MEASURES, SUBJECT, Verdict, sorted, verdicts};
 use crate::results::Report;
 
 pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadFigures<'_>]) {
@@ -15,13 +15,15 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
     }
     let verdicts = verdicts(figures);
     if verdicts.is_empty() {
-        return document.text("There is no other engine that did the same steps.");
+        failed(document, figures);
+        return document.text("Nothing can be compared: no other engine did the same steps.");
     }
-    document.text(
+    document.text(format!(
         "Titan is held against whichever other engine was best at that step and measure in the \
          same round. It counts as a loss or a win if the ratio lies on one side of 1 in all \
-         rounds, and its median differs from 1 by more than 5 %; else it is no difference.",
-    );
+         rounds, and its median differs from 1 by more than {} %; else it is no difference.",
+        MARGIN * 100.0
+    ));
     if report.rounds == 1 {
         document.text(
             "One round says nothing about the spread: any of these differences may be chance.",

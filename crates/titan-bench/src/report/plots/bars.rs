@@ -52,17 +52,17 @@ impl<'a> Bars<'a> {
         let rows = bars().count() as i32;
         let bottom = TOP + groups.len() as i32 * GROUP_HEIGHT + rows * BAR_HEIGHT + 6;
         drawn(bottom as u32 + 28, |canvas| {
-            self.draw_axis(canvas, bottom, &scale, (from, to))?;
+            self.draw_axis(canvas, bottom, scale, (from, to))?;
             let mut y = TOP;
             for (group, bars) in &groups {
                 write(canvas, group, (8, y + 15), Side::From, style::INK.light)?;
                 y += GROUP_HEIGHT;
                 for bar in bars {
-                    self.draw_bar(canvas, bar, y, &scale)?;
+                    self.draw_bar(canvas, bar, y, scale)?;
                     y += BAR_HEIGHT;
                 }
             }
-            self.draw_limit(canvas, bottom, &scale)
+            self.draw_limit(canvas, bottom, scale)
         })
         .map(Some)
     }
@@ -129,7 +129,7 @@ impl<'a> Bars<'a> {
             return Ok(());
         };
         let (x, ink) = (scale(value), style::INK.light);
-        let line = DashedPathElement::new([(x, TOP - 8), (x, bottom)].into_iter(), 5, 4, ink);
+        let line = DashedPathElement::new([(x, TOP - 8), (x, bottom)], 5, 4, ink);
         canvas.draw(&line)?;
         let text = format!("{name}: {}", (self.axis.show)(value));
         write(canvas, &text, (x, TOP - 16), Side::UpTo, ink)
