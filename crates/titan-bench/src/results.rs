@@ -114,7 +114,7 @@ pub(crate) struct Measured {
     pub(crate) disk: u64,
     /// The largest resident set of the process, page cache not counted.
     pub(crate) peak_resident: u64,
-    /// From the call that opens the database to its return.
+    /// From the call that opens the database to its return; 0 where that is not known.
     pub(crate) open_seconds: f64,
     /// Whether the process before was killed, so that opening had to recover what it wrote.
     pub(crate) recovered: bool,
@@ -190,9 +190,11 @@ impl Measured {
         ratio(self.disk, self.work.live_bytes)
     }
 
-    /// The most that any sample had of the same.
+    /// The most that any sample had of the same, of those with at least half of the live bytes that
+    /// there are at the end: while a database is filled, little lives, and any file is a large part.
     pub(crate) fn peak_space_amplification(&self) -> Option<f64> {
         let samples = self.space.iter();
+        let samples = samples.filter(|sample| sample.live >= self.work.live_bytes / 2);
         let of = samples.filter_map(|sample| ratio(sample.disk, sample.live));
         of.chain(self.space_amplification()).reduce(f64::max)
     }

@@ -8,7 +8,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
 };
 
-use super::{Engine, Held, Store};
+use super::{Engine, Held, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::Key;
@@ -118,7 +118,7 @@ impl Store for Opened {
         Ok(found.is_some())
     }
 
-    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {
         for found in self.keyspace.range(from.to_vec()..) {
             let (key, value) = found.into_inner()?;
             if !entry(&key, &value)? {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 
-use super::{Engine, Held, Store};
+use super::{Engine, Held, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
 use crate::work::keys::Key;
@@ -88,7 +88,7 @@ impl Store for Opened {
         Ok(found.is_some())
     }
 
-    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {
         let transaction = self.env.read_txn()?;
         // An empty key is not one of LMDB's.
         let from = if from.is_empty() { &[0][..] } else { from };

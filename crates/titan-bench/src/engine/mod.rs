@@ -34,6 +34,9 @@ pub(crate) trait Engine: Sync {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>>;
 }
 
+/// What a scan hands keys and values to; it says whether it wants more.
+pub(crate) type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
+
 /// An open database. Dropping it closes it.
 pub(crate) trait Store: Send + Sync {
     fn put(&self, key: &Key, value: &[u8]) -> Result<()>;
@@ -56,7 +59,7 @@ pub(crate) trait Store: Send + Sync {
 
     /// Hands over keys and values from this key on, until there are no more or `entry` says that it
     /// wants no more.
-    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()>;
+    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()>;
 
     fn delete(&self, key: &Key) -> Result<()>;
 

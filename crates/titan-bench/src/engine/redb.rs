@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use redb::{Database, Durability as Commit, ReadableDatabase, Table, TableDefinition};
 
-use super::{Engine, Held, Store};
+use super::{Engine, Held, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
 use crate::work::keys::Key;
@@ -100,7 +100,7 @@ impl Store for Opened {
         Ok(found.is_some())
     }
 
-    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {
         let table = self.db.begin_read()?.open_table(TABLE)?;
         for found in table.range(from..)? {
             let (key, value) = found?;

@@ -8,7 +8,7 @@ use titan::{
     WriteBatch, WriteOptions,
 };
 
-use super::{Engine, Held, Store};
+use super::{Engine, Held, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::Key;
@@ -123,7 +123,7 @@ impl Store for Opened {
         Ok(())
     }
 
-    fn scan(&self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {
         let mut entries = self.db.iter(&self.read)?;
         entries.seek(from)?;
         while entries.valid() {

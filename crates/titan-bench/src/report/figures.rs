@@ -72,6 +72,8 @@ pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) better: Better,
     pub(crate) of: fn(&Measured) -> Option<f64>,
+    /// Differences of no more than this count for nothing, however large their ratio.
+    pub(crate) noise: f64,
     pub(crate) show: fn(f64) -> String,
 }
 
@@ -79,6 +81,7 @@ pub(crate) static RATE: Measure = Measure {
     name: "operations/s",
     better: Better::Higher,
     of: |measured| Some(measured.rate()),
+    noise: 0.0,
     show: units::number,
 };
 
@@ -86,6 +89,7 @@ pub(crate) static P99: Measure = Measure {
     name: "p99 latency",
     better: Better::Lower,
     of: |measured| Some(measured.latency()?.p99),
+    noise: 2.0,
     show: units::micros,
 };
 
@@ -93,6 +97,7 @@ pub(crate) static WRITE_AMPLIFICATION: Measure = Measure {
     name: "write amplification",
     better: Better::Lower,
     of: Measured::write_amplification,
+    noise: 0.0,
     show: units::number,
 };
 
@@ -100,6 +105,7 @@ pub(crate) static SPACE_AMPLIFICATION: Measure = Measure {
     name: "space amplification",
     better: Better::Lower,
     of: Measured::space_amplification,
+    noise: 0.0,
     show: units::number,
 };
 
@@ -107,6 +113,7 @@ pub(crate) static PEAK_SPACE_AMPLIFICATION: Measure = Measure {
     name: "peak space amplification",
     better: Better::Lower,
     of: Measured::peak_space_amplification,
+    noise: 0.0,
     show: units::number,
 };
 
@@ -114,6 +121,7 @@ pub(crate) static CPU: Measure = Measure {
     name: "CPU per operation",
     better: Better::Lower,
     of: |measured| per_operation(measured, measured.cpu_seconds * 1e6),
+    noise: 0.0,
     show: units::micros,
 };
 
@@ -121,13 +129,15 @@ pub(crate) static RESIDENT: Measure = Measure {
     name: "peak resident memory",
     better: Better::Lower,
     of: |measured| Some(measured.peak_resident as f64),
+    noise: (4 << 20) as f64,
     show: units::memory,
 };
 
 pub(crate) static OPENING: Measure = Measure {
     name: "time to open",
     better: Better::Lower,
-    of: |measured| Some(measured.open_seconds),
+    of: |measured| (measured.open_seconds > 0.0).then_some(measured.open_seconds),
+    noise: 0.02,
     show: units::seconds,
 };
 

@@ -90,15 +90,20 @@ fn judge<'a>(step: &StepFigures<'a>, measure: &'static Measure) -> Option<Verdic
         }
     }
     let ratio = Spread::of(ours.iter().zip(&best).map(|(our, best)| ratio(*our, *best)))?;
+    let (ours, best) = (Spread::of(ours)?, Spread::of(best)?);
+    let is_noise = (ours.median - best.median).abs() <= measure.noise;
     Some(Verdict {
         workload: &step.workload.name,
         step: &step.step.name,
         measure,
-        ours: Spread::of(ours)?,
-        best: Spread::of(best)?,
+        ours,
+        best,
         best_engines,
         ratio,
-        judgement: judgement(ratio, measure.better),
+        judgement: match is_noise {
+            true => Judgement::Same,
+            false => judgement(ratio, measure.better),
+        },
     })
 }
 

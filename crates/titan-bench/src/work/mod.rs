@@ -149,9 +149,3 @@ pub(crate) struct Amount {
     pub(crate) operations: Option<u64>,
     pub(crate) seconds: f64,
 }
-
-impl Step {
-    pub(crate) fn writes(&self) -> bool {
-        self.writer_beside.is_some() || self.mix.iter().any(|(operation, _)| operation.writes())
-    }
-}

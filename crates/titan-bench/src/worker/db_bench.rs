@@ -266,7 +266,7 @@ fn parse(text: &str, step: &Step) -> Result<WorkDone> {
         let behind = line.split_once(&step.name);
         behind.is_some_and(|(_, rest)| rest.trim_start().starts_with(':'))
     };
-    let at = lines.iter().rposition(|line| is_headline(&line));
+    let at = lines.iter().rposition(is_headline);
     let at = at.context("there is no line of results")?;
     let (_, headline) = lines[at]
         .rsplit_once(" : ")

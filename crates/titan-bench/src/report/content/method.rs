@@ -63,8 +63,9 @@ fn fairness(report: &Report) -> Vec<String> {
          the machine meets all of them. What the device gives is measured before each round; where \
          that drifts, so will the rest."
             .to_owned(),
-        "The ruler: time, processor time, memory, bytes on disk and at the device are measured \
-         from outside, alike for all. Only bytes written by kind are what engines say themselves."
+        "The ruler: operations and latencies are measured by the same program, around each call; \
+         processor time, memory, bytes on disk and at the device from outside. Every value that is \
+         read is held against its key. Only bytes written by kind are what engines say themselves."
             .to_owned(),
     ]
 }
