@@ -132,7 +132,7 @@ pub(crate) struct WorkDone {
     pub(crate) cut_short: bool,
     /// Keys that were looked up and found, entries that scans went over.
     pub(crate) found: u64,
-    /// Keys and values.
+    /// Keys and values. Deletes write nothing: what they cost has nothing to be put in proportion to.
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     /// Keys and values that the database holds at the end.

@@ -114,21 +114,6 @@ impl Operation {
             Operation::Expire(_) => "expire",
         }
     }
-
-    pub(crate) fn writes(self) -> bool {
-        match self {
-            Operation::Get
-            | Operation::MultiGet(_)
-            | Operation::Scan(_)
-            | Operation::ScanUpTo(_)
-            | Operation::ReadNext => false,
-            Operation::Insert
-            | Operation::Put
-            | Operation::ReadModifyWrite
-            | Operation::Delete
-            | Operation::Expire(_) => true,
-        }
-    }
 }
 
 /// Which key comes next.

@@ -207,7 +207,8 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     let entry = (KEY_BYTES as u64) + u64::from(value_size);
     work.live_entries = live as u64;
     work.live_bytes = work.live_entries * entry;
-    let writes = step.mix.iter().any(|(operation, _)| operation.writes());
+    let puts = |operation| matches!(operation, Operation::Insert | Operation::Put);
+    let writes = step.mix.iter().any(|(operation, _)| puts(*operation));
     work.bytes_written = match step.writer_beside {
         Some(puts) => (puts * work.seconds) as u64 * entry,
         None if writes => work.operations * entry,

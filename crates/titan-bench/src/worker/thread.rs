@@ -220,7 +220,6 @@ impl<'a> Thread<'a> {
                 let number = self.choose();
                 shared.store.delete(&self.key(number))?;
                 shared.live.remove(number);
-                self.tally.bytes_written += KEY_BYTES as u64;
                 Ok(())
             }
             Operation::Expire(left) => {
@@ -228,7 +227,6 @@ impl<'a> Thread<'a> {
                     return Ok(());
                 };
                 let ends = (self.key(range.start), self.key(range.end));
-                self.tally.bytes_written += 2 * KEY_BYTES as u64;
                 shared.store.delete_range(&ends.0, &ends.1)
             }
         }
