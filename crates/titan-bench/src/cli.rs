@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -110,6 +111,10 @@ struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
     blob_threshold: u64,
 
+    /// Has RocksDB write tables around the page cache too, as Titan does by default.
+    #[arg(long)]
+    direct_io: bool,
+
     /// Threads that flush and compact.
     #[arg(long, default_value_t = 2)]
     background_jobs: u32,
@@ -187,6 +192,12 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     let programs = options.db_bench.iter();
     let programs = programs.map(|text| Program::parse(text).map(Contender::Program));
     let contenders: Vec<Contender> = engines.chain(programs).collect::<Result<_>>()?;
+    let mut names_seen = BTreeSet::new();
+    for contender in &contenders {
+        if !names_seen.insert(contender.name().to_owned()) {
+            bail!("{} would take part twice", contender.name());
+        }
+    }
     let workloads = names(&options.workloads, scale.workloads);
     let workloads = workloads.iter().map(|name| catalog::workload(name, &scale));
     let workloads: Vec<Workload> = workloads.collect::<Result<_>>()?;
@@ -219,6 +230,8 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
             background_jobs: options.background_jobs,
             blob_threshold: options.blob_threshold,
             space_amplification: options.space_amplification,
+            direct_io: options.direct_io,
+            data_exceeds_memory: limited && scale.data > scale.memory,
             drop_caches: root,
         },
         dir: options

@@ -1,7 +1,8 @@
 //! Two reports beside each other: what became faster, smaller or neither from A to B.
 //!
-//! A difference counts only if it exceeds the spread of both: no round of one lies within the rounds
-//! of the other. Where either has a single round, that cannot be told.
+//! A difference counts only if it exceeds the spread of both, so that no round of one lies within the
+//! rounds of the other, and 5 %. Where either has a single round, that cannot be told; of two rounds
+//! each, one pair in three is apart by chance alone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::report::figures::{
 };
 use crate::report::markdown;
 use crate::report::units::number;
+use crate::report::verdict::MARGIN;
 use crate::results::{Ceilings, Report};
 
 /// What is compared of each step.
@@ -60,7 +62,7 @@ pub(crate) struct Compared {
     /// The median of B by that of A, and how far it may lie from that: the least of one by the most
     /// of the other.
     pub(crate) ratio: Spread,
-    /// None if either has a single round.
+    /// By more than the margin. None if either has a single round.
     pub(crate) exceeds_spread: Option<bool>,
     #[serde(skip)]
     show: fn(f64) -> String,
@@ -225,7 +227,7 @@ impl Compared {
                 most: ratio(b.most, a.least),
                 rounds,
             },
-            exceeds_spread: (rounds > 1).then(|| a.apart_from(&b)),
+            exceeds_spread: (rounds > 1).then(|| a.apart_from(&b) && !a.is_within(&b, MARGIN)),
             show,
         }
     }

@@ -112,14 +112,16 @@ pub(crate) struct Measured {
     pub(crate) space: Vec<SpaceSample>,
     pub(crate) peak_disk: u64,
     pub(crate) disk: u64,
-    /// The largest resident set of the process, page cache not counted.
-    pub(crate) peak_resident: u64,
+    /// The most memory of its own that the process had: no pages of files, mapped or cached.
+    pub(crate) peak_memory: u64,
     /// From the call that opens the database to its return; 0 where that is not known.
     pub(crate) open_seconds: f64,
     /// Whether the process before was killed, so that opening had to recover what it wrote.
     pub(crate) recovered: bool,
     /// From the call that closes it to its return; none if it was killed.
     pub(crate) close_seconds: Option<f64>,
+    /// Of the sync after that, which is in the bytes written at the device.
+    pub(crate) sync_seconds: f64,
 }
 
 /// What the threads of a step did.
@@ -128,9 +130,12 @@ pub(crate) struct WorkDone {
     pub(crate) operations: u64,
     /// From the first thread's start to the last one's end.
     pub(crate) seconds: f64,
-    /// Whether time was up before all operations were done.
+    /// Whether time was up before all operations were done, or were sent when they were due. Those
+    /// due and never sent are in the latencies, up to the end.
     pub(crate) cut_short: bool,
-    /// Keys that were looked up and found, entries that scans went over.
+    /// Keys that were looked up, entries that scans went over.
+    pub(crate) looked_up: u64,
+    /// Those of them that were there.
     pub(crate) found: u64,
     /// Keys and values. Deletes write nothing: what they cost has nothing to be put in proportion to.
     pub(crate) bytes_read: u64,
@@ -138,7 +143,7 @@ pub(crate) struct WorkDone {
     /// Keys and values that the database holds at the end.
     pub(crate) live_bytes: u64,
     pub(crate) live_entries: u64,
-    /// By kind of operation.
+    /// By kind of operation; first the one that the step has most of, or has first.
     pub(crate) latencies: Vec<Latency>,
     /// Operations done in each interval of [`TICK_SECONDS`].
     pub(crate) over_time: Vec<u64>,
@@ -199,9 +204,9 @@ impl Measured {
         of.chain(self.space_amplification()).reduce(f64::max)
     }
 
-    /// Of the step's main operation: the one done most.
+    /// Of the step's main operation.
     pub(crate) fn latency(&self) -> Option<&Latency> {
-        self.work.latencies.iter().max_by_key(|l| l.count)
+        self.work.latencies.first()
     }
 }
 

@@ -39,13 +39,17 @@ pub(crate) struct Settings {
     pub(crate) blob_threshold: u64,
     /// Bytes on disk per live byte that engines with such an option are asked to keep to.
     pub(crate) space_amplification: Option<f64>,
+    /// Whether engines that write tables through the page cache unless told otherwise are told so.
+    pub(crate) direct_io: bool,
+    /// Whether workloads load more than fits in memory.
+    pub(crate) data_exceeds_memory: bool,
     /// Caches of the kernel are dropped before each step.
     pub(crate) drop_caches: bool,
 }
 
 impl Settings {
-    /// As what is left of the memory and what matters of it are shared out: a sixth of it for blocks,
-    /// and a tenth for each write buffer, of which an engine may have several.
+    /// Bytes for the block cache and for a write buffer, of so much memory: a sixth, and a sixteenth
+    /// for each buffer, of which an engine may have several.
     pub(crate) fn sized_for(memory: u64) -> (u64, u64) {
         (memory / 6, (memory / 16).clamp(4 << 20, 64 << 20))
     }

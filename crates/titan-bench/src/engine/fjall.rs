@@ -61,7 +61,9 @@ impl Engine for Fjall {
             options.push(("staleness_threshold", format!("{share:.3}")));
             options.push(("age_cutoff", "1.0".to_owned()));
         }
-        let mut notes = vec!["has no deletes of ranges: keys are deleted one by one".to_owned()];
+        let mut notes = vec![
+            "has no deletes of ranges: keys are looked up and deleted in one batch".to_owned(),
+        ];
         if settings.compression != Compression::None {
             notes.push("built without compression".to_owned());
         }
@@ -131,6 +133,15 @@ impl Store for Opened {
     fn delete(&self, key: &Key) -> Result<()> {
         self.keyspace.remove(key.as_slice())?;
         self.written()
+    }
+
+    fn delete_range(&self, from: &Key, to: &Key) -> Result<()> {
+        let durability = self.synced.then_some(PersistMode::SyncData);
+        let mut batch = self.db.batch().durability(durability);
+        for found in self.keyspace.range(from.as_slice()..to.as_slice()) {
+            batch.remove(&self.keyspace, found.key()?);
+        }
+        Ok(batch.commit()?)
     }
 
     fn snapshot(&self) -> Result<Box<dyn Held + '_>> {

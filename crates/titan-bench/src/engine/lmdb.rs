@@ -17,16 +17,24 @@ pub(super) struct Lmdb;
 /// Address space; files are as large as what is in them.
 const MAP_BYTES: usize = 1 << 40;
 
+/// As its documentation advises: without read-ahead where the data does not fit in memory.
+fn flags(settings: &Settings) -> EnvFlags {
+    let mut flags = EnvFlags::empty();
+    flags.set(
+        EnvFlags::NO_SYNC,
+        settings.durability == Durability::Buffered,
+    );
+    flags.set(EnvFlags::NO_READ_AHEAD, settings.data_exceeds_memory);
+    flags
+}
+
 impl Engine for Lmdb {
     fn name(&self) -> &'static str {
         "lmdb"
     }
 
     fn about(&self, settings: &Settings) -> AboutEngine {
-        let flags = match settings.durability {
-            Durability::Buffered => "MDB_NOSYNC, MDB_NORDAHEAD",
-            Durability::Synced => "MDB_NORDAHEAD",
-        };
+        let flags: Vec<_> = flags(settings).iter_names().map(|(name, _)| name).collect();
         let mut notes = vec![
             "one transaction a write; no compression, no cache of its own, no background threads"
                 .to_owned(),
@@ -41,7 +49,7 @@ impl Engine for Lmdb {
             name: self.name().to_owned(),
             version: "0.9, of the crate heed 0.22".to_owned(),
             options: vec![
-                ("flags".to_owned(), flags.to_owned()),
+                ("flags".to_owned(), flags.join(", ")),
                 ("mapsize".to_owned(), MAP_BYTES.to_string()),
             ],
             notes,
@@ -50,15 +58,11 @@ impl Engine for Lmdb {
 
     #[allow(unsafe_code)]
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        let mut flags = EnvFlags::NO_READ_AHEAD;
-        if settings.durability == Durability::Buffered {
-            flags |= EnvFlags::NO_SYNC;
-        }
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES);
         // SAFETY: NO_SYNC is unsafe for what a loss of power leaves behind; no step of a benchmark
         // goes on after one.
-        unsafe { options.flags(flags) };
+        unsafe { options.flags(flags(settings)) };
         // SAFETY: the directory is one that the driver made for this process alone, so that nothing
         // else changes the file that is mapped.
         let env = unsafe { options.open(dir)? };
@@ -86,6 +90,19 @@ impl Store for Opened {
         let found = self.table.get(&transaction, key)?;
         found.map(value).transpose()?;
         Ok(found.is_some())
+    }
+
+    fn multi_get(
+        &self,
+        keys: &[Key],
+        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let transaction = self.env.read_txn()?;
+        for (at, key) in keys.iter().enumerate() {
+            let found = self.table.get(&transaction, key)?;
+            found.map(|bytes| value(at, bytes)).transpose()?;
+        }
+        Ok(())
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {

@@ -30,6 +30,11 @@ pub(crate) trait Engine: Sync {
     /// How it is set up, for the reader of a report.
     fn about(&self, settings: &Settings) -> AboutEngine;
 
+    /// Whether what was written is there after the process was killed.
+    fn survives_kill(&self, _settings: &Settings) -> bool {
+        true
+    }
+
     /// Opens the database in this directory, which exists, or makes one.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>>;
 }
@@ -64,17 +69,7 @@ pub(crate) trait Store: Send + Sync {
     fn delete(&self, key: &Key) -> Result<()>;
 
     /// Deletes every key from the first up to, and not including, the second.
-    fn delete_range(&self, from: &Key, to: &Key) -> Result<()> {
-        let mut keys = Vec::new();
-        self.scan(from, &mut |key, _| {
-            let inside = key < to.as_slice();
-            if inside && let Ok(key) = key.try_into() {
-                keys.push(key);
-            }
-            Ok(inside)
-        })?;
-        keys.iter().try_for_each(|key| self.delete(key))
-    }
+    fn delete_range(&self, from: &Key, to: &Key) -> Result<()>;
 
     /// A view of the database as it is now, for as long as it is kept.
     fn snapshot(&self) -> Result<Box<dyn Held + '_>>;

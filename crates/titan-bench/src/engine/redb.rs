@@ -47,6 +47,10 @@ impl Engine for Redb {
         }
     }
 
+    fn survives_kill(&self, settings: &Settings) -> bool {
+        settings.durability == Durability::Synced
+    }
+
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let mut builder = Database::builder();
         builder.set_cache_size(settings.block_cache as usize);
@@ -98,6 +102,19 @@ impl Store for Opened {
             .map(|found| value(found.value()))
             .transpose()?;
         Ok(found.is_some())
+    }
+
+    fn multi_get(
+        &self,
+        keys: &[Key],
+        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let table = self.db.begin_read()?.open_table(TABLE)?;
+        for (at, key) in keys.iter().enumerate() {
+            let found = table.get(key.as_slice())?;
+            found.map(|found| value(at, found.value())).transpose()?;
+        }
+        Ok(())
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {

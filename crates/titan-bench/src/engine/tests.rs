@@ -13,6 +13,8 @@ fn settings() -> Settings {
         background_jobs: 2,
         blob_threshold: 100,
         space_amplification: Some(1.5),
+        direct_io: false,
+        data_exceeds_memory: false,
         drop_caches: false,
     }
 }

@@ -22,11 +22,13 @@ fn options(settings: &Settings) -> Options {
         Compression::Zstd => CompressionType::Zstd,
     };
     let family = ColumnFamilyOptions::default();
+    let direct_io = DbOptions::default().use_direct_io_for_flush_and_compaction;
     Options {
         db: DbOptions {
             create_if_missing: true,
             block_cache_size: settings.block_cache,
             max_background_jobs: settings.background_jobs as usize,
+            use_direct_io_for_flush_and_compaction: direct_io || settings.direct_io,
             ..DbOptions::default()
         },
         default: ColumnFamilyOptions {

@@ -13,6 +13,8 @@ const VERSION_2: &str = "/sys/fs/cgroup";
 pub(crate) struct MemoryCgroup {
     dir: PathBuf,
     version_2: bool,
+    /// Processes killed in it before: it may have been left over.
+    kills_before: u64,
 }
 
 impl MemoryCgroup {
@@ -23,9 +25,14 @@ impl MemoryCgroup {
         if !root.is_dir() {
             bail!("there is no memory controller in {}", root.display());
         }
-        let cgroup = MemoryCgroup {
+        if version_2 {
+            // Where it is on already, or another's to decide, the limit below says so.
+            let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
+        }
+        let mut cgroup = MemoryCgroup {
             dir: root.join(name),
             version_2,
+            kills_before: 0,
         };
         fs::create_dir_all(&cgroup.dir)
             .with_context(|| format!("making the cgroup {}", cgroup.dir.display()))?;
@@ -41,7 +48,13 @@ impl MemoryCgroup {
             .with_context(|| format!("setting {}", file.display()))?;
         // Not every kernel counts swap.
         let _ = fs::write(cgroup.dir.join(swap.0), swap.1.to_string());
+        cgroup.kills_before = cgroup.kills();
         Ok(cgroup)
+    }
+
+    /// Whether the kernel killed a process in it for want of memory.
+    pub(crate) fn has_killed(&self) -> bool {
+        self.kills() > self.kills_before
     }
 
     /// The file into which a process writes its number to join.
@@ -49,8 +62,7 @@ impl MemoryCgroup {
         self.dir.join("cgroup.procs")
     }
 
-    /// How often the kernel killed a process in it for want of memory.
-    pub(crate) fn kills(&self) -> u64 {
+    fn kills(&self) -> u64 {
         let file = if self.version_2 {
             "memory.events"
         } else {

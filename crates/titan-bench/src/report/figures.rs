@@ -38,6 +38,12 @@ impl Spread {
         (self.least..=self.most).contains(&value)
     }
 
+    /// Whether medians differ by no more than this share.
+    pub(crate) fn is_within(&self, other: &Self, margin: f64) -> bool {
+        let ratio = ratio(self.median, other.median);
+        ratio.max(1.0 / ratio) <= 1.0 + margin
+    }
+
     /// Whether no value of one lies within the other.
     pub(crate) fn apart_from(&self, other: &Self) -> bool {
         self.least > other.most || other.least > self.most
@@ -72,6 +78,9 @@ pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) better: Better,
     pub(crate) of: fn(&Measured) -> Option<f64>,
+    /// Whether it means something of a step that was cut short: what others did more of is in none of
+    /// its figures.
+    pub(crate) of_a_part: bool,
     /// Differences of no more than this count for nothing, however large their ratio.
     pub(crate) noise: f64,
     pub(crate) show: fn(f64) -> String,
@@ -81,6 +90,7 @@ pub(crate) static RATE: Measure = Measure {
     name: "operations/s",
     better: Better::Higher,
     of: |measured| Some(measured.rate()),
+    of_a_part: true,
     noise: 0.0,
     show: units::number,
 };
@@ -88,7 +98,9 @@ pub(crate) static RATE: Measure = Measure {
 pub(crate) static P99: Measure = Measure {
     name: "p99 latency",
     better: Better::Lower,
-    of: |measured| Some(measured.latency()?.p99),
+    // Of fewer, it is the figure of a handful.
+    of: |measured| Some(measured.latency().filter(|l| l.count >= 1000)?.p99),
+    of_a_part: true,
     noise: 2.0,
     show: units::micros,
 };
@@ -97,6 +109,7 @@ pub(crate) static WRITE_AMPLIFICATION: Measure = Measure {
     name: "write amplification",
     better: Better::Lower,
     of: Measured::write_amplification,
+    of_a_part: false,
     noise: 0.0,
     show: units::number,
 };
@@ -105,6 +118,7 @@ pub(crate) static SPACE_AMPLIFICATION: Measure = Measure {
     name: "space amplification",
     better: Better::Lower,
     of: Measured::space_amplification,
+    of_a_part: false,
     noise: 0.0,
     show: units::number,
 };
@@ -113,6 +127,7 @@ pub(crate) static PEAK_SPACE_AMPLIFICATION: Measure = Measure {
     name: "peak space amplification",
     better: Better::Lower,
     of: Measured::peak_space_amplification,
+    of_a_part: false,
     noise: 0.0,
     show: units::number,
 };
@@ -121,14 +136,16 @@ pub(crate) static CPU: Measure = Measure {
     name: "CPU per operation",
     better: Better::Lower,
     of: |measured| per_operation(measured, measured.cpu_seconds * 1e6),
+    of_a_part: true,
     noise: 0.0,
     show: units::micros,
 };
 
-pub(crate) static RESIDENT: Measure = Measure {
-    name: "peak resident memory",
+pub(crate) static MEMORY: Measure = Measure {
+    name: "peak memory",
     better: Better::Lower,
-    of: |measured| Some(measured.peak_resident as f64),
+    of: |measured| Some(measured.peak_memory as f64),
+    of_a_part: false,
     noise: (4 << 20) as f64,
     show: units::memory,
 };
@@ -137,9 +154,18 @@ pub(crate) static OPENING: Measure = Measure {
     name: "time to open",
     better: Better::Lower,
     of: |measured| (measured.open_seconds > 0.0).then_some(measured.open_seconds),
+    of_a_part: true,
     noise: 0.02,
     show: units::seconds,
 };
+
+impl Measure {
+    /// For a comparison; none where it would mean nothing.
+    pub(crate) fn comparable(&self, measured: &Measured) -> Option<f64> {
+        let whole = self.of_a_part || !measured.work.cut_short;
+        whole.then(|| (self.of)(measured)).flatten()
+    }
+}
 
 /// None of a step that did nothing.
 pub(crate) fn per_operation(measured: &Measured, total: f64) -> Option<f64> {

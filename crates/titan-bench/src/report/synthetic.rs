@@ -194,6 +194,7 @@ fn measured(step: &str, engine: usize, rate: f64, writes: f64) -> Measured {
             operations,
             seconds,
             cut_short: engine == 3 && step == "fill",
+            looked_up: operations,
             found: operations,
             bytes_read: ((1.0 - writes) * operations as f64 * 1016.0) as u64,
             bytes_written: written,
@@ -220,10 +221,11 @@ fn measured(step: &str, engine: usize, rate: f64, writes: f64) -> Measured {
         space: samples.collect(),
         peak_disk: live * 2,
         disk: live + live / 5,
-        peak_resident: (100 + 20 * engine as u64) << 20,
+        peak_memory: (100 + 20 * engine as u64) << 20,
         open_seconds: 0.02 * (engine + 1) as f64,
         recovered: step == "mixed",
         close_seconds: Some(0.1),
+        sync_seconds: 0.2,
     }
 }
 

@@ -82,6 +82,11 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
+/// A share.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{:.1} %", value * 100.0)
+}
+
 /// A moment, given in seconds since 1970, by the calendar (Howard Hinnant's `civil_from_days`).
 pub(crate) fn moment(since_1970: u64) -> String {
     let (days, second) = (since_1970 / 86_400 + 719_468, since_1970 % 86_400);

@@ -5,7 +5,7 @@
 //! agree on its direction and the median differs by more than [`MARGIN`].
 
 use super::figures::{
-    Better, CPU, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, RESIDENT, Rounds, Spread,
+    Better, CPU, MEMORY, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, Spread,
     StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, ratio,
 };
 
@@ -22,7 +22,7 @@ pub(crate) static MEASURES: [&Measure; 7] = [
     &WRITE_AMPLIFICATION,
     &PEAK_SPACE_AMPLIFICATION,
     &CPU,
-    &RESIDENT,
+    &MEMORY,
     &OPENING,
 ];
 
@@ -79,7 +79,7 @@ fn judge<'a>(step: &StepFigures<'a>, measure: &'static Measure) -> Option<Verdic
     let (mut ours, mut best, mut best_engines) = (Vec::new(), Vec::new(), Vec::new());
     for (round, measured) in subject.measured() {
         let others = step.engines.iter().filter(|other| other.engine != SUBJECT);
-        if let Some(our) = (measure.of)(measured)
+        if let Some(our) = measure.comparable(measured)
             && let Some((engine, value)) = best_of(others, round, measure)
         {
             ours.push(our);
@@ -117,7 +117,7 @@ where
 {
     let values = others.filter_map(|other| {
         let (_, measured) = other.measured().find(|(at, _)| *at == round)?;
-        Some((other.engine, (measure.of)(measured)?))
+        Some((other.engine, measure.comparable(measured)?))
     });
     values.reduce(|best, other| {
         let better = match measure.better {

@@ -34,7 +34,7 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Contender::Engine(engine) => engine.name(),
             Contender::Program(program) => &program.name,
@@ -53,6 +53,13 @@ impl Contender {
         match self {
             Contender::Engine(_) => Some(workload.clone()),
             Contender::Program(program) => program.part_of(workload),
+        }
+    }
+
+    fn survives_kill(&self, settings: &Settings) -> bool {
+        match self {
+            Contender::Engine(engine) => engine.survives_kill(settings),
+            Contender::Program(_) => true,
         }
     }
 
@@ -83,7 +90,12 @@ pub(crate) struct Plan {
 /// Runs it. What failed is in the report with its reason; an interruption ends it early, with what
 /// was measured until then.
 pub(crate) fn run(plan: Plan, interrupted: &AtomicBool) -> Result<Report> {
-    fs::create_dir_all(&plan.dir).with_context(|| format!("making {}", plan.dir.display()))?;
+    if let Some(parent) = plan.dir.parent() {
+        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+    }
+    // It is removed at the end: nobody else's must be there.
+    fs::create_dir(&plan.dir).with_context(|| format!("making {}", plan.dir.display()))?;
+    let live = Notes::new();
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -130,6 +142,7 @@ pub(crate) fn run(plan: Plan, interrupted: &AtomicBool) -> Result<Report> {
             interrupted,
         },
         bar: bar(&plan),
+        live: &live.0,
         report: &mut report,
     };
     driver.rounds();
@@ -166,7 +179,31 @@ struct Driver<'a> {
     plan: &'a Plan,
     surroundings: Surroundings<'a>,
     bar: ProgressBar,
+    /// Where processes note which keys are there.
+    live: &'a Path,
     report: &'a mut Report,
+}
+
+/// A file that is in memory where there is such a file system, so that it is none of what the device
+/// is seen to do; removed at the end.
+struct Notes(PathBuf);
+
+impl Notes {
+    fn new() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        let dir = if memory.is_dir() {
+            memory
+        } else {
+            std::env::temp_dir()
+        };
+        Notes(dir.join(format!("titan-bench-{}.live", std::process::id())))
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 impl Driver<'_> {
@@ -266,10 +303,12 @@ impl Driver<'_> {
             engine: contender.name().to_owned(),
             program: contender.program().cloned(),
             dir: dir.to_owned(),
-            live: self.plan.dir.join("live"),
+            live: self.live.to_owned(),
             settings: self.plan.settings.clone(),
             workload: workload.clone(),
             step: at,
+            exact: contender.survives_kill(&self.plan.settings)
+                || !workload.steps[..at].iter().any(|step| step.ends_killed),
             // The same for every engine, another for each step and round.
             seed: self.plan.seed ^ (u64::from(round) << 32 | (at as u64) << 16),
             cgroup: None,

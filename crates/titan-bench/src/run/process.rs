@@ -1,7 +1,7 @@
 //! One step in a process of its own, watched from outside.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -68,7 +68,7 @@ impl Surroundings<'_> {
                 if self.interrupted.load(Relaxed) {
                     bail!("interrupted");
                 }
-                let killed = cgroup.as_ref().is_some_and(|cgroup| cgroup.kills() > 0);
+                let killed = cgroup.as_ref().is_some_and(MemoryCgroup::has_killed);
                 let reason = reason(
                     status,
                     &errors,
@@ -78,9 +78,11 @@ impl Surroundings<'_> {
             }
         };
         running.end()?;
+        let syncing = Instant::now();
         device::sync();
+        let sync_seconds = syncing.elapsed().as_secs_f64();
         let counts = before.zip(self.mount.and_then(Mount::counts));
-        Ok(told.measured(&job, recovers, counts))
+        Ok(told.measured(&job, recovers, counts, sync_seconds))
     }
 }
 
@@ -101,7 +103,7 @@ fn reason(status: ExitStatus, errors: &str, limit: Option<u64>) -> String {
 struct Running {
     child: Child,
     events: Receiver<Result<Event>>,
-    errors: JoinHandle<String>,
+    errors: Option<JoinHandle<String>>,
 }
 
 /// What a process told, and what was seen of it.
@@ -122,15 +124,24 @@ impl Running {
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {}", program.display()))?;
-        let (Some(mut input), Some(output), Some(mut errors)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
+        let (input, output, errors) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (sender, events) = mpsc::channel();
+        // From here on the process does not outlive this function, whatever becomes of it.
+        let mut running = Running {
+            child,
+            events,
+            errors: None,
+        };
+        let (Some(mut input), Some(output), Some(mut errors)) = (input, output, errors) else {
             bail!("a process without pipes");
         };
-        let sent = serde_json::to_vec(job)?;
-        input.write_all(&sent).context("handing over the job")?;
-        drop(input);
-        let (sender, events) = mpsc::channel();
+        running.errors = Some(thread::spawn(move || {
+            let mut text = Vec::new();
+            // What an engine says last is what is wanted; all of it is not much.
+            let _ = errors.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        }));
         thread::spawn(move || {
             for line in BufReader::new(output).lines() {
                 let event = line.map_err(anyhow::Error::from);
@@ -142,17 +153,9 @@ impl Running {
                 }
             }
         });
-        let errors = thread::spawn(move || {
-            let mut text = Vec::new();
-            // What an engine says last is what is wanted; all of it is not much.
-            let _ = errors.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        Ok(Running {
-            child,
-            events,
-            errors,
-        })
+        let job = serde_json::to_vec(job)?;
+        input.write_all(&job).context("handing over the job")?;
+        Ok(running)
     }
 
     /// Takes what the process tells until it has told all, looking at the disk meanwhile.
@@ -181,7 +184,7 @@ impl Running {
             };
             match event {
                 Event::Opened { seconds } => opened = Some(seconds),
-                Event::Tick {
+                Event::Progress {
                     operations,
                     live_bytes,
                 } => {
@@ -211,13 +214,25 @@ impl Running {
 
     /// Ends the process, however far it is; gives what it said on standard error.
     fn end(mut self) -> Result<(ExitStatus, String)> {
-        // With all that it started. One that has ended is not there to be killed.
-        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+        let status = self.kill().context("waiting for the process")?;
+        let errors = self.errors.take().and_then(|errors| errors.join().ok());
+        Ok((status, errors.unwrap_or_default()))
+    }
+
+    fn kill(&mut self) -> io::Result<ExitStatus> {
+        // With all that it started. One that was waited for is not there: its number may be another's.
+        if self.child.try_wait()?.is_none()
+            && let Some(group) = Pid::from_raw(self.child.id() as i32)
+        {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
-        let status = self.child.wait().context("waiting for the process")?;
-        let errors = self.errors.join().unwrap_or_default();
-        Ok((status, errors))
+        self.child.wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.kill();
     }
 }
 
@@ -274,6 +289,7 @@ impl Told {
         job: &Job,
         recovered: bool,
         counts: Option<(DeviceCounts, DeviceCounts)>,
+        sync_seconds: f64,
     ) -> Measured {
         let usage = self.closed.map_or(self.worked.usage, |(_, usage)| usage);
         let device = counts.map(|(before, after)| {
@@ -306,10 +322,11 @@ impl Told {
                 .collect(),
             peak_disk: peak.max(disk),
             disk,
-            peak_resident: usage.peak_resident,
+            peak_memory: self.worked.peak_memory.max(usage.memory),
             open_seconds: self.opened,
             recovered,
             close_seconds: self.closed.map(|(seconds, _)| seconds),
+            sync_seconds,
             work: self.worked.work,
         }
     }

@@ -68,6 +68,14 @@ impl Sized<'_> {
         step(name, mix, amount)
     }
 
+    /// Two threads that read.
+    fn read(&self, name: &str, operation: Operation) -> Step {
+        Step {
+            threads: 2,
+            ..self.timed(name, vec![(operation, 1)])
+        }
+    }
+
     fn load(&self, records: u64) -> Step {
         Step {
             fresh: true,
@@ -77,10 +85,6 @@ impl Sized<'_> {
 
     fn db_bench(&self) -> Workload {
         let records = self.records(u64::from(VALUE));
-        let read = |name, operation| Step {
-            threads: 2,
-            ..self.timed(name, vec![(operation, 1)])
-        };
         Workload {
             name: "db_bench".to_owned(),
             about: "The steps of RocksDB's own benchmark: 4 KiB values, keys drawn uniformly."
@@ -101,16 +105,16 @@ impl Sized<'_> {
                     ends_killed: true,
                     ..self.of_operations("overwrite", Operation::Put, records)
                 },
-                read("readrandom", Operation::Get),
-                read("multireadrandom", Operation::MultiGet(16)),
-                read("seekrandom", Operation::Scan(100)),
+                self.read("readrandom", Operation::Get),
+                self.read("multireadrandom", Operation::MultiGet(16)),
+                self.read("seekrandom", Operation::Scan(100)),
                 Step {
                     threads: 1,
-                    ..read("readseq", Operation::ReadNext)
+                    ..self.read("readseq", Operation::ReadNext)
                 },
                 Step {
                     writer_beside: Some(5_000.0),
-                    ..read("readwhilewriting", Operation::Get)
+                    ..self.read("readwhilewriting", Operation::Get)
                 },
                 Step {
                     rate: Some(4_000.0),
@@ -164,10 +168,6 @@ impl Sized<'_> {
 
     fn pareto(&self) -> Workload {
         let records = self.records(1024);
-        let read = |name, operation| Step {
-            threads: 2,
-            ..self.timed(name, vec![(operation, 1)])
-        };
         Workload {
             name: "pareto".to_owned(),
             about: "Values of mixed sizes as in production: a Pareto distribution with a mean of \
@@ -186,8 +186,8 @@ impl Sized<'_> {
                     keys: Choice::Zipf(SKEW),
                     ..self.of_operations("overwrite, Zipf", Operation::Put, records)
                 },
-                read("readrandom", Operation::Get),
-                read("seekrandom", Operation::Scan(20)),
+                self.read("readrandom", Operation::Get),
+                self.read("seekrandom", Operation::Scan(20)),
             ],
         }
     }
@@ -203,9 +203,7 @@ impl Sized<'_> {
             key_order: KeyOrder::Numbered,
             value_sizes: ValueSizes::Fixed(512),
             steps: vec![
-                Step {
-                    ..self.load(records)
-                },
+                self.load(records),
                 Step {
                     keys: Choice::Latest(SKEW),
                     ..self.of_operations("ingest", Operation::Insert, records)
@@ -226,10 +224,6 @@ impl Sized<'_> {
 
     fn large(&self) -> Workload {
         let records = self.records(1 << 20);
-        let read = |name, operation| Step {
-            threads: 2,
-            ..self.timed(name, vec![(operation, 1)])
-        };
         Workload {
             name: "large".to_owned(),
             about: "Values of 1 MiB.".to_owned(),
@@ -239,8 +233,8 @@ impl Sized<'_> {
             steps: vec![
                 self.load(records),
                 self.of_operations("overwrite", Operation::Put, records * 2),
-                read("readrandom", Operation::Get),
-                read("seekrandom", Operation::Scan(10)),
+                self.read("readrandom", Operation::Get),
+                self.read("seekrandom", Operation::Scan(10)),
             ],
         }
     }
@@ -261,10 +255,7 @@ impl Sized<'_> {
                     holds_snapshot: true,
                     ..self.of_operations("overwrite", Operation::Put, records * 4)
                 },
-                Step {
-                    threads: 2,
-                    ..self.timed("readrandom after it", vec![(Operation::Get, 1)])
-                },
+                self.read("readrandom after it", Operation::Get),
             ],
         }
     }
@@ -280,9 +271,7 @@ impl Sized<'_> {
             key_order: KeyOrder::Numbered,
             value_sizes: ValueSizes::Fixed(VALUE),
             steps: vec![
-                Step {
-                    ..self.load(records)
-                },
+                self.load(records),
                 {
                     let writes = records * self.scale.churns;
                     let mut churn = self.of_operations("overwrite", Operation::Put, writes);
@@ -290,10 +279,7 @@ impl Sized<'_> {
                     churn.amount.seconds *= 3.0;
                     churn
                 },
-                Step {
-                    threads: 2,
-                    ..self.timed("readrandom after it", vec![(Operation::Get, 1)])
-                },
+                self.read("readrandom after it", Operation::Get),
             ],
         }
     }

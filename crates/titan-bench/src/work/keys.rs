@@ -55,9 +55,10 @@ fn gather(number: u64) -> u64 {
 /// Draws the numbers of keys. Each thread has one of its own.
 pub(crate) struct Chooser {
     choice: Choice,
-    /// Of ranks, of the count of keys at the start: drawing it anew for each insert would cost more
-    /// than the operations that are measured.
+    /// Of ranks, of the count of keys at the start: so what is popular stays so while keys are added,
+    /// and nothing has to be computed anew.
     ranks: Option<Zipf<f64>>,
+    records: u64,
 }
 
 impl Chooser {
@@ -69,10 +70,14 @@ impl Chooser {
                 Some(Zipf::new(records.max(1) as f64, skew).map_err(|e| anyhow!("{e}"))?)
             }
         };
-        Ok(Chooser { choice, ranks })
+        Ok(Chooser {
+            choice,
+            ranks,
+            records: records.max(1),
+        })
     }
 
-    /// The next number below `records`.
+    /// The next number below `records`, the count of keys now.
     pub(crate) fn draw(&self, random: &mut fastrand::Rng, records: u64) -> u64 {
         let records = records.max(1);
         let rank = |random: &mut fastrand::Rng| {
@@ -83,7 +88,7 @@ impl Chooser {
         };
         match self.choice {
             Choice::Uniform => random.u64(..records),
-            Choice::Zipf(_) => scatter(rank(random)) % records,
+            Choice::Zipf(_) => scatter(rank(random)) % self.records,
             Choice::Latest(_) => records - 1 - rank(random).min(records - 1),
         }
     }

@@ -104,6 +104,11 @@ impl LiveKeys {
         }
     }
 
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        let word = self.word(number);
+        word.is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
+    }
+
     /// The number of the next new key; none if there is no room for more.
     pub(crate) fn insert(&self) -> Option<u64> {
         let number = self.next.fetch_add(1, Relaxed);

@@ -76,6 +76,15 @@ pub(crate) struct Step {
     pub(crate) fresh: bool,
 }
 
+impl Step {
+    /// What is drawn most often; of several, the first.
+    pub(crate) fn main_operation(&self) -> Operation {
+        let most = self.mix.iter().map(|(_, share)| share).max();
+        let main = self.mix.iter().find(|(_, share)| Some(share) == most);
+        main.map_or(Operation::Get, |(operation, _)| *operation)
+    }
+}
+
 /// One thing done to a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -113,6 +122,10 @@ impl Operation {
             Operation::Delete => "delete",
             Operation::Expire(_) => "expire",
         }
+    }
+
+    pub(crate) fn deletes(self) -> bool {
+        matches!(self, Operation::Delete | Operation::Expire(_))
     }
 }
 

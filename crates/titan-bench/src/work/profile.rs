@@ -1,12 +1,8 @@
 //! How much of everything: `quick` says that all works, `standard` is for publishing, `long` is
 //! for those who doubt that.
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
 /// How long a run takes, and how much it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// Five minutes: everything fits in memory, so that figures say little about devices.
     Quick,

@@ -6,16 +6,17 @@
 //! live is what is to be expected of so many random ones.
 
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Job, Usage, Worked, tell};
-use crate::results::{AboutEngine, Latency, TICK_SECONDS, WorkDone};
+use super::{Event, Job, Usage, Worked, tell, usage};
+use crate::results::{AboutEngine, Latency, WorkDone};
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::KEY_BYTES;
 use crate::work::{Operation, Step, ValueSizes, Workload};
@@ -52,6 +53,10 @@ impl Program {
                 .next()
                 .with_context(|| format!("{text:?} has no path"))?,
         );
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if !name.chars().all(plain) || name.starts_with('.') {
+            bail!("{name:?}: names have letters, digits, and . _ -, and begin with no dot");
+        }
         if !path.is_file() {
             bail!("{} is no program", path.display());
         }
@@ -145,7 +150,11 @@ fn arguments(job: &Job, step: &Step, value_size: u32) -> Vec<String> {
         format!("--seed={}", job.seed % (1 << 31) + 1),
     ];
     match step.amount.operations {
-        Some(operations) => arguments.push(format!("--writes={operations}")),
+        Some(operations) => {
+            // Each benchmark takes one of them for its own.
+            arguments.push(format!("--writes={operations}"));
+            arguments.push(format!("--deletes={operations}"));
+        }
         None => arguments.push(format!("--duration={}", step.amount.seconds.ceil())),
     }
     for (operation, _) in &step.mix {
@@ -172,7 +181,8 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     };
     let live = match step.fresh {
         true => 0.0,
-        false => fs::read_to_string(&job.live)?
+        false => fs::read_to_string(&job.live)
+            .context("reading the count of keys")?
             .trim()
             .parse()
             .context("reading the count of keys")?,
@@ -188,22 +198,17 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("starting {}", program.path.display()))?;
-    let peak_resident = watch(&mut child, live * f64::from(value_size))?;
-    let output = child.wait_with_output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
+    let (output, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let (status, peak_memory) = watch(&mut child, live * f64::from(value_size))?;
+    let (output, errors) = (read(output), read(errors));
+    if !status.success() {
         let last = errors.lines().last().unwrap_or_default();
-        bail!(
-            "{} ended with {}: {last}",
-            program.path.display(),
-            output.status
-        );
+        bail!("{} ended with {status}: {last}", program.path.display());
     }
     let mut work =
-        parse(&text, step).with_context(|| format!("reading what it says of {}", step.name))?;
+        parse(&output, step).with_context(|| format!("reading what it says of {}", step.name))?;
     let live = expected(live, job.workload.records, step, work.operations);
-    fs::write(&job.live, live.to_string())?;
+    fs::write(&job.live, live.to_string()).context("noting the count of keys")?;
     let entry = (KEY_BYTES as u64) + u64::from(value_size);
     work.live_entries = live as u64;
     work.live_bytes = work.live_entries * entry;
@@ -214,14 +219,12 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
         None if writes => work.operations * entry,
         None => 0,
     };
-    let usage = Usage {
-        peak_resident,
-        ..Usage::of_this_process()
-    };
+    let usage = Usage::of_this_process();
     tell(&Event::Worked(Box::new(Worked {
         work,
         written_by_kind: Vec::new(),
         usage,
+        peak_memory,
     })))?;
     tell(&Event::Closed {
         seconds: 0.0,
@@ -229,22 +232,38 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     })
 }
 
-/// Ticks until the child has ended; gives the largest resident set seen.
-fn watch(child: &mut Child, live_bytes: f64) -> Result<u64> {
-    let mut peak = 0;
-    let mut next = Instant::now();
-    while child.try_wait()?.is_none() {
-        peak = peak.max(Usage::peak_resident_of(child.id()).unwrap_or(0));
-        if Instant::now() >= next {
-            next += Duration::from_secs_f64(TICK_SECONDS);
-            tell(&Event::Tick {
-                operations: 0,
-                live_bytes: live_bytes as u64,
-            })?;
+/// Reads all of it, while it is written: a pipe that is full stops who writes to it.
+fn drain(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        if let Some(mut from) = from {
+            // What came before an error is all there is.
+            let _ = from.read_to_end(&mut all);
         }
-        thread::sleep(Duration::from_millis(20));
+        all
+    })
+}
+
+fn read(drained: JoinHandle<Vec<u8>>) -> String {
+    let all = drained.join().unwrap_or_default();
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// Tells of progress until the child has ended; gives the most memory that it was seen to have.
+fn watch(child: &mut Child, live_bytes: f64) -> Result<(ExitStatus, u64)> {
+    let mut peak = 0;
+    loop {
+        if let Some(status) = child.try_wait().context("waiting for db_bench")? {
+            return Ok((status, peak));
+        }
+        let memory = usage::own_memory(&child.id().to_string());
+        peak = peak.max(memory.unwrap_or(0));
+        tell(&Event::Progress {
+            operations: 0,
+            live_bytes: live_bytes as u64,
+        })?;
+        thread::sleep(Duration::from_millis(50));
     }
-    Ok(peak)
 }
 
 /// Keys that are there after so many operations on random ones.
@@ -284,19 +303,24 @@ fn parse(text: &str, step: &Step) -> Result<WorkDone> {
     let micros = before("micros/op").context("there is no time of an operation")?;
     let seconds = before("seconds").unwrap_or(step.amount.seconds);
     let operations = before("operations").unwrap_or(rate * seconds) as u64;
-    let found = headline
-        .split_once('(')
-        .and_then(|(_, rest)| rest.split_whitespace().next());
+    // `(found of tried found)`, of one of the threads.
+    let share = headline.split_once('(').and_then(|(_, rest)| {
+        let mut words = rest.split_whitespace();
+        let found: f64 = words.next()?.parse().ok()?;
+        let tried: f64 = words.nth(1)?.parse().ok()?;
+        (tried > 0.0).then(|| found / tried)
+    });
     let below = lines[at..]
         .iter()
         .find(|line| line.starts_with("Percentiles:"));
-    let percentile = |name: &str| -> f64 {
+    let percentile = |name: &str| -> Result<f64> {
         let figure = below.and_then(|line| line.split_once(name));
         let word = figure.and_then(|(_, rest)| rest.split_whitespace().next());
-        word.and_then(|word| word.parse().ok()).unwrap_or(0.0)
+        let value = word.and_then(|word| word.parse().ok());
+        value.with_context(|| format!("there is no {}", name.trim_end_matches(": ")))
     };
-    let (p50, p99) = (percentile("P50: "), percentile("P99: "));
-    let (p999, p9999) = (percentile("P99.9: "), percentile("P99.99: "));
+    let (p50, p99) = (percentile("P50: ")?, percentile("P99: ")?);
+    let (p999, p9999) = (percentile("P99.9: ")?, percentile("P99.99: ")?);
     let max = lines[at..]
         .iter()
         .find_map(|line| line.split_once(" Max: "));
@@ -310,13 +334,15 @@ fn parse(text: &str, step: &Step) -> Result<WorkDone> {
     Ok(WorkDone {
         operations,
         seconds,
-        found: found.and_then(|found| found.parse().ok()).unwrap_or(0),
+        looked_up: share.map_or(0, |_| operations),
+        found: share.map_or(0, |share| (share * operations as f64) as u64),
         latencies: vec![Latency {
             operation: operation.to_owned(),
             count: operations,
-            mean: micros * f64::from(step.threads),
+            mean: micros,
             p50,
-            p90: percentile("P75: "),
+            // It says P75 and P99.
+            p90: p99,
             p99,
             p999,
             p9999,
@@ -358,7 +384,7 @@ mod tests {
     #[test]
     fn what_db_bench_prints_is_read() {
         let work = parse(OUTPUT, &step("readrandom")).unwrap();
-        assert_eq!((work.operations, work.found), (163_998, 50_553));
+        assert_eq!((work.operations, work.found), (163_998, 103_633));
         assert_eq!(work.seconds, 1.01);
         let latency = &work.latencies[0];
         assert_eq!(
@@ -397,7 +423,15 @@ mod tests {
         assert!(part.steps.iter().all(|step| !step.ends_killed));
         let ycsb = catalog::workload("ycsb", &scale).unwrap();
         assert!(program.part_of(&ycsb).is_none());
-        for wrong in ["", "name", "=/bin/sh", "name=", "name=/nonexistent"] {
+        for wrong in [
+            "",
+            "name",
+            "../x=/bin/sh",
+            "/x=/bin/sh",
+            "=/bin/sh",
+            "name=",
+            "name=/nonexistent",
+        ] {
             assert!(Program::parse(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread as threads};
 
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::engine;
@@ -40,6 +41,8 @@ pub(crate) struct Job {
     pub(crate) workload: Workload,
     /// The place of the step in the workload.
     pub(crate) step: usize,
+    /// Whether everything that was noted as written must be there.
+    pub(crate) exact: bool,
     pub(crate) seed: u64,
     /// A file into which this process writes its number before it does anything else, so that it is
     /// in the cgroup made for it.
@@ -53,8 +56,8 @@ pub(crate) enum Event {
     Opened {
         seconds: f64,
     },
-    /// Every [`TICK_SECONDS`](crate::results::TICK_SECONDS).
-    Tick {
+    /// Many times a second.
+    Progress {
         operations: u64,
         live_bytes: u64,
     },
@@ -72,6 +75,8 @@ pub(crate) struct Worked {
     pub(crate) work: WorkDone,
     pub(crate) written_by_kind: Vec<(String, u64)>,
     pub(crate) usage: Usage,
+    /// The most of [`Usage::memory`] that was seen.
+    pub(crate) peak_memory: u64,
 }
 
 /// Does the job on standard input.
@@ -79,6 +84,8 @@ pub(crate) fn run() -> Result<()> {
     let mut input = String::new();
     io::stdin().read_to_string(&mut input)?;
     let job: Job = serde_json::from_str(&input).context("reading the job from standard input")?;
+    // Of a driver that is gone nothing is left.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     if let Some(file) = &job.cgroup {
         let joined = fs::write(file, std::process::id().to_string());
         joined.with_context(|| format!("joining the cgroup of {}", file.display()))?;
@@ -97,12 +104,13 @@ pub(crate) fn run() -> Result<()> {
     let store = engine.open(&job.dir, &job.settings).context("opening")?;
     let seconds = opening.elapsed().as_secs_f64();
     tell(&Event::Opened { seconds })?;
-    let work = step::run(&job, step, &*store, &live)?;
+    let (work, peak_memory) = step::run(&job, step, &*store, &live)?;
     live.store(&job.live)?;
     let worked = Worked {
         work,
         written_by_kind: store.written(),
         usage: Usage::of_this_process(),
+        peak_memory,
     };
     tell(&Event::Worked(Box::new(worked)))?;
     if step.ends_killed {

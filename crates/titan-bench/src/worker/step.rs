@@ -1,48 +1,48 @@
 //! Runs the threads of a step, and adds up what they did.
 
 use std::collections::BTreeMap;
-use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Barrier, OnceLock};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 
 use super::thread::{Shared, Tally, Thread};
-use super::{Event, Job, tell};
+use super::{Event, Job, tell, usage};
 use crate::engine::Store;
 use crate::results::{Latency, TICK_SECONDS, WorkDone};
 use crate::work::live::LiveKeys;
-use crate::work::{Choice, Operation, Step};
+use crate::work::{Amount, Choice, Operation, Step};
 
 /// What a thread beside the others records its operations as.
 const BESIDE: &str = "put beside";
+/// So that what lives is as new as what the disk is seen to have.
+const TELL_EVERY: Duration = Duration::from_millis(20);
 /// Percentiles of the curves in reports.
 const CURVE: [f64; 16] = [
     0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.999,
     100.0,
 ];
 
-/// Does the step. The process tells of its progress meanwhile.
-pub(super) fn run(job: &Job, step: &Step, store: &dyn Store, live: &LiveKeys) -> Result<WorkDone> {
-    let held = step.holds_snapshot.then(|| store.snapshot()).transpose()?;
-    let beside = step.writer_beside.map(|rate| Step {
-        mix: vec![(Operation::Put, 1)],
-        keys: Choice::Uniform,
-        rate: Some(rate),
-        amount: crate::work::Amount {
-            operations: None,
-            ..step.amount
-        },
-        ..step.clone()
-    });
-    let barrier = Barrier::new(step.threads as usize + usize::from(beside.is_some()));
-    let began = Instant::now();
-    let shared = Shared::new(job, step, store, live, began);
-    let shared_beside = beside
-        .as_ref()
-        .map(|step| Shared::new(job, step, store, live, began));
+/// Does the step, and gives with it the most memory that the process had meanwhile. The process tells
+/// of its progress.
+pub(super) fn run(
+    job: &Job,
+    step: &Step,
+    store: &dyn Store,
+    live: &LiveKeys,
+) -> Result<(WorkDone, u64)> {
+    let held = step.holds_snapshot.then(|| store.snapshot()).transpose();
+    let held = held.context("taking a snapshot")?;
+    let writer = step.writer_beside.map(|rate| writer(step, rate));
+    // With this thread.
+    let barrier = Barrier::new(1 + step.threads as usize + usize::from(writer.is_some()));
+    let began = OnceLock::new();
+    let shared = Shared::new(job, step, store, live, &began);
+    let beside = writer.as_ref();
+    let beside = beside.map(|step| Shared::new(job, step, store, live, &began));
     let work = |shared: &Shared<'_>, number: u64| -> Result<Tally> {
         let thread = Thread::new(shared, number);
         barrier.wait();
@@ -53,84 +53,110 @@ pub(super) fn run(job: &Job, step: &Step, store: &dyn Store, live: &LiveKeys) ->
         }
         result
     };
-    let mut over_time = Vec::new();
-    let (tallies, beside, seconds) = thread::scope(|scope| {
-        let work = &work;
-        let main = &shared;
+    let mut progress = Progress::default();
+    let (tallies, of_writer) = thread::scope(|scope| {
+        let (work, main) = (&work, &shared);
         let threads: Vec<_> = (0..u64::from(step.threads))
             .map(|number| scope.spawn(move || work(main, number)))
             .collect();
-        let beside = shared_beside.as_ref();
-        let beside = beside.map(|shared| scope.spawn(move || work(shared, u64::MAX)));
-        tick(main, &threads, &mut over_time);
+        let writer = beside.as_ref();
+        let writer = writer.map(|shared| scope.spawn(move || work(shared, u64::MAX)));
+        barrier.wait();
+        progress.follow(main, &threads);
         let tallies: Vec<Result<Tally>> = threads.into_iter().map(join).collect();
-        let seconds = began.elapsed().as_secs_f64();
-        if let Some(shared) = &shared_beside {
+        if let Some(shared) = &beside {
             shared.stop.store(true, Relaxed);
         }
-        (tallies, beside.map(join), seconds)
+        (tallies, writer.map(join))
     });
     drop(held);
-    if step
-        .mix
-        .iter()
-        .any(|(operation, _)| *operation == Operation::Put)
-    {
+    let puts = |(operation, _): &(Operation, u32)| *operation == Operation::Put;
+    if step.mix.iter().any(puts) {
         live.inserted_up_to(job.workload.records);
     }
     let mut tallies = tallies.into_iter().collect::<Result<Vec<Tally>>>()?;
     let operations = tallies.iter().map(|tally| tally.operations).sum();
-    if let Some(mut tally) = beside.transpose()? {
+    let ended = tallies.iter().filter_map(|tally| tally.ended).max();
+    let ended = ended.unwrap_or_else(|| shared.began());
+    let mut never_sent = Tally::default();
+    for late in shared.overdue(operations, ended) {
+        never_sent.record(step.main_operation().name(), late)?;
+    }
+    // The last one may have been due just now.
+    let fell_behind = never_sent.latencies.values().any(|late| late.len() > 1);
+    tallies.push(never_sent);
+    if let Some(mut tally) = of_writer.transpose()? {
         let of_puts = std::mem::take(&mut tally.latencies).into_values();
         tally.latencies = of_puts.map(|histogram| (BESIDE, histogram)).collect();
         tallies.push(tally);
     }
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum();
-    Ok(WorkDone {
+    let work = WorkDone {
         operations,
-        seconds,
-        cut_short: step.amount.operations.is_some_and(|all| operations < all),
+        seconds: (ended - shared.began()).as_secs_f64(),
+        cut_short: step.amount.operations.is_some_and(|all| operations < all) || fell_behind,
+        looked_up: sum(|tally| tally.looked_up),
         found: sum(|tally| tally.found),
         bytes_read: sum(|tally| tally.bytes_read),
         bytes_written: sum(|tally| tally.bytes_written),
         live_bytes: live.bytes(),
         live_entries: live.entries(),
         latencies: latencies(&tallies, step)?,
-        over_time,
-    })
+        over_time: progress.over_time,
+    };
+    Ok((work, progress.peak_memory))
+}
+
+/// What a thread does that writes beside those of the step, for as long as they work.
+fn writer(step: &Step, rate: f64) -> Step {
+    Step {
+        mix: vec![(Operation::Put, 1)],
+        keys: Choice::Uniform,
+        rate: Some(rate),
+        amount: Amount {
+            operations: None,
+            ..step.amount
+        },
+        ..step.clone()
+    }
 }
 
 fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
-    thread
-        .join()
-        .unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
+    let result = thread.join();
+    result.unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
 }
 
-/// Notes and tells what is done, at equal intervals, until all threads are.
-fn tick(
-    shared: &Shared<'_>,
-    threads: &[ScopedJoinHandle<'_, Result<Tally>>],
-    over_time: &mut Vec<u64>,
-) {
-    let interval = Duration::from_secs_f64(TICK_SECONDS);
-    let (mut next, mut before) = (shared.began + interval, 0);
-    while !threads.iter().all(ScopedJoinHandle::is_finished) {
-        // In short sleeps, so that the end is not waited for.
-        thread::sleep(Duration::from_millis(5).min(next.saturating_duration_since(Instant::now())));
-        if Instant::now() < next {
-            continue;
-        }
-        next += interval;
-        let done = shared.done.load(Relaxed);
-        over_time.push(done - before);
-        before = done;
-        let told = tell(&Event::Tick {
-            operations: done,
-            live_bytes: shared.live.bytes(),
-        });
-        if told.is_err() {
-            // Whoever started this process is gone.
-            shared.stop.store(true, Relaxed);
+/// What is seen of a step while it runs.
+#[derive(Default)]
+struct Progress {
+    over_time: Vec<u64>,
+    peak_memory: u64,
+}
+
+impl Progress {
+    /// Notes what is done, and tells it, until all threads have ended.
+    fn follow(&mut self, shared: &Shared<'_>, threads: &[ScopedJoinHandle<'_, Result<Tally>>]) {
+        let interval = Duration::from_secs_f64(TICK_SECONDS);
+        let (mut next, mut before) = (shared.began() + interval, 0);
+        while !threads.iter().all(ScopedJoinHandle::is_finished) {
+            thread::sleep(TELL_EVERY);
+            let operations = shared.done.load(Relaxed);
+            let live_bytes = shared.live.bytes();
+            let told = tell(&Event::Progress {
+                operations,
+                live_bytes,
+            });
+            if told.is_err() {
+                // Whoever started this process is gone.
+                shared.stop.store(true, Relaxed);
+            }
+            if Instant::now() >= next {
+                next += interval;
+                self.over_time.push(operations - before);
+                before = operations;
+                let memory = usage::own_memory("self").unwrap_or(0);
+                self.peak_memory = self.peak_memory.max(memory);
+            }
         }
     }
 }
@@ -164,7 +190,10 @@ fn latencies(tallies: &[Tally], step: &Step) -> Result<Vec<Latency>> {
                 .to_vec(),
         }
     });
-    Ok(described.collect())
+    let mut described: Vec<Latency> = described.collect();
+    let main = step.main_operation().name();
+    described.sort_by_key(|latency| latency.operation != main);
+    Ok(described)
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 
 use super::Job;
@@ -25,7 +26,10 @@ pub(super) struct Shared<'a> {
     pub(super) live: &'a LiveKeys,
     seed: u64,
     compressible: bool,
-    pub(super) began: Instant,
+    /// Whether what is there is known to the key: nothing that was noted has been lost since.
+    exact: bool,
+    /// When the threads began; the first to ask sets it.
+    began: &'a OnceLock<Instant>,
     /// Operations that threads have taken on.
     taken: AtomicU64,
     /// Operations that are done.
@@ -39,7 +43,7 @@ impl<'a> Shared<'a> {
         step: &'a Step,
         store: &'a dyn Store,
         live: &'a LiveKeys,
-        began: Instant,
+        began: &'a OnceLock<Instant>,
     ) -> Self {
         Shared {
             workload: &job.workload,
@@ -48,6 +52,8 @@ impl<'a> Shared<'a> {
             live,
             seed: job.seed,
             compressible: job.settings.compression != Compression::None,
+            // Where keys go while others look them up, it is a race which comes first.
+            exact: job.exact && !step.mix.iter().any(|(operation, _)| operation.deletes()),
             began,
             taken: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -55,8 +61,13 @@ impl<'a> Shared<'a> {
         }
     }
 
+    /// To be asked once all threads are ready.
+    pub(super) fn began(&self) -> Instant {
+        *self.began.get_or_init(Instant::now)
+    }
+
     fn is_over(&self) -> bool {
-        self.stop.load(Relaxed) || self.began.elapsed().as_secs_f64() >= self.step.amount.seconds
+        self.stop.load(Relaxed) || self.began().elapsed().as_secs_f64() >= self.step.amount.seconds
     }
 
     /// The place in the order of all operations of the next `count`; none if the step is over.
@@ -72,7 +83,14 @@ impl<'a> Shared<'a> {
     /// When the operation at this place is due; none if each begins when one before it ends.
     fn due(&self, place: u64) -> Option<Instant> {
         let after = Duration::from_secs_f64(place as f64 / self.step.rate?);
-        Some(self.began + after)
+        Some(self.began() + after)
+    }
+
+    /// Of operations that were due by then and that no thread came to: how late they were already.
+    pub(super) fn overdue(&self, sent: u64, end: Instant) -> impl Iterator<Item = Duration> {
+        let all = self.step.amount.operations.unwrap_or(u64::MAX);
+        let due = (sent..all).map_while(move |place| self.due(place));
+        due.map_while(move |due| end.checked_duration_since(due))
     }
 }
 
@@ -80,16 +98,18 @@ impl<'a> Shared<'a> {
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) operations: u64,
+    pub(super) looked_up: u64,
     pub(super) found: u64,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
     /// In nanoseconds, by the names of operations.
     pub(super) latencies: BTreeMap<&'static str, Histogram<u64>>,
+    /// None if the thread did nothing.
+    pub(super) ended: Option<Instant>,
 }
 
 impl Tally {
-    fn record(&mut self, operation: Operation, latency: Duration) -> Result<()> {
-        let name = operation.name();
+    pub(super) fn record(&mut self, name: &'static str, latency: Duration) -> Result<()> {
         if !self.latencies.contains_key(name) {
             self.latencies.insert(name, Histogram::new(3)?);
         }
@@ -129,10 +149,15 @@ impl<'a> Thread<'a> {
 
     /// Works until the step is over.
     pub(super) fn run(mut self) -> Result<Tally> {
-        if let [(Operation::ReadNext, _)] = self.shared.step.mix[..] {
-            self.read_in_order()?;
-            return Ok(self.tally);
+        match self.shared.step.mix[..] {
+            [(Operation::ReadNext, _)] => self.read_in_order()?,
+            _ => self.draw_and_perform()?,
         }
+        self.tally.ended = Some(Instant::now());
+        Ok(self.tally)
+    }
+
+    fn draw_and_perform(&mut self) -> Result<()> {
         if self.shared.step.rate.is_some() {
             // Sleeps end when they should, not within the 50 microseconds that are the default.
             rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
@@ -144,13 +169,13 @@ impl<'a> Thread<'a> {
                 _ => 1,
             };
             let Some(place) = self.shared.take(count) else {
-                return Ok(self.tally);
+                return Ok(());
             };
             let due = self.shared.due(place);
             if let Some(due) = due {
                 thread::sleep(due.saturating_duration_since(Instant::now()));
                 if self.shared.is_over() {
-                    return Ok(self.tally);
+                    return Ok(());
                 }
             }
             // Counted from when it was due: an operation that had to wait for one before it was
@@ -158,7 +183,7 @@ impl<'a> Thread<'a> {
             let began = due.unwrap_or_else(Instant::now);
             self.perform(operation)
                 .with_context(|| format!("{} number {place}", operation.name()))?;
-            self.tally.record(operation, began.elapsed())?;
+            self.tally.record(operation.name(), began.elapsed())?;
             self.tally.operations += count;
             self.shared.done.fetch_add(count, Relaxed);
         }
@@ -247,11 +272,17 @@ impl<'a> Thread<'a> {
     fn get(&mut self, number: u64) -> Result<()> {
         let key = self.key(number);
         let sizes = self.shared.workload.value_sizes;
+        let expected = self.shared.expects(number);
         let read = &mut self.tally.bytes_read;
         let found = self.shared.store.get(&key, &mut |value| {
             *read += (KEY_BYTES + value.len()) as u64;
             values::read(value, number, sizes)
         })?;
+        ensure!(
+            found || !expected,
+            "key {number} was written and is not there"
+        );
+        self.tally.looked_up += 1;
         self.tally.found += u64::from(found);
         Ok(())
     }
@@ -260,12 +291,23 @@ impl<'a> Thread<'a> {
         let numbers: Vec<u64> = (0..count).map(|_| self.choose()).collect();
         let keys: Vec<Key> = numbers.iter().map(|number| self.key(*number)).collect();
         let sizes = self.shared.workload.value_sizes;
-        let tally = &mut self.tally;
+        let expected = numbers
+            .iter()
+            .filter(|number| self.shared.expects(**number))
+            .count();
+        let (tally, mut found) = (&mut self.tally, 0);
         self.shared.store.multi_get(&keys, &mut |at, value| {
-            tally.found += 1;
+            found += 1;
             tally.bytes_read += (KEY_BYTES + value.len()) as u64;
             values::read(value, numbers[at], sizes)
-        })
+        })?;
+        ensure!(
+            found >= expected,
+            "of {expected} keys that were written {found} are there"
+        );
+        tally.looked_up += u64::from(count);
+        tally.found += found as u64;
+        Ok(())
     }
 
     fn scan(&mut self, count: u32) -> Result<()> {
@@ -289,7 +331,7 @@ impl<'a> Thread<'a> {
         shared.store.scan(b"", &mut |key, value| {
             shared.check(key, value, tally)?;
             let now = Instant::now();
-            tally.record(Operation::ReadNext, now - before)?;
+            tally.record(Operation::ReadNext.name(), now - before)?;
             before = now;
             tally.operations += 1;
             shared.done.fetch_add(1, Relaxed);
@@ -308,8 +350,14 @@ impl Shared<'_> {
         }
     }
 
+    /// Whether a key has to be there.
+    fn expects(&self, number: u64) -> bool {
+        self.exact && self.live.contains(number)
+    }
+
     /// Reads an entry that a scan went over.
     fn check(&self, key: &[u8], value: &[u8], tally: &mut Tally) -> Result<()> {
+        tally.looked_up += 1;
         tally.found += 1;
         tally.bytes_read += (key.len() + value.len()) as u64;
         let number = number(key, self.workload.key_order).context("a key of nobody's")?;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Usage {
     /// User and system time of all threads.
     pub(crate) cpu_seconds: f64,
-    /// The largest resident set.
-    pub(crate) peak_resident: u64,
+    /// Memory of its own: no pages of files, mapped or cached.
+    pub(crate) memory: u64,
     /// What it caused the device to do, as far as the kernel can tell whose doing it was.
     pub(crate) read: u64,
     pub(crate) written: u64,
@@ -21,20 +21,20 @@ impl Usage {
     pub(crate) fn of_this_process() -> Self {
         let text =
             |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
-        let (io, status) = (text("io"), text("status"));
+        let io = text("io");
         Usage {
             cpu_seconds: cpu_seconds(&text("stat")).unwrap_or(0.0),
-            peak_resident: field(&status, "VmHWM:").unwrap_or(0) * 1024,
+            memory: own_memory("self").unwrap_or(0),
             read: field(&io, "read_bytes:").unwrap_or(0),
             written: field(&io, "write_bytes:").unwrap_or(0),
         }
     }
+}
 
-    /// The largest resident set of another process so far.
-    pub(super) fn peak_resident_of(process: u32) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        Some(field(&status, "VmHWM:")? * 1024)
-    }
+/// Memory that a process has to itself: no pages of files.
+pub(super) fn own_memory(process: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    Some(field(&status, "RssAnon:")? * 1024)
 }
 
 /// The number behind a name at the start of a line.
@@ -63,6 +63,6 @@ mod tests {
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         assert_eq!(cpu_seconds(stat), Some(310.0 / ticks));
         assert_eq!(cpu_seconds("7 (a"), None);
-        assert!(Usage::of_this_process().peak_resident > 100_000);
+        assert!(Usage::of_this_process().memory > 10_000);
     }
 }

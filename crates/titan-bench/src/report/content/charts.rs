@@ -147,7 +147,8 @@ static DEVICE: [DeviceRate; 2] = [
 /// Seconds in which the process used the device.
 fn lifetime(measured: &Measured) -> f64 {
     let closing = measured.close_seconds.unwrap_or(0.0);
-    (measured.open_seconds + measured.work.seconds + closing).max(1e-9)
+    let all = measured.open_seconds + measured.work.seconds + closing + measured.sync_seconds;
+    all.max(1e-9)
 }
 
 fn plot(document: &mut Document, svg: Option<String>, file: String, caption: String) {
@@ -190,14 +191,9 @@ fn groups<'a>(
 /// Operations a second in the middle of each interval.
 fn throughput(measured: &Measured) -> Vec<(f64, f64)> {
     let ticks = measured.work.over_time.as_slice();
-    // The last one was not over when the step was.
-    let whole = match ticks {
-        [first @ .., _] if !first.is_empty() => first,
-        all => all,
-    };
-    let together = whole.len().div_ceil(POINTS).max(1);
+    let together = ticks.len().div_ceil(POINTS).max(1);
     let mut start = 0.0;
-    let points = whole.chunks(together).map(|ticks| {
+    let points = ticks.chunks(together).map(|ticks| {
         let seconds = ticks.len() as f64 * TICK_SECONDS;
         let middle = start + seconds / 2.0;
         start += seconds;

@@ -80,6 +80,7 @@ const READING: [&str; 6] = [
      values that users wrote.",
     "Space amplification: bytes on disk for each byte of keys and values that live; at most: the \
      highest sample.",
-    "Resident memory has no page cache. Time to open is marked as recovery where the process \
+    "Memory is what the process has to itself: no pages of files, cached or mapped; some 5 MiB of it \
+     are this program's. Time to open is marked as recovery where the process \
      before was killed.",
 ];

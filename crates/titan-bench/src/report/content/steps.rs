@@ -2,10 +2,10 @@
 
 use crate::report::document::{Cell, Document, Table, Tone};
 use crate::report::figures::{
-    CPU, Measure, OPENING, PEAK_SPACE_AMPLIFICATION, RATE, RESIDENT, Rounds, SPACE_AMPLIFICATION,
+    CPU, MEMORY, Measure, OPENING, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, SPACE_AMPLIFICATION,
     Spread, StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, per_operation,
 };
-use crate::report::units::{bytes, bytes_a_second, micros, number, seconds};
+use crate::report::units::{bytes, bytes_a_second, micros, number, percent, seconds};
 use crate::results::{Latency, Measured, Report};
 
 /// All that is known of a step but its plots.
@@ -56,6 +56,7 @@ fn speed(step: &StepFigures<'_>) -> Table {
         &ratio,
         "user data",
         "CPU per operation",
+        "found",
     ];
     let mut table = Table::new("Speed: median (range) of the rounds", &columns);
     for rounds in &step.engines {
@@ -78,9 +79,16 @@ fn speed(step: &StepFigures<'_>) -> Table {
             shown(ratio, number),
             shown(rounds.spread(user_data), bytes_a_second),
             spread(rounds, &CPU),
+            shown(rounds.spread(found), percent),
         ]);
     }
     table
+}
+
+/// The share of keys looked up that were there; engines of which it differs did other work.
+fn found(measured: &Measured) -> Option<f64> {
+    let work = &measured.work;
+    (work.looked_up > 0).then(|| work.found as f64 / work.looked_up as f64)
 }
 
 type Percentile = (&'static str, fn(&Latency) -> f64);
@@ -182,8 +190,9 @@ fn space(step: &StepFigures<'_>) -> Table {
         "at most",
         "space amplification",
         "at most",
-        "resident at most",
+        "memory at most",
         "open",
+        "close",
         ":on disk at the end by kind",
     ];
     let mut table = Table::new("Space, memory and opening", &columns);
@@ -199,8 +208,9 @@ fn space(step: &StepFigures<'_>) -> Table {
             shown(all(|measured| measured.peak_disk), bytes),
             spread(rounds, &SPACE_AMPLIFICATION),
             spread(rounds, &PEAK_SPACE_AMPLIFICATION),
-            spread(rounds, &RESIDENT),
+            spread(rounds, &MEMORY),
             open,
+            shown(rounds.spread(|measured| measured.close_seconds), seconds),
             kinds(rounds, |measured| &measured.disk_by_kind),
         ]);
     }

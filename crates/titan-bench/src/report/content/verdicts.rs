@@ -24,6 +24,13 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
          rounds, and its median differs from 1 by more than {} %; else it is no difference.",
         MARGIN * 100.0
     ));
+    let noise = MEASURES.iter().filter(|measure| measure.noise > 0.0);
+    let noise =
+        noise.map(|measure| format!("{} in {}", (measure.show)(measure.noise), measure.name));
+    document.text(format!(
+        "Differences of no more than this count for nothing, whatever their ratio: {}.",
+        noise.collect::<Vec<_>>().join(", ")
+    ));
     if report.rounds == 1 {
         document.text(
             "One round says nothing about the spread: any of these differences may be chance.",

@@ -40,6 +40,8 @@ fn job(name: &str) -> Job {
             background_jobs: 2,
             blob_threshold: 100,
             space_amplification: None,
+            direct_io: false,
+            data_exceeds_memory: false,
             drop_caches: false,
         },
         workload: Workload {
@@ -51,6 +53,7 @@ fn job(name: &str) -> Job {
             steps: Vec::new(),
         },
         step: 0,
+        exact: true,
         seed: 7,
         cgroup: None,
     }
@@ -62,7 +65,7 @@ fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
     let live = LiveKeys::none(1000, ValueSizes::Fixed(300));
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
-    let run = |step: &Step| super::run(&job, step, &*store, &live).unwrap();
+    let run = |step: &Step| super::run(&job, step, &*store, &live).unwrap().0;
 
     let load = run(&step(&[(Operation::Insert, 1)], 1000));
     assert_eq!((load.operations, load.live_entries), (1000, 1000));
@@ -120,7 +123,7 @@ fn a_rate_is_kept_and_waiting_counts() {
         },
         ..step(&[(Operation::Put, 1)], 0)
     };
-    let work = super::run(&job, &paced, &*store, &live).unwrap();
+    let work = super::run(&job, &paced, &*store, &live).unwrap().0;
     assert_eq!(work.operations, 200);
     assert!(
         work.seconds > 0.198,
