@@ -110,6 +110,8 @@ fn settings() -> Settings {
         background_jobs: 2,
         blob_threshold: 1024,
         space_amplification: Some(1.5),
+        direct_io: false,
+        data_exceeds_memory: true,
         drop_caches: true,
     }
 }
