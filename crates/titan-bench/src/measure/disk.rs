@@ -40,8 +40,12 @@ fn kind(path: &Path) -> String {
         part.map(|part| part.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
-    if let Some(ending) = path.extension() {
-        return ending.to_string_lossy().into_owned();
+    let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    match text(path.extension()) {
+        ending if ending.is_empty() => {}
+        // `LOG.old.1795368748666001`
+        ending if is_number(&ending) => return kind(&path.with_extension("")),
+        ending => return ending,
     }
     let name = text(path.file_name());
     let beginning = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
@@ -62,6 +66,7 @@ mod tests {
         assert_eq!(kind("db/MANIFEST-000001"), "MANIFEST");
         assert_eq!(kind("db/blobs/17"), "blobs");
         assert_eq!(kind("db/LOCK"), "LOCK");
+        assert_eq!(kind("db/LOG.old.1795368748666001"), "old");
     }
 
     #[test]
