@@ -108,7 +108,7 @@ struct Options {
     space_amplification: Option<f64>,
 
     /// Values of at least so many bytes live in blob files, where an engine has those.
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     blob_threshold: u64,
 
     /// Has RocksDB write tables around the page cache too, as Titan does by default.
