@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
-use super::watch::VersionWatch;
+use super::watch::Watch;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 
@@ -24,7 +24,7 @@ pub(crate) struct Version {
     may_have_tombstones: bool,
     pub(crate) blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
     /// Who waits for this version to end.
-    watch: OnceLock<Arc<VersionWatch>>,
+    watch: OnceLock<Arc<Watch>>,
 }
 
 impl Drop for Version {
@@ -71,7 +71,7 @@ impl Version {
     /// Tells `watch` when this version, which is not the current one any more, has ended. Whoever
     /// may be the last to hold it then lets go of it without the state lock, which is taken to
     /// wake those who wait.
-    pub(crate) fn watch(&self, watch: &Arc<VersionWatch>) {
+    pub(crate) fn watch(&self, watch: &Arc<Watch>) {
         let _ = self.watch.set(Arc::clone(watch));
     }
 
