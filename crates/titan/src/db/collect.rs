@@ -275,9 +275,9 @@ impl Shared {
                     older.watch(&self.version_watch);
                 }
             }
-            self.state.lock().install(&versions, family.id, |family| {
+            self.install(&versions, &[family.id], |family| {
                 let all_held = &mut family.exempt.held;
-                all_held.extend(held);
+                all_held.extend(std::mem::take(&mut held));
                 all_held.retain(|file| !inputs.contains_key(&file));
             });
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::core::Shared;
 use super::family::Family;
 use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
@@ -75,19 +76,22 @@ impl FamilyState {
             .map_or(0, |at| at + 1)
     }
 
-    /// Publishes memtables and version to readers. To be called after every change of them.
-    pub(crate) fn publish(&self) {
+    /// Publishes memtables and version to readers. To be called after every change of them. Gives
+    /// what it replaced: of an older version that may be the last holder, and none goes while the
+    /// state is locked.
+    #[must_use = "it is to go without the state lock"]
+    pub(crate) fn publish(&self) -> Arc<SuperVersion> {
         let immutables = self
             .immutables
             .iter()
             .rev()
             .map(|i| Arc::clone(&i.memtable))
             .collect();
-        self.family.super_version.store(Arc::new(SuperVersion {
+        self.family.super_version.swap(Arc::new(SuperVersion {
             memtable: Arc::clone(&self.memtable),
             immutables,
             version: Arc::clone(&self.version),
-        }));
+        }))
     }
 
     /// How writes should be held back now. `paused` says that nothing is collected however long
@@ -168,29 +172,41 @@ pub(crate) struct State {
     pub(crate) turn: ColumnFamilyId,
 }
 
-impl State {
-    pub(crate) fn current_wal(&self) -> FileNumber {
-        self.wals.back().map_or(FileNumber(0), |wal| wal.number)
-    }
-
-    /// Shows readers the current version of a family, after `change` has changed what else goes
-    /// with it; nothing if the family was dropped. The version set is locked meanwhile, so that no
-    /// older version follows a newer one.
-    pub(crate) fn install(
-        &mut self,
+impl Shared {
+    /// Shows readers the current versions of families, all at once for those who have the state
+    /// lock, after `change` has changed what else goes with each; nothing of those that were
+    /// dropped. To be called for every family that an edit named. The version set is locked
+    /// meanwhile, so that no older version follows a newer one.
+    pub(super) fn install(
+        &self,
         versions: &VersionSet,
-        id: ColumnFamilyId,
-        change: impl FnOnce(&mut FamilyState),
+        ids: &[ColumnFamilyId],
+        mut change: impl FnMut(&mut FamilyState),
     ) {
-        if let (Some(family), Some(version)) = (self.families.get_mut(&id), versions.current(id)) {
-            change(family);
-            family.version = version;
-            family.publish();
+        let mut replaced = Vec::new();
+        let mut state = self.state.lock();
+        for id in ids {
+            if let (Some(family), Some(version)) =
+                (state.families.get_mut(id), versions.current(*id))
+            {
+                change(family);
+                family.version = version;
+                replaced.push(family.publish());
+            }
         }
     }
 
     /// The oldest WAL file that replay would still need, were it not for family `without`.
     pub(crate) fn oldest_log_needed(&self, without: Option<ColumnFamilyId>) -> FileNumber {
+        drop(state);
+        // Not before: whoever waits for the end of an older version takes the state lock.
+        drop(replaced);
+    }
+}
+
+impl State {
+    pub(crate) fn current_wal(&self) -> FileNumber {
+        self.wals.back().map_or(FileNumber(0), |wal| wal.number)
         self.families
             .values()
             .filter(|f| Some(f.family.id) != without)
