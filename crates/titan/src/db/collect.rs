@@ -128,7 +128,7 @@ impl Shared {
                 self.check_open()?;
                 let now = clock.monotonic();
                 let left = due.get().saturating_sub(now);
-                let mut state = self.state.lock();
+                let mut state = self.heed_ended_versions(self.state.lock());
                 if state.collection_pauses > 0 {
                     return Err(paused());
                 }

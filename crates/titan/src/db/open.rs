@@ -253,6 +253,7 @@ fn assemble(
             manual_collections: 0,
             flush_barrier: None,
             settling: None,
+            version_ended: false,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),

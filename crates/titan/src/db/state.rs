@@ -41,7 +41,8 @@ pub(crate) struct FamilyState {
     pub(crate) exempt: Exempt,
     /// Whether garbage is given back as holes: asked for, and not found to be in vain.
     pub(crate) punches_holes: bool,
-    /// How urgent collecting is; as of the last change of files, as is what follows.
+    /// How urgent collecting is; as of the last change of files, or end of a version that held
+    /// garbage, as is what follows.
     pub(crate) collection_urgency: Option<Urgency>,
     /// How far the family's files exceed their bound; see
     /// [`Space::excess`](crate::gc::space::Space::excess).
@@ -166,6 +167,9 @@ pub(crate) struct State {
     pub(crate) flush_barrier: Option<FlushBarrier>,
     /// Hidden garbage is sought down to a small part, as long as nobody has written since this.
     pub(crate) settling: Option<SequenceNumber>,
+    /// A version has ended that held garbage: how writes are held back, and how urgent collecting
+    /// is, is to be judged anew.
+    pub(crate) version_ended: bool,
     /// How fast space has been freed where that was urgent.
     pub(crate) freeing: FreeingRate,
     /// The family looked at first when work is sought, so that none starves.
@@ -194,10 +198,6 @@ impl Shared {
                 replaced.push(family.publish());
             }
         }
-    }
-
-    /// The oldest WAL file that replay would still need, were it not for family `without`.
-    pub(crate) fn oldest_log_needed(&self, without: Option<ColumnFamilyId>) -> FileNumber {
         drop(state);
         // Not before: whoever waits for the end of an older version takes the state lock.
         drop(replaced);
@@ -207,6 +207,10 @@ impl Shared {
 impl State {
     pub(crate) fn current_wal(&self) -> FileNumber {
         self.wals.back().map_or(FileNumber(0), |wal| wal.number)
+    }
+
+    /// The oldest WAL file that replay would still need, were it not for family `without`.
+    pub(crate) fn oldest_log_needed(&self, without: Option<ColumnFamilyId>) -> FileNumber {
         self.families
             .values()
             .filter(|f| Some(f.family.id) != without)
