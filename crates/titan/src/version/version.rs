@@ -95,6 +95,16 @@ impl Version {
         self.may_have_tombstones
     }
 
+    /// Bytes of the records of a logical blob file that this version refers to.
+    ///
+    /// What a version refers to every version before does too, from the one on that brought the
+    /// file. So of several versions the one that refers to most has what all of them have, and what
+    /// an older one has beyond a newer one is the difference.
+    pub(crate) fn live_bytes_of(&self, logical: BlobFileNumber) -> u64 {
+        let file = self.blob_files.get(&logical);
+        file.map_or(0, BlobFileMeta::live_bytes)
+    }
+
     /// Every table with its level.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
         self.levels
