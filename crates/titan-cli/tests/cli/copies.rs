@@ -132,8 +132,14 @@ fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
     assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
     let said = place.json(&["downgrade", "db", "--json"]);
     assert_eq!(said["plan"]["needed"], false, "{said}");
-    let said = place.text(&["downgrade", "db"]);
-    assert!(said.starts_with("nothing is to be done"), "{said}");
+    for args in [
+        &["downgrade", "db"][..],
+        &["downgrade", "db", "--dry-run"][..],
+    ] {
+        let said = place.text(args);
+        assert!(said.starts_with("nothing is to be done"), "{said}");
+        assert_eq!(said.matches("nothing").count(), 1, "{said}");
+    }
     assert_eq!(place.text(&["scan", "db"]), entries);
     assert!(
         place
