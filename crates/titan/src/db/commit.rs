@@ -325,7 +325,6 @@ impl Shared {
             last.size = closed_size;
         }
         state.wals.push_back(LiveWal { number, size: 0 });
-        let mut replaced = Vec::new();
         for (id, family) in &mut state.families {
             if family.memtable.is_empty() {
                 // What it will hold is in no WAL before this one.
@@ -345,7 +344,8 @@ impl Shared {
                 memtable: full,
                 log_number,
             });
-            replaced.push(family.publish());
+            // It has the same version.
+            drop(family.publish());
         }
         self.update_stalls(state);
         self.work.notify_one();
