@@ -18,8 +18,9 @@ use crate::{Global, config, progress};
 /// run again. Nothing is done where nothing was moved. The database must not be open.
 ///
 /// RocksDB 7 and later then opens the directory, with every key, value and column family; Titan
-/// opens it as before. Lost in tables that RocksDB rewrites is Titan's list of the values they use:
-/// it is advice, without which Titan sees less of the garbage until it rewrites them itself.
+/// opens it as before, and counts anew what tables use that RocksDB has written. Lost where RocksDB
+/// rewrites tables or its MANIFEST is only Titan's estimate of the garbage that no compaction has
+/// found yet: it is then too low until Titan rewrites the tables itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,7 +51,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             true => out.json(&Planned { plan: &plan })?,
             false => {
                 print_plan(&plan, &mut out)?;
-                out.line("this was a dry run: nothing was changed")?;
+                if plan.needed {
+                    out.line("this was a dry run: nothing was changed")?;
+                }
             }
         }
         out.flush()?;
@@ -84,7 +87,7 @@ struct Planned<'p> {
 
 fn print_plan(plan: &DowngradePlan, out: &mut Out) -> Result<()> {
     if !plan.needed {
-        out.line("nothing is to be done, and nothing is changed: no value was moved")?;
+        out.line("nothing is to be done: no value was moved")?;
         return out.line(READABLE);
     }
     out.line("RocksDB refuses this database: garbage collection has moved values")?;

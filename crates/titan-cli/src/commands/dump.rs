@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
-use titan::{Error, ErrorKind, ReadOptions, Result};
+use titan::{ColumnFamily, DbIterator, Error, ErrorKind, ReadOptions, Result};
 
 use crate::Global;
 use crate::keys;
@@ -21,8 +21,9 @@ use crate::progress;
 ///
 /// The key is the file's path under DIR; a leading `/` is dropped. Nothing is ever written outside
 /// DIR: keys with a `..` in them are refused, and symbolic links found under DIR are not followed.
-/// Files that exist are left alone unless --force is given. What cannot be read or written is
-/// reported, each damaged place once, and left out; the exit status is then 1.
+/// Files that exist are left alone unless --force is given. What cannot be read or written is left
+/// out and counted; of each damaged place one failure is reported, of all at most 100. The exit
+/// status is then 1.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -41,7 +42,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Example:
   titan dump photos.db restored";
 
-/// Failures told; all of them are counted.
+/// Failures told, as the help says; all of them are counted.
 const SHOWN: usize = 100;
 
 #[derive(Default, Serialize)]
@@ -53,7 +54,7 @@ struct Summary {
     in_the_way: u64,
     /// Of those that failed, the ones whose value cannot be read.
     unreadable: u64,
-    /// Whether every key was seen: a damaged table hides those from the damage on.
+    /// Whether every key was seen: where a table cannot be read, those from there on are not.
     all_keys_seen: bool,
     seconds: f64,
 }
@@ -71,15 +72,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut restorer = Restorer::new(&args.dir, args.force)?;
     let progress = progress::bytes("dump", None);
     let mut summary = Summary::default();
-    let options = ReadOptions {
-        fill_cache: false,
-        ..ReadOptions::default()
-    };
-    let mut iterator = family.iter(&options)?;
+    let mut entries = Entries::start(&family)?;
     let mut complaints = Complaints::default();
-    let mut last = Vec::new();
-    let mut moved = iterator.seek_to_first();
-    while moved.is_ok() && iterator.valid() {
+    let mut moved = entries.seek_to_first();
+    while moved.is_ok() && entries.iterator.valid() {
+        let iterator = &mut entries.iterator;
         let restored = match iterator.value() {
             Ok(value) => restorer
                 .restore(iterator.key(), &value)
@@ -105,17 +102,17 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
                 progress.suspend(|| complaints.tell(&error));
             }
         }
-        last.clear();
-        last.extend_from_slice(iterator.key());
-        moved = iterator.next();
+        moved = entries.next();
     }
     summary.all_keys_seen = moved.is_ok();
     if let Err(error) = moved {
-        let error = error.context(format_args!("keys after `{}`", keys::escaped(&last)));
+        let last = entries.last.as_deref().map(keys::escaped);
+        let after = last.map_or("keys".to_owned(), |last| format!("keys after `{last}`"));
+        let error = error.context(after);
         progress.suspend(|| complaints.tell(&error));
     }
     progress.finish_and_clear();
-    drop(iterator);
+    drop(entries);
     db.close()?;
     summary.seconds = started.elapsed().as_secs_f64();
     let mut out = Out::new();
@@ -132,27 +129,79 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if summary.is_complete() {
         return Ok(ExitCode::SUCCESS);
     }
-    output::complain(&conclusion(&summary));
-    if summary.unreadable > 0 || !summary.all_keys_seen {
+    output::complain(&conclusion(&summary, complaints.kind));
+    if complaints.kind == Some(ErrorKind::Corruption) {
         output::suggest_repair();
     }
     Ok(ExitCode::FAILURE)
 }
 
 /// What was not restored, in one error.
-fn conclusion(summary: &Summary) -> Error {
+fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
     let mut text = format!("{} not restored", output::count(summary.failed));
     if !summary.all_keys_seen {
-        text.push_str(", nor the keys from the damage on");
+        text.push_str(", nor the keys from the failure on");
     }
     text.push_str(", see above");
     if summary.in_the_way > 0 {
         text.push_str("; --force replaces files that exist");
     }
-    match summary.unreadable > 0 || !summary.all_keys_seen {
-        true => Error::corruption(text),
-        false => Error::invalid_argument(text),
+    Error::new(kind.unwrap_or(ErrorKind::InvalidArgument), text)
+}
+
+/// The entries of a family, in order.
+struct Entries<'a> {
+    family: &'a ColumnFamily,
+    iterator: DbIterator,
+    /// Whether the iterator runs ahead of the entry it shows.
+    ahead: bool,
+    /// The last entry that was left behind.
+    last: Option<Vec<u8>>,
+}
+
+impl<'a> Entries<'a> {
+    fn start(family: &'a ColumnFamily) -> Result<Self> {
+        Ok(Entries {
+            family,
+            iterator: family.iter(&reading(true))?,
+            ahead: true,
+            last: None,
+        })
     }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.iterator.seek_to_first()
+    }
+
+    /// Moves to the next entry. An error stands where it was met: what the iterator saw on its way
+    /// there is shown before.
+    fn next(&mut self) -> Result<()> {
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(self.iterator.key());
+        match self.iterator.next() {
+            Err(_) if self.ahead => {}
+            moved => return moved,
+        }
+        self.ahead = false;
+        self.iterator = self.family.iter(&reading(false))?;
+        self.iterator.seek(last)?;
+        match self.iterator.key() == last.as_slice() {
+            true => self.iterator.next(),
+            false => Ok(()),
+        }
+    }
+}
+
+fn reading(ahead: bool) -> ReadOptions {
+    let mut options = ReadOptions {
+        fill_cache: false,
+        ..ReadOptions::default()
+    };
+    if !ahead {
+        options.prefetch_values = 0;
+    }
+    options
 }
 
 /// Tells of each damaged place once, and no more than [`SHOWN`] failures.
@@ -160,15 +209,24 @@ fn conclusion(summary: &Summary) -> Error {
 struct Complaints {
     told: usize,
     places: HashSet<(PathBuf, Option<u64>)>,
+    /// Of what kind the failures are: damage, if there is any, else what the first one was.
+    kind: Option<ErrorKind>,
 }
 
 impl Complaints {
     fn tell(&mut self, error: &Error) {
+        let kind = self.kind.get_or_insert(error.kind());
+        if error.is_corruption() {
+            *kind = error.kind();
+        }
+        if self.told > SHOWN {
+            return;
+        }
         let is_new = error.path().is_none_or(|path| {
             let place = (path.to_owned(), error.offset());
             self.places.insert(place)
         });
-        if !is_new || self.told > SHOWN {
+        if !is_new {
             return;
         }
         match self.told {

@@ -1,5 +1,7 @@
 //! `checkpoint` and `downgrade`: the same database in another directory, and in other files.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use titan::{ColumnFamilyOptions, Db, Options};
@@ -44,22 +46,43 @@ fn a_checkpoint_may_be_of_a_checkpoint_but_not_within_a_database() {
     place.write("tree/file", vec![7; 20_000]);
     place.ok(&["load", "db", "tree"]);
     place.ok(&["checkpoint", "db", "first"]);
-    for dir in ["db/inside", "db/000099.sst", "db/a/b", "first/inside"] {
+    fs::create_dir(place.path("db/sub")).unwrap();
+    symlink("db", place.path("link")).unwrap();
+    for dir in [
+        "db/inside",
+        "db/000099.sst",
+        "db/a/b",
+        "first/inside",
+        "first/../db/inside",
+        "new/../db/inside",
+        "link/inside",
+    ] {
         let said = place.fails(1, &["checkpoint", "db", dir]);
         assert!(said.starts_with("titan: invalid argument: "), "{said}");
         assert!(said.contains("in the directory of a database"), "{said}");
     }
-    let mut from_within = place.command(&["checkpoint", ".", "inside"]);
-    let output = from_within.current_dir(place.path("db")).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(!place.path("db/inside").exists() && !place.path("db/a").exists());
+    let from = |dir: &str, args: [&str; 3]| {
+        let mut command = place.command(&args);
+        let output = command.current_dir(place.path(dir)).output().unwrap();
+        output.status.code()
+    };
+    for (dir, db) in [("db", "."), ("db/sub", "..")] {
+        assert_eq!(from(dir, ["checkpoint", db, "inside"]), Some(1), "{dir}");
+        assert!(!place.path(dir).join("inside").exists(), "{dir}");
+    }
+    assert!(!place.path("db/a").exists());
+    fs::remove_dir(place.path("db/sub")).unwrap();
+
+    // What only passes through the database does not lie in it.
+    assert_eq!(from("db", ["checkpoint", ".", "../beside"]), Some(0));
+    place.ok(&["checkpoint", "db", "db/../beside too"]);
 
     place.ok(&["checkpoint", "first", "second"]);
     place.ok(&["put", "first", "more", "1"]);
     let keys = |db| place.text(&["scan", db, "--keys-only"]);
     assert_eq!(keys("second"), keys("db"));
     assert!(keys("first").starts_with("more\n"));
-    for db in ["db", "first", "second"] {
+    for db in ["db", "first", "second", "beside", "beside too"] {
         assert!(place.text(&["check", db]).ends_with("no damage found\n"));
     }
 }
@@ -109,8 +132,14 @@ fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
     assert!(place.text(&["check", "db"]).ends_with("no damage found\n"));
     let said = place.json(&["downgrade", "db", "--json"]);
     assert_eq!(said["plan"]["needed"], false, "{said}");
-    let said = place.text(&["downgrade", "db"]);
-    assert!(said.starts_with("nothing is to be done"), "{said}");
+    for args in [
+        &["downgrade", "db"][..],
+        &["downgrade", "db", "--dry-run"][..],
+    ] {
+        let said = place.text(args);
+        assert!(said.starts_with("nothing is to be done"), "{said}");
+        assert_eq!(said.matches("nothing").count(), 1, "{said}");
+    }
     assert_eq!(place.text(&["scan", "db"]), entries);
     assert!(
         place

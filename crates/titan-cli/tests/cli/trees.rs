@@ -151,9 +151,60 @@ fn a_dump_tells_of_each_damaged_place_once() {
     bytes[100] ^= 1;
     fs::write(&sst, bytes).unwrap();
     let said = place.fails(1, &["dump", "db", "none"]);
-    assert!(said.contains("nor the keys from the damage on"), "{said}");
+    assert!(said.contains("nor the keys from the failure on"), "{said}");
     assert!(said.contains(".sst at offset"), "{said}");
     assert_eq!(said.lines().count(), 3, "{said}");
+}
+
+/// A dump reads ahead, but not past what it can restore.
+#[test]
+fn a_dump_restores_every_key_before_a_damaged_block() {
+    let place = Place::new();
+    for i in 0..100_u8 {
+        place.write(format!("tree/{i:03}"), vec![i; 5000]);
+    }
+    place.write(
+        "small.toml",
+        "[default]\nblock_size = 1024\ncompression = \"none\"\nmin_blob_size = 1000\n",
+    );
+    place.ok(&["load", "db", "tree", "--config", "small.toml"]);
+    let sst = file_of(&place.path("db"), ".sst");
+    let mut bytes = fs::read(&sst).unwrap();
+    bytes[1500] ^= 1;
+    fs::write(&sst, bytes).unwrap();
+    let scanned = place.run(&["scan", "db", "--keys-only"]).stdout;
+    let readable = String::from_utf8(scanned).unwrap().lines().count();
+    assert!((10..90).contains(&readable), "{readable}");
+    let output = place.run(&["dump", "db", "out", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["files"], readable, "{summary}");
+    assert_eq!(summary["all_keys_seen"], false, "{summary}");
+    assert_eq!(tree(&place.path("out")).len(), readable);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let last = format!("keys after `tree/{:03}`", readable - 1);
+    assert!(
+        said.contains(&last) && said.contains("titan repair"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_no_damage_is_not_called_so() {
+    let place = Place::new();
+    place.write("small.toml", "[default]\nmin_blob_size = 100\n");
+    place.write("tree/a", vec![1; 500]);
+    place.ok(&["load", "db", "tree", "--config", "small.toml"]);
+    let blob = file_of(&place.path("db"), ".blob");
+    fs::remove_file(&blob).unwrap();
+    // A directory that measures more than the file did, on any file system.
+    let name = blob.strip_prefix(place.path("")).unwrap().to_owned();
+    for n in 0..300 {
+        place.write(name.join(format!("entry{n:03}")), "");
+    }
+    let said = place.fails(1, &["dump", "db", "out"]);
+    assert!(said.contains("titan: io error: 1 not restored"), "{said}");
+    assert!(!said.contains("repair"), "{said}");
 }
 
 #[test]

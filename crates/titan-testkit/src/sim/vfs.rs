@@ -472,6 +472,15 @@ impl Vfs for SimVfs {
         })
     }
 
+    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+        self.observe(&Call::new(OpKind::Stat, path), "find", |state| {
+            let names = parts(path)?;
+            let there = state.disk.find(path)?.is_some();
+            let root = there.then_some("/").ok_or(io::ErrorKind::NotFound)?;
+            Ok((std::iter::once(root).chain(names).collect(), 0))
+        })
+    }
+
     fn allocated_bytes(&self, path: &Path) -> Result<u64> {
         self.observe(&Call::new(OpKind::Stat, path), "stat file", |state| {
             let file = state.disk.find_file(path)?;

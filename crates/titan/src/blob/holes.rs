@@ -78,9 +78,9 @@ impl Records<'_> {
         Ok(found)
     }
 
-    /// To be called after the error `e` in the record at `start`, by who does not know what is referred
-    /// to. If it is a hole, the walk goes on at the next place that looks like a record, and the
-    /// hole is returned. Cost: a checksum for each byte up to there.
+    /// To be called after the error `e` in the record at `start`, by who does not know what is
+    /// referred to. If it is a hole, the walk goes on at the next place that looks like a record, and
+    /// the hole is returned. Cost: a checksum for each byte up to there.
     pub(crate) fn skip_any_hole(&mut self, e: &Error, start: u64) -> Result<Option<Range<u64>>> {
         if !e.is_corruption() {
             return Ok(None);

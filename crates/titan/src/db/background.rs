@@ -137,6 +137,8 @@ impl Shared {
     fn next_collection(&self, quiet: &mut Quiet) -> Option<(Arc<Family>, Collection)> {
         let mut state = self.state.lock();
         loop {
+            // First, since it gives the lock back for a time.
+            state = self.heed_ended_versions(state);
             if self.is_closing() {
                 return None;
             }
@@ -162,6 +164,7 @@ impl Shared {
             self.failure.check()?;
             let busy = !state.running.is_idle()
                 || state.manual_collections > 0
+                || state.version_ended
                 || !self.stall_news.all_told()
                 || state
                     .families

@@ -9,7 +9,7 @@
 //! What was captured is held while it is linked: files that compactions and collections of garbage
 //! replace meanwhile keep their names until then.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use super::core::Shared;
 use super::staging::Staging;
@@ -119,13 +119,32 @@ impl Shared {
 
 /// A database takes every name in its directory that looks like one of its files for one.
 fn refuse_within(vfs: &dyn Vfs, target: &Path) -> Result<()> {
-    for around in target.ancestors().skip(1) {
+    for around in leads_to(vfs, target)?.ancestors().skip(1) {
         if vfs.exists(&FileKind::Current.path(around))? {
             let message = "this lies in the directory of a database, which has only its own files";
             return Err(Error::invalid_argument(message).in_file(target));
         }
     }
     Ok(())
+}
+
+/// Where a path leads once those of its directories that are missing have been made.
+fn leads_to(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
+    let mut place = match path.has_root() {
+        true => PathBuf::new(),
+        false => vfs.canonicalize(Path::new("."))?,
+    };
+    for component in path.components() {
+        match component {
+            // Of a canonical path; and what is missing will be no link.
+            Component::ParentDir => drop(place.pop()),
+            other => place.push(other),
+        }
+        if vfs.exists(&place)? {
+            place = vfs.canonicalize(&place)?;
+        }
+    }
+    Ok(place)
 }
 
 /// Lets memtables be flushed again when it is dropped.

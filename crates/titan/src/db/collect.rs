@@ -11,9 +11,9 @@ use super::pause::paused;
 use super::running::{Running, RunningJob};
 use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::BlobFileNumber;
+use crate::format::{BlobFileNumber, total};
 use crate::gc::choose::{Collection, Urgency};
-use crate::gc::held::Held;
+use crate::gc::held::CopiedForOlder;
 use crate::gc::job::{self, Collected, GcContext};
 use crate::gc::live::{LiveFile, live_files};
 use crate::gc::punch;
@@ -26,7 +26,8 @@ const IDLE: Duration = Duration::from_millis(20);
 
 /// What a collection did.
 enum Done {
-    Moved(GarbageCollectionEvent),
+    /// With the bytes that this freed.
+    Moved(GarbageCollectionEvent, u64),
     Punched(HolePunchEvent),
     /// Nothing lived in these physical files.
     Nothing(Vec<BlobFileNumber>),
@@ -74,7 +75,7 @@ impl Shared {
             _ => Vec::new(),
         };
         let freed = match &outcome {
-            Ok(Done::Moved(_)) => collection.garbage,
+            Ok(Done::Moved(_, freed)) => *freed,
             Ok(Done::Punched(event)) => event.bytes,
             Ok(Done::Nothing(_)) | Err(_) => 0,
         };
@@ -90,7 +91,7 @@ impl Shared {
         }
         self.update_stalls(state);
         match outcome {
-            Ok(Done::Moved(event)) => {
+            Ok(Done::Moved(event, _)) => {
                 self.listeners.tell(|l| l.garbage_collected(&event));
                 Ok(Outcome::Installed(Some(event)))
             }
@@ -128,7 +129,7 @@ impl Shared {
                 self.check_open()?;
                 let now = clock.monotonic();
                 let left = due.get().saturating_sub(now);
-                let mut state = self.state.lock();
+                let mut state = self.heed_ended_versions(self.state.lock());
                 if state.collection_pauses > 0 {
                     return Err(paused());
                 }
@@ -175,14 +176,17 @@ impl Shared {
         };
         // The versions are let go: what only they keep can be deleted meanwhile.
         let live = live_files(&collection.physical, &versions, &self.open_files)?;
+        let accounts = collection.accounts(&versions);
         drop(versions);
         if let Some(event) = self.punch_holes(collection, &live, &context)? {
             return Ok(Done::Punched(event));
         }
         let mut collected = job::run(collection, live, &context)?;
         let files = std::mem::take(&mut collected.physical);
-        let event = self.install_collection(family, collection, collected)?;
-        Ok(event.map_or(Done::Nothing(files), Done::Moved))
+        let moved = self.install_collection(family, collection, collected, &accounts)?;
+        Ok(moved.map_or(Done::Nothing(files), |(event, freed)| {
+            Done::Moved(event, freed)
+        }))
     }
 
     /// Gives garbage back in its place where the family wants that and it is worth it; `None` if
@@ -221,13 +225,17 @@ impl Shared {
         Ok((!event.files.is_empty()).then_some(event))
     }
 
+    /// Installs what a collection copied; gives the event, and how many bytes were freed, or `None`
+    /// if there was nothing to be moved. `accounts` say what lived when it was copied.
     fn install_collection(
         &self,
         family: &Family,
         collection: &Collection,
         mut collected: Collected,
-    ) -> Result<Option<GarbageCollectionEvent>> {
+        accounts: &BTreeMap<BlobFileNumber, u64>,
+    ) -> Result<Option<(GarbageCollectionEvent, u64)>> {
         let files = collected.files();
+        let contradicts = collected.contradicts(accounts);
         let mut versions = self.versions.lock();
         let Some(known) = versions.family(family.id) else {
             self.factory.discard(&files);
@@ -251,7 +259,7 @@ impl Shared {
         // Not the version that this replaces: it sees the same as the next one.
         let older: Vec<Arc<Version>> = known.older_versions().map(|(older, _)| older).collect();
         self.move_locations(family.id, &relocation);
-        let mut inputs = collection.sizes();
+        let mut inputs = collection.places();
         let edit = VersionEdit {
             column_family: family.id,
             relocations: vec![relocation.clone()],
@@ -262,29 +270,35 @@ impl Shared {
             self.restore_locations(&before, &relocation);
             return Err(e);
         }
+        let mut freed = 0;
         if let Some(version) = versions.current(family.id) {
             // Files that are compressed otherwise than the first one are left.
             let left = version.physical_blob_files();
             inputs.retain(|file, _| !left.contains_key(file));
-            // What was copied for older versions alone.
-            let mut held = Held::default();
+            let before = total(inputs.values().map(|file| file.bytes_on_disk()));
+            freed = before.saturating_sub(relocation.total_bytes);
+            let mut held = CopiedForOlder::default();
             for older in &older {
                 let moved = relocation.logical.iter();
                 let moved = moved.filter_map(|file| older.blob_files.get(file));
-                if held.add(older, moved, &version) {
+                if held.note(older, moved) {
                     older.watch(&self.version_watch);
                 }
             }
-            self.state.lock().install(&versions, family.id, |family| {
-                let all_held = &mut family.exempt.held;
-                all_held.extend(held);
-                all_held.retain(|file| !inputs.contains_key(&file));
+            self.install(&versions, &[family.id], |family| {
+                let exempt = &mut family.exempt;
+                exempt.held.append(&mut held);
+                exempt.held.retain(&version);
+                if freed == 0 && contradicts {
+                    // It would be collected for ever.
+                    exempt.damaged.insert(relocation.file);
+                }
             });
         }
         drop(versions);
         let event = GarbageCollectionEvent {
             column_family: family.id,
-            input_bytes: inputs.values().sum(),
+            input_bytes: total(inputs.values().map(|file| file.total_bytes)),
             inputs: inputs.into_keys().collect(),
             output: relocation.file,
             bytes_read: collected.bytes_read,
@@ -293,6 +307,74 @@ impl Shared {
         stats::add(&self.statistics.garbage_collections, 1);
         stats::add(&self.statistics.gc_read_bytes, event.bytes_read);
         stats::add(&self.statistics.gc_blob_bytes, event.bytes_written);
-        Ok(Some(event))
+        Ok(Some((event, freed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::format::ColumnFamilyId;
+    use crate::gc::report::Verdict;
+    use crate::version::edit::BlobFileGarbage;
+    use crate::{ColumnFamilyOptions, CompressionType, Db, Options};
+
+    /// Makes the accounts say that half of each blob file is garbage.
+    fn claim_garbage(shared: &Shared) {
+        let id = ColumnFamilyId::DEFAULT;
+        let mut versions = shared.versions.lock();
+        let current = versions.current(id).unwrap();
+        let claim = |number: &BlobFileNumber| BlobFileGarbage {
+            number: *number,
+            count: current.blob_files[number].live_count() / 2,
+            bytes: current.live_bytes_of(*number) / 2,
+            unknown: Vec::new(),
+        };
+        let edit = VersionEdit {
+            column_family: id,
+            blob_garbage: current.blob_files.keys().map(claim).collect(),
+            ..VersionEdit::default()
+        };
+        // Or what it sees would be held for a moment.
+        drop(current);
+        versions.apply(edit).unwrap();
+        shared.install(&versions, &[id], |_| {});
+        drop(versions);
+        shared.update_stalls(shared.state.lock());
+    }
+
+    #[test]
+    fn garbage_that_there_is_not_is_not_sought_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            default: ColumnFamilyOptions {
+                min_blob_size: 100,
+                compression: CompressionType::None,
+                disable_auto_compactions: true,
+                ..ColumnFamilyOptions::default()
+            },
+            ..Options::default()
+        };
+        let db = Db::open(dir.path(), &options).unwrap();
+        let keys = || (0..100_u8).map(|n| [n]);
+        keys().for_each(|key| db.put(&key, &[7; 1000]).unwrap());
+        db.flush().unwrap();
+        claim_garbage(&db.core.shared);
+
+        let (tell, told) = mpsc::channel();
+        let waiting = db.clone();
+        thread::spawn(move || tell.send(waiting.wait_idle()));
+        let idle = told.recv_timeout(Duration::from_secs(60));
+        idle.expect("it is collected again and again").unwrap();
+        assert_eq!(db.statistics().garbage_collections(), 1);
+        let report = db.space_report().unwrap();
+        let verdicts = report.families[0].blob_files.iter().map(|f| f.verdict);
+        assert_eq!(verdicts.collect::<Vec<_>>(), [Verdict::Damaged]);
+        for key in keys() {
+            assert_eq!(db.get(&key).unwrap().as_deref(), Some(&[7; 1000][..]));
+        }
     }
 }

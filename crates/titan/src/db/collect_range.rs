@@ -14,7 +14,7 @@ use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::gc::choose::{Collection, Exempt, Urgency};
-use crate::gc::held::Held;
+use crate::gc::held::CopiedForOlder;
 use crate::gc::range::{
     DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary, Waiting, files_of_range,
 };
@@ -107,9 +107,9 @@ impl Shared {
         let versions = self.versions.lock();
         let known = versions.family(family.id);
         let known = known.ok_or_else(|| dropped(&family.name))?;
-        let mut held = Held::default();
+        let mut held = CopiedForOlder::default();
         for (older, _) in known.older_versions() {
-            held.add(&older, older.blob_files.values(), &known.current);
+            held.note(&older, older.blob_files.values());
         }
         Ok(Exempt {
             held,

@@ -344,7 +344,8 @@ impl Shared {
                 memtable: full,
                 log_number,
             });
-            family.publish();
+            // It has the same version.
+            drop(family.publish());
         }
         self.update_stalls(state);
         self.work.notify_one();
@@ -354,6 +355,7 @@ impl Shared {
     /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
     /// has changed.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
+        state.version_ended = false;
         let paused = state.collection_pauses > 0;
         for (id, family) in &mut state.families {
             let stall = family.judge_stall(paused);

@@ -76,7 +76,7 @@ impl Shared {
         }
         self.add_locations(family.id, &result.output);
         versions.apply(result.edit.clone())?;
-        self.state.lock().install(&versions, family.id, |_| {});
+        self.install(&versions, &[family.id], |_| {});
         drop(versions);
         let counters = &self.statistics;
         if result.trivial_move {

@@ -20,7 +20,7 @@ use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Condvar, Mutex};
-use crate::version::{Counters, ObsoleteFiles, VersionSet, VersionWatch};
+use crate::version::{Counters, ObsoleteFiles, VersionSet, Watch};
 use crate::vfs::{FileLock, Vfs};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
@@ -43,8 +43,8 @@ pub(crate) struct Shared {
     pub(super) fetcher: ValueFetcher,
     pub(super) locations: Arc<ArcSwap<LocationTable>>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
-    /// Told when a version ends for which a collection copied what no later one sees.
-    pub(super) version_watch: Arc<VersionWatch>,
+    /// Told when a version ends that a collection copied something for.
+    pub(super) version_watch: Arc<Watch>,
     /// The lock on the directory until it is given free. Obsolete files are deleted with this
     /// held: whoever waits for it finds them gone, and none goes once the directory is another's.
     pub(super) directory: Mutex<Option<Box<dyn FileLock>>>,

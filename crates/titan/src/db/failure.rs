@@ -112,3 +112,29 @@ impl Shared {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Db, Options};
+
+    #[test]
+    fn readers_have_what_a_resume_records_that_has_nothing_to_flush() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let shared = &db.core.shared;
+        shared
+            .failure
+            .set(shared, Error::new(ErrorKind::Io, "none"));
+        db.resume().unwrap();
+        let versions = shared.versions.lock();
+        for (id, family) in &shared.state.lock().families {
+            let current = versions.current(*id).unwrap();
+            assert!(Arc::ptr_eq(&family.version, &current));
+            let read = family.family.super_version.load_full();
+            assert!(Arc::ptr_eq(&read.version, &current));
+        }
+    }
+}

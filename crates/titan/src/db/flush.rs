@@ -260,18 +260,17 @@ impl Shared {
                 ..VersionEdit::default()
             }),
         }
+        // Where nothing was flushed, an edit names a family all the same.
+        let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();
         versions.apply_all(edits)?;
         stats::add(&self.statistics.flushes, flushed.len() as u64);
-        {
-            let mut state = self.state.lock();
-            for flush in flushed {
-                state.install(&versions, flush.family.id, |family| {
-                    family.immutables.drain(..flush.immutables);
-                    family.unlogged &=
-                        !(family.immutables.is_empty() && family.memtable.is_empty());
-                });
+        self.install(&versions, &edited, |family| {
+            let id = family.family.id;
+            if let Some(flush) = flushed.iter().find(|flush| flush.family.id == id) {
+                family.immutables.drain(..flush.immutables);
+                family.unlogged &= !(family.immutables.is_empty() && family.memtable.is_empty());
             }
-        }
+        });
         drop(versions);
         // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
         self.retire_wals(needed);

@@ -123,7 +123,7 @@ impl Shared {
             let doing = format!("counting references of column family {}", family.name);
             return Err(self.failure.set(self, e.context(doing)));
         }
-        self.state.lock().install(&versions, family.id, |_| {});
+        self.install(&versions, &[family.id], |_| {});
         drop(versions);
         self.update_stalls(self.state.lock());
         Ok(())

@@ -34,14 +34,14 @@ impl Contents {
 
 /// What older versions have and the current one has not.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HeldContents {
     pub(super) files: BTreeSet<FileKind>,
     /// Records in blob files that the current version has: by logical file, the physical one, and
     /// their bytes.
     records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
 }
 
-impl Held {
+impl HeldContents {
     pub(super) fn by(version: &Version, current: &Contents) -> Self {
         let Contents { files, records } = Contents::of(version);
         let files: BTreeSet<_> = files.difference(&current.files).copied().collect();
@@ -51,18 +51,18 @@ impl Held {
             let stays = !files.contains(&FileKind::Blob(place));
             (stays && beyond > 0).then_some((logical, (place, beyond)))
         });
-        Held {
+        HeldContents {
             records: kept.collect(),
             files,
         }
     }
 
-    /// Adds what another version keeps. A record that a version refers to every version before
-    /// does too, from the one on that brought its file: so of a file's, one has those of all.
-    pub(super) fn join(&mut self, other: &Held) {
+    /// Adds what another version keeps.
+    pub(super) fn join(&mut self, other: &HeldContents) {
         self.files.extend(&other.files);
         for (logical, (place, bytes)) in &other.records {
             let (_, most) = self.records.entry(*logical).or_insert((*place, 0));
+            // Of a logical file's records the one that has most has what all have.
             *most = (*most).max(*bytes);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Shared;
-use super::held::{Contents, Held};
+use super::held::{Contents, HeldContents};
 use super::sizes::Sizes;
 use crate::format::ColumnFamilyId;
 use crate::gc::report::{FileSum, HolderKind, SpaceHolder};
@@ -29,7 +29,7 @@ impl Shared {
         versions: &VersionSet,
         current: &BTreeMap<ColumnFamilyId, Contents>,
         sizes: &Sizes,
-    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, Held>) {
+    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, HeldContents>) {
         let now = self.options.clock.monotonic();
         let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
         let mut holders = Vec::new();
@@ -44,11 +44,11 @@ impl Shared {
                 held_blob_bytes: 0,
             });
         }
-        let mut held: BTreeMap<ColumnFamilyId, Held> = BTreeMap::new();
+        let mut held: BTreeMap<ColumnFamilyId, HeldContents> = BTreeMap::new();
         let nothing = Contents::default();
         for readers in readers(&self.iterators, versions) {
             let id = readers.version.column_family;
-            let kept = Held::by(&readers.version, current.get(&id).unwrap_or(&nothing));
+            let kept = HeldContents::by(&readers.version, current.get(&id).unwrap_or(&nothing));
             if readers.kind == HolderKind::Reader && kept.is_empty() {
                 continue;
             }

@@ -72,7 +72,7 @@ impl Model {
             memtable: full,
             log_number: FileNumber(1),
         });
-        state.publish();
+        drop(state.publish());
     }
 
     /// As `Shared::install_flushes`.
@@ -83,7 +83,7 @@ impl Model {
         }
         state.immutables = VecDeque::new();
         state.version = Arc::clone(&self.flushed);
-        state.publish();
+        drop(state.publish());
     }
 
     /// The newest entry of the key that a reader with this super version sees.

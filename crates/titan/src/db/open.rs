@@ -29,7 +29,7 @@ use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Condvar, Mutex};
-use crate::version::{RecoveredState, VersionSet, VersionWatch};
+use crate::version::{RecoveredState, VersionSet, Watch};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
@@ -46,7 +46,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
         shared.tell_of_loosened_bound(family);
     }
     let waiting = Arc::downgrade(shared);
-    shared.snapshots.on_release(move || {
+    shared.snapshots.watch.on_end(move || {
         if let Some(shared) = waiting.upgrade() {
             shared.snapshot_released();
         }
@@ -237,7 +237,7 @@ fn assemble(
         factory,
         snapshots: Arc::new(SnapshotList::default()),
         iterators: Arc::new(IteratorList::default()),
-        version_watch: Arc::new(VersionWatch::default()),
+        version_watch: Arc::new(Watch::default()),
         families: ArcSwap::from_pointee(families),
         commits: CommitQueue::default(),
         wal,
@@ -253,6 +253,7 @@ fn assemble(
             manual_collections: 0,
             flush_barrier: None,
             settling: None,
+            version_ended: false,
             freeing: FreeingRate::default(),
             turn: crate::ColumnFamilyId::DEFAULT,
         }),

@@ -2,6 +2,7 @@
 //! found down to a small part, and then collected like any other. So a database that is left alone
 //! takes no more space than it needs.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::core::Shared;
@@ -49,10 +50,24 @@ impl Shared {
         }
     }
 
-    /// What a version held that has ended is garbage from now on.
+    /// What a version held that has ended is garbage from now on. Whoever let go of it is no one to
+    /// tell listeners what follows from that: the thread that collects garbage does.
     pub(super) fn version_ended(&self) {
-        let _state = self.state.lock();
+        self.state.lock().version_ended = true;
         self.progress.notify_all();
+    }
+
+    /// Judges anew what the end of a version may have changed. Listeners are told.
+    pub(super) fn heed_ended_versions<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        while state.version_ended {
+            // A listener that panics has nothing to do with the job that this is done beside.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.update_stalls(state)));
+            state = self.state.lock();
+        }
+        state
     }
 
     /// Waits until something has changed, or until nobody has written for some time and there is
@@ -146,4 +161,28 @@ fn hides_in_memtable(family: &FamilyState) -> bool {
     let memtable = &family.memtable;
     let size = memtable.approximate_memory_usage();
     !memtable.is_empty() && live > 0 && size as f64 >= live as f64 * SETTLED
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ColumnFamilyId, Db, Options};
+
+    #[test]
+    fn writes_are_held_back_no_longer_than_until_a_version_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let shared = &db.core.shared;
+        let excess = || shared.state.lock().space_excess();
+        shared.update_stalls(shared.state.lock());
+        let usual = excess();
+        {
+            // As it was while the version held garbage.
+            let mut state = shared.state.lock();
+            let family = state.families.get_mut(&ColumnFamilyId::DEFAULT);
+            family.unwrap().space_excess = usual + 1.0;
+        }
+        shared.version_ended();
+        db.wait_idle().unwrap();
+        assert_eq!(excess(), usual);
+    }
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::core::Shared;
-use super::held::{Contents, Held};
+use super::held::{Contents, HeldContents};
 use super::sizes::Sizes;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
@@ -48,7 +48,7 @@ impl Shared {
             ..SpaceReport::default()
         };
         for (id, family) in families {
-            let none = Held::default();
+            let none = HeldContents::default();
             let held = held.get(id).unwrap_or(&none);
             let space = self.family_space(*id, family, held, &sizes);
             report.total += &space.usage;
@@ -95,7 +95,7 @@ impl Shared {
         &self,
         id: ColumnFamilyId,
         family: &Family,
-        held: &Held,
+        held: &HeldContents,
         sizes: &Sizes,
     ) -> FamilySpace {
         let version = &family.current;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::core::Shared;
 use super::family::Family;
 use super::running::RunningCounts;
 use crate::compaction::levels::LevelTargets;
@@ -40,7 +41,8 @@ pub(crate) struct FamilyState {
     pub(crate) exempt: Exempt,
     /// Whether garbage is given back as holes: asked for, and not found to be in vain.
     pub(crate) punches_holes: bool,
-    /// How urgent collecting is; as of the last change of files, as is what follows.
+    /// How urgent collecting is; as of the last change of files, or end of a version that held
+    /// garbage, as is what follows.
     pub(crate) collection_urgency: Option<Urgency>,
     /// How far the family's files exceed their bound; see
     /// [`Space::excess`](crate::gc::space::Space::excess).
@@ -75,19 +77,22 @@ impl FamilyState {
             .map_or(0, |at| at + 1)
     }
 
-    /// Publishes memtables and version to readers. To be called after every change of them.
-    pub(crate) fn publish(&self) {
+    /// Publishes memtables and version to readers. To be called after every change of them. Gives
+    /// what it replaced: of an older version that may be the last holder, and none goes while the
+    /// state is locked.
+    #[must_use = "it is to go without the state lock"]
+    pub(crate) fn publish(&self) -> Arc<SuperVersion> {
         let immutables = self
             .immutables
             .iter()
             .rev()
             .map(|i| Arc::clone(&i.memtable))
             .collect();
-        self.family.super_version.store(Arc::new(SuperVersion {
+        self.family.super_version.swap(Arc::new(SuperVersion {
             memtable: Arc::clone(&self.memtable),
             immutables,
             version: Arc::clone(&self.version),
-        }));
+        }))
     }
 
     /// How writes should be held back now. `paused` says that nothing is collected however long
@@ -162,31 +167,46 @@ pub(crate) struct State {
     pub(crate) flush_barrier: Option<FlushBarrier>,
     /// Hidden garbage is sought down to a small part, as long as nobody has written since this.
     pub(crate) settling: Option<SequenceNumber>,
+    /// A version has ended that held garbage: how writes are held back, and how urgent collecting
+    /// is, is to be judged anew.
+    pub(crate) version_ended: bool,
     /// How fast space has been freed where that was urgent.
     pub(crate) freeing: FreeingRate,
     /// The family looked at first when work is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
 }
 
+impl Shared {
+    /// Shows readers the current versions of families, all at once for those who have the state
+    /// lock, after `change` has changed what else goes with each; nothing of those that were
+    /// dropped. To be called for every family that an edit named. The version set is locked
+    /// meanwhile, so that no older version follows a newer one.
+    pub(super) fn install(
+        &self,
+        versions: &VersionSet,
+        ids: &[ColumnFamilyId],
+        mut change: impl FnMut(&mut FamilyState),
+    ) {
+        let mut replaced = Vec::new();
+        let mut state = self.state.lock();
+        for id in ids {
+            if let (Some(family), Some(version)) =
+                (state.families.get_mut(id), versions.current(*id))
+            {
+                change(family);
+                family.version = version;
+                replaced.push(family.publish());
+            }
+        }
+        drop(state);
+        // Not before: whoever waits for the end of an older version takes the state lock.
+        drop(replaced);
+    }
+}
+
 impl State {
     pub(crate) fn current_wal(&self) -> FileNumber {
         self.wals.back().map_or(FileNumber(0), |wal| wal.number)
-    }
-
-    /// Shows readers the current version of a family, after `change` has changed what else goes
-    /// with it; nothing if the family was dropped. The version set is locked meanwhile, so that no
-    /// older version follows a newer one.
-    pub(crate) fn install(
-        &mut self,
-        versions: &VersionSet,
-        id: ColumnFamilyId,
-        change: impl FnOnce(&mut FamilyState),
-    ) {
-        if let (Some(family), Some(version)) = (self.families.get_mut(&id), versions.current(id)) {
-            change(family);
-            family.version = version;
-            family.publish();
-        }
     }
 
     /// The oldest WAL file that replay would still need, were it not for family `without`.

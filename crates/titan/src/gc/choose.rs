@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::held::Held;
+use super::held::CopiedForOlder;
 use super::report::Verdict;
 use super::space::Space;
 use crate::error::Error;
@@ -20,8 +20,6 @@ pub(crate) struct Collection {
     pub(crate) logical: Vec<Arc<SharedBlobFile>>,
     /// The physical files, the best to collect first.
     pub(crate) physical: Vec<BlobFileNumber>,
-    /// Bytes of them that nothing refers to.
-    pub(crate) garbage: u64,
     /// Bytes of them that tables refer to.
     pub(crate) live: u64,
     pub(crate) urgency: Urgency,
@@ -47,7 +45,6 @@ impl Collection {
         let mut collection = Collection {
             logical: Vec::new(),
             physical: Vec::new(),
-            garbage: 0,
             live: 0,
             urgency,
         };
@@ -56,19 +53,28 @@ impl Collection {
             collection
                 .logical
                 .extend(file.logical.into_iter().map(Arc::clone));
-            collection.garbage = collection.garbage.saturating_add(file.garbage);
             collection.live = collection.live.saturating_add(file.live);
         }
         collection.logical.sort_by_key(|file| file.number);
         (!collection.physical.is_empty()).then_some(collection)
     }
 
-    /// Bytes of the records in each physical file. To be asked before they are moved.
-    pub(crate) fn sizes(&self) -> BTreeMap<BlobFileNumber, u64> {
+    /// The physical files. To be asked before their records are moved.
+    pub(crate) fn places(&self) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
         let places = self.logical.iter().map(|file| file.place());
-        places
-            .map(|place| (place.number, place.total_bytes))
-            .collect()
+        places.map(|place| (place.number, place)).collect()
+    }
+
+    /// Bytes of the records of each logical file that any of these versions refers to, by their
+    /// accounts.
+    pub(crate) fn accounts(&self, versions: &[Arc<Version>]) -> BTreeMap<BlobFileNumber, u64> {
+        let logical = self.logical.iter().map(|file| file.number);
+        let live = logical.map(|file| {
+            let live = versions.iter().map(|version| version.live_bytes_of(file));
+            // The one that has most has what all have.
+            (file, live.max().unwrap_or(0))
+        });
+        live.collect()
     }
 
     /// The physical files that an error is about: the one it names, or all of them if what it names
@@ -93,12 +99,12 @@ impl Collection {
 /// Blob files that may not be collected, and why.
 #[derive(Default)]
 pub(crate) struct Exempt {
-    /// Those that cannot be collected, since they are damaged, or since nothing lives in them and
-    /// the accounts say otherwise.
+    /// Those that cannot be collected, since they are damaged, or since nothing lives in them, or
+    /// there is no garbage in them, and the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
     /// What only older versions see, of files written by collections: another collection would copy
     /// it again.
-    pub(crate) held: Held,
+    pub(crate) held: CopiedForOlder,
 }
 
 /// A physical file, judged.
@@ -151,7 +157,7 @@ pub(crate) fn judge<'v>(
     let mut files: Vec<Judged<'v>> = files
         .map(|(number, (file, logical))| {
             let live = total(logical.iter().map(|meta| meta.live_bytes()));
-            let held = exempt.held.bytes(number);
+            let held = exempt.held.bytes(number, version);
             Judged {
                 garbage: file
                     .bytes_on_disk()

@@ -1,4 +1,5 @@
-//! What of blob files only older versions see: a collection would copy it, and free none of it.
+//! What collections copied for older versions alone: garbage of the file that it is in, and nothing
+//! that another collection would free.
 //!
 //! It is known by version, and counts for as long as that lives. So nothing needs to be told of the
 //! end of a version, but for whoever waits for there to be garbage.
@@ -10,70 +11,66 @@ use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
 use crate::version::files::BlobFileMeta;
 
-/// Bytes of records, by the physical file that they are in.
+/// What was copied for older versions, too, by the physical file that it is in.
 #[derive(Default)]
-pub(crate) struct Held {
-    files: BTreeMap<BlobFileNumber, HeldInFile>,
+pub(crate) struct CopiedForOlder {
+    files: BTreeMap<BlobFileNumber, LogicalFiles>,
 }
 
-impl Held {
-    /// Notes what `older` sees, and `current` does not, of logical files as `older` has them;
-    /// whether there is any. To be called under the lock of the version set: collections change
-    /// where records are.
-    pub(crate) fn add<'v>(
+/// Which older version refers to how many bytes of a logical file. What the current one does not
+/// refer to of that depends on when one asks.
+type LogicalFiles = BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
+
+impl CopiedForOlder {
+    /// Notes what `older` refers to of logical files as it has them; whether that is anything. To be
+    /// called under the lock of the version set: collections change where records are.
+    pub(crate) fn note<'v>(
         &mut self,
         older: &'v Arc<Version>,
-        seen: impl IntoIterator<Item = &'v BlobFileMeta>,
-        current: &Version,
+        files: impl IntoIterator<Item = &'v BlobFileMeta>,
     ) -> bool {
-        let mut holds = false;
-        for file in seen {
-            let logical = file.shared.number;
-            let live = current.blob_files.get(&logical);
-            let live = live.map_or(0, BlobFileMeta::live_bytes);
-            let bytes = file.live_bytes().saturating_sub(live);
+        let mut any = false;
+        for file in files {
+            let bytes = file.live_bytes();
             if bytes > 0 {
                 let place = self.files.entry(file.shared.place().number).or_default();
-                let seen = place.logical.entry(logical).or_default();
+                let seen = place.entry(file.shared.number).or_default();
                 seen.push((Arc::downgrade(older), bytes));
-                holds = true;
+                any = true;
             }
         }
-        holds
+        any
     }
 
-    /// Bytes in a file that are still held.
-    pub(crate) fn bytes(&self, file: BlobFileNumber) -> u64 {
-        self.files.get(&file).map_or(0, HeldInFile::bytes)
+    /// Bytes in a physical file that older versions still refer to, and `current` does not.
+    pub(crate) fn bytes(&self, file: BlobFileNumber, current: &Version) -> u64 {
+        let logical = self.files.get(&file).into_iter().flatten();
+        total(logical.map(|(logical, seen)| {
+            let alive = seen.iter().filter(|seen| is_alive(seen));
+            // The one that has most has what all have.
+            let most = alive.map(|(_, bytes)| *bytes).max().unwrap_or(0);
+            most.saturating_sub(current.live_bytes_of(*logical))
+        }))
     }
 
-    /// Adds what is known of other files.
-    pub(crate) fn extend(&mut self, other: Held) {
-        self.files.extend(other.files);
+    /// Takes over what was noted of other files.
+    pub(crate) fn append(&mut self, other: &mut CopiedForOlder) {
+        self.files.append(&mut other.files);
     }
 
-    /// Forgets files that are not `there`, and those of which nothing is held any more.
-    pub(crate) fn retain(&mut self, there: impl Fn(BlobFileNumber) -> bool) {
-        self.files
-            .retain(|file, held| there(*file) && held.bytes() > 0);
-    }
-}
-
-/// What is held in one physical file.
-#[derive(Default)]
-struct HeldInFile {
-    /// By logical file: who sees how many bytes that the current version does not.
-    logical: BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>,
-}
-
-impl HeldInFile {
-    /// A record that a version refers to every version before does too, from the one on that
-    /// brought its file: so of a logical file's, one of those alive has what all have.
-    fn bytes(&self) -> u64 {
-        let most = self.logical.values().map(|seen| {
-            let alive = seen.iter().filter(|(by, _)| by.strong_count() > 0);
-            alive.map(|(_, bytes)| *bytes).max().unwrap_or(0)
+    /// Forgets the versions that have ended, and the files in which `current` has nothing.
+    pub(crate) fn retain(&mut self, current: &Version) {
+        let there = current.physical_blob_files();
+        self.files.retain(|file, logical| {
+            logical.retain(|_, seen| {
+                seen.retain(is_alive);
+                !seen.is_empty()
+            });
+            !logical.is_empty() && there.contains_key(file)
         });
-        total(most)
     }
+}
+
+fn is_alive((version, _): &(Weak<Version>, u64)) -> bool {
+    version.strong_count() > 0
 }

@@ -11,7 +11,7 @@ use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, CompressionType};
+use crate::format::{BlobFileNumber, CompressionType, total};
 use crate::version::edit::Relocation;
 
 /// A collection that has run.
@@ -29,6 +29,16 @@ impl Collected {
     /// The files written, to be discarded if they are not installed.
     pub(crate) fn files(&self) -> Vec<FileKind> {
         self.relocation.iter().flat_map(Relocation::files).collect()
+    }
+
+    /// Whether more had to be copied than lives by these accounts: they claim garbage that there is
+    /// not.
+    pub(crate) fn contradicts(&self, accounts: &BTreeMap<BlobFileNumber, u64>) -> bool {
+        self.relocation.as_ref().is_some_and(|relocation| {
+            let logical = relocation.logical.iter();
+            let live = logical.filter_map(|file| accounts.get(file));
+            relocation.total_bytes > total(live.copied())
+        })
     }
 }
 

@@ -152,7 +152,7 @@ pub enum Verdict {
     NotNeeded,
     /// What is garbage in it is still seen by older versions, and would be copied with the rest.
     Held,
-    /// It is damaged, and stays as it is.
+    /// It is damaged, or the accounts of it were found to be wrong, and stays as it is.
     Damaged,
     /// The family's garbage is not collected.
     Off,

@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 ///
 /// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
 /// family with options of its own. An unknown key is an error. What a table leaves out has its
-/// default: the table of a family knows nothing of `[default]`, but where the `titan` command reads it.
+/// default: the table of a family knows nothing of `[default]`. (The `titan` command lays the tables
+/// of families upon `[default]` before it reads them.)
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {

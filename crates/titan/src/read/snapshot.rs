@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::SequenceNumber;
 use crate::sync::Mutex;
+use crate::version::Watch;
 
 /// The snapshots alive, by sequence number.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     alive: Mutex<BTreeMap<SequenceNumber, LiveSnapshot>>,
-    /// Who waits for the oldest one to go.
-    released: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Told whenever the oldest one is gone.
+    pub(crate) watch: Watch,
 }
 
 /// The snapshots of one sequence number.
@@ -47,12 +48,6 @@ impl SnapshotList {
                 list: Arc::clone(self),
             }),
         }
-    }
-
-    /// Calls `released` from now on whenever the oldest snapshot is gone. Without effect the second
-    /// time.
-    pub(crate) fn on_release(&self, released: impl Fn() + Send + Sync + 'static) {
-        let _ = self.released.set(Box::new(released));
     }
 
     /// The sequence numbers alive, ascending.
@@ -94,8 +89,8 @@ impl Drop for Inner {
         alive.remove(&self.sequence);
         let was_oldest = alive.keys().next().is_none_or(|next| *next > self.sequence);
         drop(alive);
-        if was_oldest && let Some(released) = self.list.released.get() {
-            released();
+        if was_oldest {
+            self.list.watch.tell();
         }
     }
 }

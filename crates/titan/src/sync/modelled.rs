@@ -173,9 +173,12 @@ impl<T: Clone> Cell<T> {
     }
 
     pub(crate) fn store(&self, value: T) {
-        let replaced = std::mem::replace(&mut *self.0.lock(), value);
         // Not under the lock: the last holder of a version has something to do.
-        drop(replaced);
+        drop(self.swap(value));
+    }
+
+    pub(crate) fn swap(&self, value: T) -> T {
+        std::mem::replace(&mut *self.0.lock(), value)
     }
 }
 

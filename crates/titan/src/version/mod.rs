@@ -35,4 +35,4 @@ pub(crate) use manifest_reader::ManifestReader;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
 pub(crate) use set::{Counters, Family, VersionSet};
 pub(crate) use version::Version;
-pub(crate) use watch::VersionWatch;
+pub(crate) use watch::Watch;

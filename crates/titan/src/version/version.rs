@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
-use super::watch::VersionWatch;
+use super::watch::Watch;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 
@@ -24,7 +24,7 @@ pub(crate) struct Version {
     may_have_tombstones: bool,
     pub(crate) blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
     /// Who waits for this version to end.
-    watch: OnceLock<Arc<VersionWatch>>,
+    watch: OnceLock<Arc<Watch>>,
 }
 
 impl Drop for Version {
@@ -71,7 +71,7 @@ impl Version {
     /// Tells `watch` when this version, which is not the current one any more, has ended. Whoever
     /// may be the last to hold it then lets go of it without the state lock, which is taken to
     /// wake those who wait.
-    pub(crate) fn watch(&self, watch: &Arc<VersionWatch>) {
+    pub(crate) fn watch(&self, watch: &Arc<Watch>) {
         let _ = self.watch.set(Arc::clone(watch));
     }
 
@@ -93,6 +93,16 @@ impl Version {
     /// Whether a table has range tombstones, or may have.
     pub(crate) fn may_have_tombstones(&self) -> bool {
         self.may_have_tombstones
+    }
+
+    /// Bytes of the records of a logical blob file that this version refers to.
+    ///
+    /// What a version refers to every version before does too, from the one on that brought the
+    /// file. So of several versions the one that refers to most has what all of them have, and what
+    /// an older one has beyond a newer one is the difference.
+    pub(crate) fn live_bytes_of(&self, logical: BlobFileNumber) -> u64 {
+        let file = self.blob_files.get(&logical);
+        file.map_or(0, BlobFileMeta::live_bytes)
     }
 
     /// Every table with its level.

@@ -1,22 +1,21 @@
-//! Word of the end of versions that hold something.
+//! Word of the end of what is held.
 
 use std::sync::OnceLock;
 
-/// Told when a [watched](super::Version::watch) version ends: nobody can read from it any more.
+/// Tells whoever waits for the end of something: of [watched](super::Version::watch) versions, or
+/// of the oldest snapshot.
 #[derive(Default)]
-pub(crate) struct VersionWatch {
-    ended: OnceLock<Box<dyn Fn() + Send + Sync>>,
-}
+pub(crate) struct Watch(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
-impl VersionWatch {
-    /// Calls `ended` from now on, on the thread that lets go of a version last. Without effect the
-    /// second time.
+impl Watch {
+    /// Calls `ended` from now on, on the thread that was the last to hold something. Without effect
+    /// the second time.
     pub(crate) fn on_end(&self, ended: impl Fn() + Send + Sync + 'static) {
-        let _ = self.ended.set(Box::new(ended));
+        let _ = self.0.set(Box::new(ended));
     }
 
-    pub(super) fn tell(&self) {
-        if let Some(ended) = self.ended.get() {
+    pub(crate) fn tell(&self) {
+        if let Some(ended) = self.0.get() {
             ended();
         }
     }

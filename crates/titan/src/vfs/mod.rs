@@ -25,7 +25,7 @@ mod memory_file;
 mod overlay;
 mod std_vfs;
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -115,6 +115,20 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Whether something has this name.
     fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// The absolute path, without `.`, `..` and symbolic links, of what has this name. The default
+    /// knows of no links.
+    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+        let absolute = std::path::absolute(path).map_err(|e| Error::io(e, "find", path))?;
+        let mut canonical = PathBuf::new();
+        for component in absolute.components() {
+            match component {
+                Component::ParentDir => drop(canonical.pop()),
+                other => canonical.push(other),
+            }
+        }
+        Ok(canonical)
+    }
 
     /// Takes the exclusive lock on `path`, creating the file; held until the guard is dropped.
     ///

@@ -130,6 +130,10 @@ impl Vfs for Overlay {
         }
     }
 
+    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+        self.base.canonicalize(path)
+    }
+
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         lock_to_read(&*self.base, path)
     }

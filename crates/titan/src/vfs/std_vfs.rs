@@ -146,6 +146,10 @@ impl Vfs for StdVfs {
         path.try_exists().map_err(failed("stat file", path))
     }
 
+    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+        std::fs::canonicalize(path).map_err(failed("find", path))
+    }
+
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         StdLock::take(path, false).map(|lock| Box::new(lock) as _)
     }

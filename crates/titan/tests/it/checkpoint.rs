@@ -126,6 +126,12 @@ fn whatever_is_there_is_left_alone() {
     assert_eq!(refused("/"), ErrorKind::AlreadyExists);
     vfs.write_all("/file", b"x").unwrap();
     assert_eq!(refused("/file"), ErrorKind::AlreadyExists);
+    // Below the database, however one gets there.
+    for dir in ["/db/in", "db/in", "/there/../db/in", "/new/../db/in"] {
+        assert_eq!(refused(dir), ErrorKind::InvalidArgument, "{dir}");
+    }
+    db.checkpoint("/db/../beside").unwrap();
+    checked("/beside", &options);
     // Another database has the name that it would be put together under.
     let other = Db::open("/other.tmp", &options).unwrap();
     overwrite(&other, 0);

@@ -1,10 +1,12 @@
 //! What only an older version sees when it is collected: copied once, and garbage again after it.
 
-use titan::{Db, ReadOptions};
+use std::sync::{Arc, Mutex};
+
+use titan::{Db, EventListener, GarbageCollectionEvent, ReadOptions};
 use titan_testkit::sim::SimVfs;
 
-use super::{LEN, Model, blobs, contents, now, reopened, write};
-use crate::support::{collecting, eventually, key, open, options};
+use super::{KEYS, LEN, Model, blobs, contents, now, reopened, write};
+use crate::support::{collecting, eventually, key, open, options, value};
 
 fn garbage(db: &Db) -> u64 {
     blobs(db).iter().map(|f| f.garbage_bytes).sum()
@@ -95,5 +97,52 @@ fn each_version_holds_its_own() {
     let none = garbage(&db);
     assert!(none < half, "{none} of {half}");
     assert_eq!(contents(&db, &ReadOptions::default()), model);
+    reopened(db, &options, &model);
+}
+
+/// Hears of collections.
+#[derive(Default)]
+struct Heard(Mutex<Vec<GarbageCollectionEvent>>);
+
+impl EventListener for Heard {
+    fn garbage_collected(&self, event: &GarbageCollectionEvent) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+/// A reader keeps all of some files, of which more and more dies: what was copied for it is not
+/// copied again, however much of it is garbage by then.
+#[test]
+fn what_dies_while_a_reader_sees_it_is_copied_once() {
+    let vfs = SimVfs::new();
+    let heard = Arc::new(Heard::default());
+    let mut options = options(&vfs, collecting());
+    options.db.listeners.push(heard.clone());
+    let db = open(&options);
+    let mut model = Model::new();
+    write(&db, &mut model, 0, 1);
+    let iter = db.iter(&ReadOptions::default()).unwrap();
+    for round in 0..4 {
+        // Each key once: no other files have garbage.
+        for n in (round..KEYS).step_by(5) {
+            let value = value(KEYS + n, LEN);
+            db.put(&key(n), &value).unwrap();
+            model.insert(key(n), value);
+        }
+        db.flush().unwrap();
+        db.compact_range(None, None, &Default::default()).unwrap();
+        db.wait_idle().unwrap();
+    }
+    let collections = heard.0.lock().unwrap().clone();
+    let outputs: Vec<_> = collections.iter().map(|c| c.output).collect();
+    assert!(!outputs.is_empty(), "nothing was collected");
+    let mut inputs = collections.iter().flat_map(|c| &c.inputs);
+    let again = inputs.find(|input| outputs.contains(input));
+    assert_eq!(again, None, "{collections:#?}");
+    let held = garbage(&db);
+    drop(iter);
+    db.wait_idle().unwrap();
+    let left = garbage(&db);
+    assert!(left < held / 2, "{left} of {held}");
     reopened(db, &options, &model);
 }
