@@ -15,12 +15,12 @@ pub(crate) fn space_constant(options: &ColumnFamilyOptions) -> u64 {
     SPACE_CONSTANT.max(options.write_buffer_size.saturating_mul(4))
 }
 
-/// One part in so many is added to estimates of hidden garbage: a bound is to be kept, and what they
-/// miss would be taken to live.
-const HIDDEN_MISSED: u64 = 4;
+/// One part in so many is added to estimates of hidden garbage: under uniform overwrites they are a
+/// quarter low, a bound is to be kept, and what they miss would be taken to live.
+const HIDDEN_MISSED: u64 = 3;
 
 /// The part of the constant that writes may use up. The rest is for what happens between two looks.
-const USABLE: f64 = 2.0 / 3.0;
+const USABLE: f64 = 0.6;
 
 /// The least that is worth collecting at once.
 const MIN_COLLECTION: u64 = 8 << 20;
@@ -116,7 +116,7 @@ mod tests {
         assert!(space(allowed).excess(&options) > 0.0, "jobs write, too");
         assert!(space(allowed / 2).excess(&options) < 0.0);
         let step =
-            space(allowed + (512 << 20) / 3).excess(&options) - space(allowed).excess(&options);
+            space(allowed + (768 << 20) / 5).excess(&options) - space(allowed).excess(&options);
         assert!((step - 1.0).abs() < 1e-6, "{step}");
         // Hidden garbage lives as little as known garbage.
         let hides = Space {
