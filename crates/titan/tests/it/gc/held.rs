@@ -118,6 +118,8 @@ fn what_dies_while_a_reader_sees_it_is_copied_once() {
     let heard = Arc::new(Heard::default());
     let mut options = options(&vfs, collecting());
     options.db.listeners.push(heard.clone());
+    options.default.blob_garbage_collection_low_threshold = 0.02;
+    options.default.blob_garbage_collection_high_threshold = 0.02;
     let db = open(&options);
     let mut model = Model::new();
     write(&db, &mut model, 0, 1);
