@@ -47,6 +47,8 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// The file system and the block device under the databases.
     pub(crate) storage: String,
+    /// The commit that Titan was at, if it is known.
+    pub(crate) commit: String,
 }
 
 /// An engine, as it was used.

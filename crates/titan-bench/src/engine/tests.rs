@@ -19,24 +19,6 @@ fn settings() -> Settings {
     }
 }
 
-/// A directory that goes away at the end, whatever the test's result.
-struct Dir(std::path::PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let name = format!("titan-bench-{name}-{}", std::process::id());
-        let dir = Dir(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(&dir.0).unwrap();
-        dir
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn numbered(number: u64) -> Key {
     key(number, KeyOrder::Numbered)
 }
@@ -56,14 +38,14 @@ fn entries(store: &dyn Store, from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn every_engine_does_what_the_interface_says() {
     for engine in all() {
         let name = engine.name();
-        let dir = Dir::new(name);
+        let dir = tempfile::tempdir().unwrap();
         let settings = settings();
         let about = engine.about(&settings);
         assert_eq!(about.name, name);
         assert!(!about.options.is_empty(), "{name}");
         assert_eq!(named(name).unwrap().name(), name);
 
-        let store = engine.open(&dir.0, &settings).unwrap();
+        let store = engine.open(dir.path(), &settings).unwrap();
         for number in 0..500 {
             let size = if number % 2 == 0 { 10 } else { 1000 };
             store
@@ -79,7 +61,7 @@ fn every_engine_does_what_the_interface_says() {
         store.close().unwrap();
         assert!(name != "titan" || written.iter().any(|(_, bytes)| *bytes > 0));
 
-        let store = engine.open(&dir.0, &settings).unwrap();
+        let store = engine.open(dir.path(), &settings).unwrap();
         let mut value = Vec::new();
         let mut get = |number| {
             value.clear();
@@ -126,4 +108,30 @@ fn an_unknown_engine_is_told_with_those_there_are() {
         error.contains("leveldb") && error.contains("titan"),
         "{error}"
     );
+}
+
+#[test]
+fn versions_are_those_that_were_built() {
+    let lock = include_str!("../../../../Cargo.lock");
+    let lock: toml::Table = lock.parse().unwrap();
+    let packages = lock["package"].as_array().unwrap();
+    let version = |name: &str| {
+        let package = packages.iter().find(|p| p["name"].as_str() == Some(name));
+        package.unwrap()["version"].as_str().unwrap()
+    };
+    for engine in all() {
+        let about = engine.about(&settings());
+        let package = match engine.name() {
+            "rocksdb" | "rocksdb-blob" => "librocksdb-sys",
+            "lmdb" => "heed",
+            name => name,
+        };
+        let built = version(package);
+        let (name, said) = (&about.name, &about.version);
+        let minor = built.rsplit_once('.').map_or(built, |(minor, _)| minor);
+        assert!(
+            said.contains(minor),
+            "{name} says {said}, and {built} was built"
+        );
+    }
 }

@@ -43,6 +43,7 @@ pub(crate) fn of(report: &Report) -> Vec<Condition> {
         ),
         ("memory".to_owned(), memory(machine.memory as f64)),
         ("kernel".to_owned(), machine.kernel.clone()),
+        ("commit of Titan".to_owned(), machine.commit.clone()),
         ("storage".to_owned(), machine.storage.clone()),
     ];
     all.extend(settings(&report.settings));

@@ -66,6 +66,7 @@ pub(crate) fn report() -> Report {
             cores: 2,
             memory: 8 << 30,
             kernel: "6.1".to_owned(),
+            commit: "abc1234".to_owned(),
             storage: "ext4 on a disk".to_owned(),
         },
         settings: settings(),

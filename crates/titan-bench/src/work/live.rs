@@ -161,11 +161,11 @@ mod tests {
         assert_eq!((live.entries(), live.bytes()), (3, 300));
         assert_eq!(live.insert(), Some(100));
         live.add(100);
-        let dir = std::env::temp_dir().join(format!("titan-bench-live-{}", std::process::id()));
-        live.store(&dir).unwrap();
-        let again = LiveKeys::load(&dir, 100, sizes).unwrap();
-        assert!(LiveKeys::load(&dir, 10_000, sizes).is_err());
-        fs::remove_file(&dir).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("live");
+        live.store(&file).unwrap();
+        let again = LiveKeys::load(&file, 100, sizes).unwrap();
+        assert!(LiveKeys::load(&file, 10_000, sizes).is_err());
         assert_eq!(
             (again.entries(), again.bytes(), again.inserted()),
             (4, 400, 101)

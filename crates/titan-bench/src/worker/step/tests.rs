@@ -23,13 +23,11 @@ fn step(mix: &[(Operation, u32)], operations: u64) -> Step {
     }
 }
 
-fn job(name: &str) -> Job {
-    let dir = std::env::temp_dir().join(format!("titan-bench-step-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+fn job(dir: &tempfile::TempDir) -> Job {
     Job {
         engine: "titan".to_owned(),
         program: None,
-        dir,
+        dir: dir.path().to_owned(),
         live: PathBuf::new(),
         settings: Settings {
             durability: Durability::Buffered,
@@ -61,7 +59,8 @@ fn job(name: &str) -> Job {
 
 #[test]
 fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
-    let job = job("all");
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(&dir);
     let live = LiveKeys::none(1000, ValueSizes::Fixed(300));
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
@@ -105,12 +104,12 @@ fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
     });
     assert_eq!(left.found, gone.live_entries);
     store.close().unwrap();
-    std::fs::remove_dir_all(&job.dir).unwrap();
 }
 
 #[test]
 fn a_rate_is_kept_and_waiting_counts() {
-    let job = job("rate");
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(&dir);
     let live = LiveKeys::none(1000, ValueSizes::Fixed(300));
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
@@ -137,5 +136,4 @@ fn a_rate_is_kept_and_waiting_counts() {
     assert_eq!(names, ["put", BESIDE]);
     assert!(work.latencies.iter().all(|l| l.from_due_time));
     store.close().unwrap();
-    std::fs::remove_dir_all(&job.dir).unwrap();
 }
