@@ -240,7 +240,7 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
             .unwrap_or_else(|| options.out.clone())
             .join("databases"),
         seed: options.seed,
-        ceilings: Some(if profile == Profile::Quick { 2 } else { 5 }),
+        ceiling_seconds: if profile == Profile::Quick { 2 } else { 5 },
         remarks,
     })
 }

@@ -7,6 +7,7 @@
 //! | [`worker`] | is the process that does one step with one engine |
 //! | [`run`] | starts such processes in turn, and watches them |
 //! | [`measure`] | looks at the device, the disk and the machine |
+//! | [`pipe`] | hears what other processes say |
 //! | [`results`] | is what was measured |
 //! | [`report`], [`compare`] | make it readable |
 //!
@@ -16,6 +17,7 @@ mod cli;
 mod compare;
 mod engine;
 mod measure;
+mod pipe;
 mod report;
 mod results;
 mod run;

@@ -62,6 +62,25 @@ pub(crate) struct AboutEngine {
     pub(crate) notes: Vec<String>,
 }
 
+impl AboutEngine {
+    pub(crate) fn new<'a>(
+        name: &str,
+        version: &str,
+        options: impl IntoIterator<Item = (&'a str, String)>,
+        notes: Vec<String>,
+    ) -> Self {
+        let options = options.into_iter();
+        AboutEngine {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            options: options
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            notes,
+        }
+    }
+}
+
 /// What the device gave to `fio` with direct I/O.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Ceilings {

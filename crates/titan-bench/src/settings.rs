@@ -48,9 +48,33 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The share of garbage at which a file is to be rewritten for space to keep to what was asked
+    /// for.
+    pub(crate) fn garbage_share(&self) -> Option<f64> {
+        self.space_amplification.map(|space| 1.0 - 1.0 / space)
+    }
+
     /// Bytes for the block cache and for a write buffer, of so much memory: a sixth, and a sixteenth
     /// for each buffer, of which an engine may have several.
     pub(crate) fn sized_for(memory: u64) -> (u64, u64) {
         (memory / 6, (memory / 16).clamp(4 << 20, 64 << 20))
+    }
+
+    /// What fits the small databases of tests.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Self {
+        Settings {
+            durability: Durability::Buffered,
+            compression: Compression::None,
+            memory_limit: None,
+            block_cache: 8 << 20,
+            write_buffer: 4 << 20,
+            background_jobs: 2,
+            blob_threshold: 100,
+            space_amplification: None,
+            direct_io: false,
+            data_exceeds_memory: false,
+            drop_caches: false,
+        }
     }
 }

@@ -8,7 +8,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
 };
 
-use super::{Engine, Held, Store, Visitor};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::Key;
@@ -16,20 +16,12 @@ use crate::work::keys::Key;
 pub(super) struct Fjall;
 
 impl Fjall {
-    /// The share of garbage at which blob files are rewritten: its default, or what keeps to the
-    /// space asked for.
-    fn staleness(settings: &Settings) -> Option<f32> {
-        settings
-            .space_amplification
-            .map(|space| (1.0 - 1.0 / space) as f32)
-    }
-
     fn keyspace(settings: &Settings) -> KeyspaceCreateOptions {
         let separation = KvSeparationOptions::default()
             .compression(CompressionType::None)
             .separation_threshold(u32::try_from(settings.blob_threshold).unwrap_or(u32::MAX));
-        let separation = match Self::staleness(settings) {
-            Some(share) => separation.staleness_threshold(share).age_cutoff(1.0),
+        let separation = match settings.garbage_share() {
+            Some(share) => separation.staleness_threshold(share as f32).age_cutoff(1.0),
             None => separation,
         };
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
@@ -57,7 +49,7 @@ impl Engine for Fjall {
             ("separation_threshold", settings.blob_threshold.to_string()),
             ("journal and blob compression", "none".to_owned()),
         ];
-        if let Some(share) = Self::staleness(settings) {
+        if let Some(share) = settings.garbage_share() {
             options.push(("staleness_threshold", format!("{share:.3}")));
             options.push(("age_cutoff", "1.0".to_owned()));
         }
@@ -67,15 +59,7 @@ impl Engine for Fjall {
         if settings.compression != Compression::None {
             notes.push("built without compression".to_owned());
         }
-        AboutEngine {
-            name: self.name().to_owned(),
-            version: "3.1.13".to_owned(),
-            options: options
-                .into_iter()
-                .map(|(n, v)| (n.to_owned(), v))
-                .collect(),
-            notes,
-        }
+        AboutEngine::new(self.name(), "3.1.13", options, notes)
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
@@ -114,10 +98,13 @@ impl Store for Opened {
         self.written()
     }
 
-    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool> {
         let found = self.keyspace.get(key)?;
-        found.as_deref().map(value).transpose()?;
-        Ok(found.is_some())
+        hand_over(found.as_deref(), value)
+    }
+
+    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()> {
+        hand_over_each(keys.iter().map(|key| self.keyspace.get(key)), value)
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {

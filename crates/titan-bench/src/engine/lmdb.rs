@@ -7,7 +7,7 @@ use anyhow::Result;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 
-use super::{Engine, Held, Store, Visitor};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
 use crate::work::keys::Key;
@@ -45,15 +45,15 @@ impl Engine for Lmdb {
                 "promises less here than the others: a loss of power may damage it".to_owned(),
             );
         }
-        AboutEngine {
-            name: self.name().to_owned(),
-            version: "0.9, of the crate heed 0.22".to_owned(),
-            options: vec![
-                ("flags".to_owned(), flags.join(", ")),
-                ("mapsize".to_owned(), MAP_BYTES.to_string()),
+        AboutEngine::new(
+            self.name(),
+            "0.9, of the crate heed 0.22",
+            [
+                ("flags", flags.join(", ")),
+                ("mapsize", MAP_BYTES.to_string()),
             ],
             notes,
-        }
+        )
     }
 
     #[allow(unsafe_code)]
@@ -85,24 +85,15 @@ impl Store for Opened {
         Ok(transaction.commit()?)
     }
 
-    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool> {
         let transaction = self.env.read_txn()?;
-        let found = self.table.get(&transaction, key)?;
-        found.map(value).transpose()?;
-        Ok(found.is_some())
+        hand_over(self.table.get(&transaction, key)?, value)
     }
 
-    fn multi_get(
-        &self,
-        keys: &[Key],
-        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()> {
         let transaction = self.env.read_txn()?;
-        for (at, key) in keys.iter().enumerate() {
-            let found = self.table.get(&transaction, key)?;
-            found.map(|bytes| value(at, bytes)).transpose()?;
-        }
-        Ok(())
+        let found = keys.iter().map(|key| self.table.get(&transaction, key));
+        hand_over_each(found, value)
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {

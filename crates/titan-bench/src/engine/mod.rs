@@ -14,6 +14,7 @@ mod redb;
 mod rocksdb;
 mod titan;
 
+use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -39,6 +40,12 @@ pub(crate) trait Engine: Sync {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>>;
 }
 
+/// What a lookup hands the value to.
+pub(crate) type OnValue<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+
+/// What a lookup of several keys hands values to, with the places of their keys.
+pub(crate) type OnEach<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<()>;
+
 /// What a scan hands keys and values to; it says whether it wants more.
 pub(crate) type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
@@ -48,19 +55,10 @@ pub(crate) trait Store: Send + Sync {
 
     /// Whether the key is there; its value is handed over without being copied where the engine
     /// allows that.
-    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool>;
+    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool>;
 
-    /// Looks keys up in one call; values are handed over with the place of their key.
-    fn multi_get(
-        &self,
-        keys: &[Key],
-        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        for (at, key) in keys.iter().enumerate() {
-            self.get(key, &mut |bytes| value(at, bytes))?;
-        }
-        Ok(())
-    }
+    /// Looks keys up, in one call where the engine has one for that.
+    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()>;
 
     /// Hands over keys and values from this key on, until there are no more or `entry` says that it
     /// wants no more.
@@ -81,6 +79,28 @@ pub(crate) trait Store: Send + Sync {
 
     /// Closes it, with everything in order.
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Hands over what was found; whether anything was.
+fn hand_over(found: Option<&[u8]>, value: OnValue<'_>) -> Result<bool> {
+    found.map(value).transpose()?;
+    Ok(found.is_some())
+}
+
+/// The same of several keys, in their order.
+fn hand_over_each<V, E>(
+    found: impl IntoIterator<Item = std::result::Result<Option<V>, E>>,
+    value: OnEach<'_>,
+) -> Result<()>
+where
+    V: Deref<Target = [u8]>,
+    E: Into<anyhow::Error>,
+{
+    for (at, found) in found.into_iter().enumerate() {
+        let found = found.map_err(Into::into)?;
+        found.map(|bytes| value(at, &bytes)).transpose()?;
+    }
+    Ok(())
 }
 
 /// What is only kept.

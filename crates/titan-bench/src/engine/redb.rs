@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use redb::{Database, Durability as Commit, ReadableDatabase, Table, TableDefinition};
 
-use super::{Engine, Held, Store, Visitor};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
 use crate::work::keys::Key;
@@ -39,12 +39,7 @@ impl Engine for Redb {
                     .to_owned(),
             );
         }
-        AboutEngine {
-            name: self.name().to_owned(),
-            version: "4.6.0".to_owned(),
-            options: options.map(|(n, v)| (n.to_owned(), v)).to_vec(),
-            notes,
-        }
+        AboutEngine::new(self.name(), "4.6.0", options, notes)
     }
 
     fn survives_kill(&self, settings: &Settings) -> bool {
@@ -94,21 +89,13 @@ impl Store for Opened {
         })
     }
 
-    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool> {
         let table = self.db.begin_read()?.open_table(TABLE)?;
         let found = table.get(key.as_slice())?;
-        found
-            .as_ref()
-            .map(|found| value(found.value()))
-            .transpose()?;
-        Ok(found.is_some())
+        hand_over(found.as_ref().map(|found| found.value()), value)
     }
 
-    fn multi_get(
-        &self,
-        keys: &[Key],
-        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()> {
         let table = self.db.begin_read()?.open_table(TABLE)?;
         for (at, key) in keys.iter().enumerate() {
             let found = table.get(key.as_slice())?;

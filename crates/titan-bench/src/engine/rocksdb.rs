@@ -9,7 +9,7 @@ use rocksdb::{
     WriteOptions,
 };
 
-use super::{Engine, Held, Store, Visitor};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::Key;
@@ -32,11 +32,6 @@ impl RocksDb {
         name: "rocksdb-blob",
         blob_files: true,
     };
-
-    /// The share of garbage at which blob files are rewritten, for this space amplification.
-    fn force_threshold(settings: &Settings) -> Option<f64> {
-        settings.space_amplification.map(|space| 1.0 - 1.0 / space)
-    }
 
     fn options(&self, settings: &Settings) -> Options {
         let compression = match settings.compression {
@@ -64,7 +59,7 @@ impl RocksDb {
             options.set_min_blob_size(settings.blob_threshold);
             options.set_blob_compression_type(compression);
             options.set_enable_blob_gc(true);
-            if let Some(threshold) = Self::force_threshold(settings) {
+            if let Some(threshold) = settings.garbage_share() {
                 options.set_blob_gc_age_cutoff(1.0);
                 options.set_blob_gc_force_threshold(threshold);
             }
@@ -97,7 +92,7 @@ impl Engine for RocksDb {
             options.push(("enable_blob_files", "true".to_owned()));
             options.push(("min_blob_size", settings.blob_threshold.to_string()));
             options.push(("enable_blob_garbage_collection", "true".to_owned()));
-            if let Some(threshold) = Self::force_threshold(settings) {
+            if let Some(threshold) = settings.garbage_share() {
                 options.push(("blob_garbage_collection_age_cutoff", "1.0".to_owned()));
                 options.push((
                     "blob_garbage_collection_force_threshold",
@@ -111,15 +106,12 @@ impl Engine for RocksDb {
         } else if settings.space_amplification.is_some() {
             notes.push("has no option that bounds space; its levels do".to_owned());
         }
-        AboutEngine {
-            name: self.name.to_owned(),
-            version: "of the crate librocksdb-sys 0.19.0: 11.8.1".to_owned(),
-            options: options
-                .into_iter()
-                .map(|(n, v)| (n.to_owned(), v))
-                .collect(),
+        AboutEngine::new(
+            self.name,
+            "of the crate librocksdb-sys 0.19.0: 11.8.1",
+            options,
             notes,
-        }
+        )
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
@@ -152,26 +144,14 @@ impl Store for Opened {
         Ok(self.db.put_opt(key, value, &self.write)?)
     }
 
-    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool> {
         let found = self.db.get_pinned(key)?;
-        found.as_deref().map(value).transpose()?;
-        Ok(found.is_some())
+        hand_over(found.as_deref(), value)
     }
 
-    fn multi_get(
-        &self,
-        keys: &[Key],
-        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()> {
         let family = self.family()?;
-        let found = self.db.batched_multi_get_cf(family, keys, false);
-        for (at, bytes) in found.into_iter().enumerate() {
-            bytes?
-                .as_deref()
-                .map(|bytes| value(at, bytes))
-                .transpose()?;
-        }
-        Ok(())
+        hand_over_each(self.db.batched_multi_get_cf(family, keys, false), value)
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {

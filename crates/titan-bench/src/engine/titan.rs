@@ -8,7 +8,7 @@ use titan::{
     WriteBatch, WriteOptions,
 };
 
-use super::{Engine, Held, Store, Visitor};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::Key;
@@ -63,14 +63,7 @@ impl Engine for Titan {
                 db.use_direct_io_for_flush_and_compaction.to_string(),
             ),
         ];
-        AboutEngine {
-            name: self.name().to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            options: options
-                .map(|(name, value)| (name.to_owned(), value))
-                .to_vec(),
-            notes: Vec::new(),
-        }
+        AboutEngine::new(self.name(), env!("CARGO_PKG_VERSION"), options, Vec::new())
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
@@ -104,25 +97,13 @@ impl Store for Opened {
         self.write(|batch| batch.put(ColumnFamilyId::DEFAULT, key, value))
     }
 
-    fn get(&self, key: &Key, value: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool> {
         let found = self.db.get_with(key, &self.read)?;
-        found.as_deref().map(value).transpose()?;
-        Ok(found.is_some())
+        hand_over(found.as_deref(), value)
     }
 
-    fn multi_get(
-        &self,
-        keys: &[Key],
-        value: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let found = self.db.multi_get(keys, &self.read);
-        for (at, bytes) in found.into_iter().enumerate() {
-            bytes?
-                .as_deref()
-                .map(|bytes| value(at, bytes))
-                .transpose()?;
-        }
-        Ok(())
+    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()> {
+        hand_over_each(self.db.multi_get(keys, &self.read), value)
     }
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {

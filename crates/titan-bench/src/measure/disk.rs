@@ -1,36 +1,33 @@
 //! What the files of a directory take.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-/// Bytes on disk by kind of file. Files that go away meanwhile are not counted.
+/// Bytes on disk by kind of file.
 pub(crate) fn by_kind(dir: &Path) -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
-    let files = WalkDir::new(dir).into_iter().filter_map(Result::ok);
-    for file in files.filter(|file| file.file_type().is_file()) {
-        if let Ok(metadata) = file.metadata() {
-            *kinds.entry(kind(file.path())).or_insert(0) += bytes(&metadata);
-        }
+    for (file, bytes) in files(dir) {
+        *kinds.entry(kind(&file)).or_insert(0) += bytes;
     }
     kinds
 }
 
 pub(crate) fn total(dir: &Path) -> u64 {
-    let files = WalkDir::new(dir).into_iter().filter_map(Result::ok);
-    let files = files.filter(|file| file.file_type().is_file());
-    files
-        .filter_map(|file| file.metadata().ok())
-        .map(|m| bytes(&m))
-        .sum()
+    files(dir).map(|(_, bytes)| bytes).sum()
 }
 
-/// What is allocated, so that holes take nothing and what is set aside counts.
-fn bytes(metadata: &Metadata) -> u64 {
-    metadata.blocks() * 512
+/// Every file, with what is allocated for it: holes take nothing, what is set aside counts. Files
+/// that go away meanwhile are left out.
+fn files(dir: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
+    let files = WalkDir::new(dir).into_iter().filter_map(Result::ok);
+    let files = files.filter(|file| file.file_type().is_file());
+    files.filter_map(|file| {
+        let blocks = file.metadata().ok()?.blocks();
+        Some((file.into_path(), blocks * 512))
+    })
 }
 
 /// The ending of a file's name; without one, what its name begins with, or its folder's name if the

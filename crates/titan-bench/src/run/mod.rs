@@ -81,8 +81,8 @@ pub(crate) struct Plan {
     /// Where databases are made. It is removed at the end.
     pub(crate) dir: PathBuf,
     pub(crate) seed: u64,
-    /// Seconds of each of `fio`'s measurements before each round; none: it is not asked.
-    pub(crate) ceilings: Option<u32>,
+    /// Seconds of each of `fio`'s measurements before each round.
+    pub(crate) ceiling_seconds: u32,
     /// What the reader of the report has to know already.
     pub(crate) remarks: Vec<String>,
 }
@@ -231,11 +231,11 @@ impl Driver<'_> {
     }
 
     fn ceilings(&mut self, round: u32) {
-        let Some(seconds) = self.plan.ceilings.filter(|_| !self.is_interrupted()) else {
+        if self.is_interrupted() {
             return;
-        };
+        }
         self.bar.set_message("what the device gives (fio)");
-        match fio::ceilings(&self.plan.dir, round, seconds) {
+        match fio::ceilings(&self.plan.dir, round, self.plan.ceiling_seconds) {
             Ok(ceilings) => self.report.ceilings.push(ceilings),
             Err(e) => {
                 let remark = format!("What the device can give was not measured: {e:#}.");

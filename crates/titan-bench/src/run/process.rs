@@ -1,7 +1,7 @@
 //! One step in a process of its own, watched from outside.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use crate::measure::cgroup::MemoryCgroup;
 use crate::measure::device::{self, DeviceCounts, Mount};
 use crate::measure::disk;
+use crate::pipe::Said;
 use crate::results::{Measured, SpaceSample};
 use crate::worker::{Event, Job, Usage, Worked};
 
@@ -103,7 +104,7 @@ fn reason(status: ExitStatus, errors: &str, limit: Option<u64>) -> String {
 struct Running {
     child: Child,
     events: Receiver<Result<Event>>,
-    errors: Option<JoinHandle<String>>,
+    errors: Option<Said>,
 }
 
 /// What a process told, and what was seen of it.
@@ -133,15 +134,10 @@ impl Running {
             events,
             errors: None,
         };
-        let (Some(mut input), Some(output), Some(mut errors)) = (input, output, errors) else {
+        let (Some(mut input), Some(output), Some(errors)) = (input, output, errors) else {
             bail!("a process without pipes");
         };
-        running.errors = Some(thread::spawn(move || {
-            let mut text = Vec::new();
-            // What an engine says last is what is wanted; all of it is not much.
-            let _ = errors.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        }));
+        running.errors = Some(Said::through(errors));
         thread::spawn(move || {
             for line in BufReader::new(output).lines() {
                 let event = line.map_err(anyhow::Error::from);
@@ -215,7 +211,7 @@ impl Running {
     /// Ends the process, however far it is; gives what it said on standard error.
     fn end(mut self) -> Result<(ExitStatus, String)> {
         let status = self.kill().context("waiting for the process")?;
-        let errors = self.errors.take().and_then(|errors| errors.join().ok());
+        let errors = self.errors.take().map(Said::all);
         Ok((status, errors.unwrap_or_default()))
     }
 

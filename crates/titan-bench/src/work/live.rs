@@ -1,6 +1,6 @@
 //! Which keys are there: what space is measured against, and where inserts go on.
 //!
-//! Kept in a file beside the database between the processes of a workload's steps.
+//! Kept in a file between the processes of a workload's steps.
 
 use std::fs;
 use std::ops::Range;

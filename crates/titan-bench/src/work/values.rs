@@ -85,15 +85,10 @@ impl Values {
     }
 }
 
-/// Reads every cache line of a value.
-pub(crate) fn touch(value: &[u8]) {
+/// Reads every cache line of a value, and fails if it is not one of the key of this number.
+pub(crate) fn read(value: &[u8], number: u64, sizes: ValueSizes) -> Result<()> {
     let sum = value.iter().step_by(CACHE_LINE).fold(0_u8, |a, b| a ^ b);
     std::hint::black_box(sum);
-}
-
-/// Reads a value, and fails if it is not one of the key of this number.
-pub(crate) fn read(value: &[u8], number: u64, sizes: ValueSizes) -> Result<()> {
-    touch(value);
     let head = &number.to_le_bytes()[..HEAD_BYTES.min(value.len())];
     ensure!(
         value.len() == sizes.of(number) as usize && value.starts_with(head),

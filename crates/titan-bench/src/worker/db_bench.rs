@@ -6,16 +6,16 @@
 //! live is what is to be expected of so many random ones.
 
 use std::fs;
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::{Event, Job, Usage, Worked, tell, usage};
+use crate::pipe::Said;
 use crate::results::{AboutEngine, Latency, WorkDone};
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::keys::KEY_BYTES;
@@ -198,9 +198,13 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("starting {}", program.path.display()))?;
-    let (output, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let (output, errors) = (
+        child.stdout.take().map(Said::through),
+        child.stderr.take().map(Said::through),
+    );
     let (status, peak_memory) = watch(&mut child, live * f64::from(value_size))?;
-    let (output, errors) = (read(output), read(errors));
+    let all = |said: Option<Said>| said.map(Said::all).unwrap_or_default();
+    let (output, errors) = (all(output), all(errors));
     if !status.success() {
         let last = errors.lines().last().unwrap_or_default();
         bail!("{} ended with {status}: {last}", program.path.display());
@@ -230,23 +234,6 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
         seconds: 0.0,
         usage,
     })
-}
-
-/// Reads all of it, while it is written: a pipe that is full stops who writes to it.
-fn drain(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut all = Vec::new();
-        if let Some(mut from) = from {
-            // What came before an error is all there is.
-            let _ = from.read_to_end(&mut all);
-        }
-        all
-    })
-}
-
-fn read(drained: JoinHandle<Vec<u8>>) -> String {
-    let all = drained.join().unwrap_or_default();
-    String::from_utf8_lossy(&all).into_owned()
 }
 
 /// Tells of progress until the child has ended; gives the most memory that it was seen to have.

@@ -1,6 +1,7 @@
 //! A thread of a step: draws operations, does them, and takes their times.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -92,6 +93,29 @@ impl<'a> Shared<'a> {
         let due = (sent..all).map_while(move |place| self.due(place));
         due.map_while(move |due| end.checked_duration_since(due))
     }
+
+    /// Numbers below it may be chosen.
+    fn records(&self) -> u64 {
+        match self.step.keys {
+            // Of what is there, and only that, something is the newest.
+            Choice::Latest(_) => self.live.inserted(),
+            Choice::Uniform | Choice::Zipf(_) => self.live.inserted().max(self.workload.records),
+        }
+    }
+
+    /// Whether a key has to be there.
+    fn expects(&self, number: u64) -> bool {
+        self.exact && self.live.contains(number)
+    }
+
+    /// Reads an entry that a scan went over.
+    fn check(&self, key: &[u8], value: &[u8], tally: &mut Tally) -> Result<()> {
+        tally.looked_up += 1;
+        tally.found += 1;
+        tally.bytes_read += (key.len() + value.len()) as u64;
+        let number = number(key, self.workload.key_order).context("a key of nobody's")?;
+        values::read(value, number, self.workload.value_sizes)
+    }
 }
 
 /// What a thread did.
@@ -110,14 +134,12 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn record(&mut self, name: &'static str, latency: Duration) -> Result<()> {
-        if !self.latencies.contains_key(name) {
-            self.latencies.insert(name, Histogram::new(3)?);
-        }
+        let histogram = match self.latencies.entry(name) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(Histogram::new(3)?),
+        };
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(histogram) = self.latencies.get_mut(name) {
-            histogram.record(nanoseconds.max(1))?;
-        }
-        Ok(())
+        Ok(histogram.record(nanoseconds.max(1))?)
     }
 }
 
@@ -337,30 +359,5 @@ impl<'a> Thread<'a> {
             shared.done.fetch_add(1, Relaxed);
             Ok(shared.take(1).is_some())
         })
-    }
-}
-
-impl Shared<'_> {
-    /// Numbers below it may be chosen.
-    fn records(&self) -> u64 {
-        match self.step.keys {
-            // Of what is there, and only that, something is the newest.
-            Choice::Latest(_) => self.live.inserted(),
-            Choice::Uniform | Choice::Zipf(_) => self.live.inserted().max(self.workload.records),
-        }
-    }
-
-    /// Whether a key has to be there.
-    fn expects(&self, number: u64) -> bool {
-        self.exact && self.live.contains(number)
-    }
-
-    /// Reads an entry that a scan went over.
-    fn check(&self, key: &[u8], value: &[u8], tally: &mut Tally) -> Result<()> {
-        tally.looked_up += 1;
-        tally.found += 1;
-        tally.bytes_read += (key.len() + value.len()) as u64;
-        let number = number(key, self.workload.key_order).context("a key of nobody's")?;
-        values::read(value, number, self.workload.value_sizes)
     }
 }

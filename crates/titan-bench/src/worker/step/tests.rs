@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::engine;
-use crate::settings::{Compression, Durability, Settings};
+use crate::settings::Settings;
 use crate::work::{Amount, KeyOrder, ValueSizes, Workload};
 
 fn step(mix: &[(Operation, u32)], operations: u64) -> Step {
@@ -29,19 +29,7 @@ fn job(dir: &tempfile::TempDir) -> Job {
         program: None,
         dir: dir.path().to_owned(),
         live: PathBuf::new(),
-        settings: Settings {
-            durability: Durability::Buffered,
-            compression: Compression::None,
-            memory_limit: None,
-            block_cache: 1 << 20,
-            write_buffer: 1 << 20,
-            background_jobs: 2,
-            blob_threshold: 100,
-            space_amplification: None,
-            direct_io: false,
-            data_exceeds_memory: false,
-            drop_caches: false,
-        },
+        settings: Settings::of_tests(),
         workload: Workload {
             name: "work".to_owned(),
             about: String::new(),
