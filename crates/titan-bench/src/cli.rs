@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 
 use crate::compare;
 use crate::engine;
+use crate::measure::cgroup::MemoryCgroup;
+use crate::measure::device;
 use crate::report;
 use crate::results::Report;
 use crate::run::{self, Contender, Plan};
@@ -38,7 +40,7 @@ struct Cli {
 enum Command {
     /// Five minutes: does everything work?
     Quick(Options),
-    /// An hour: data larger than memory, two rounds.
+    /// An hour: data larger than memory, three rounds.
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
@@ -83,7 +85,7 @@ struct Options {
     workloads: Option<Vec<String>>,
 
     /// How often everything is repeated.
-    #[arg(long)]
+    #[arg(long, value_parser = value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
     /// What a write promises when it returns.
@@ -116,7 +118,7 @@ struct Options {
     direct_io: bool,
 
     /// Threads that flush and compact.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     background_jobs: u32,
 
     /// Seed of keys and values; the same one gives the same work.
@@ -149,7 +151,8 @@ fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let set = interrupted.clone();
     ctrlc::set_handler(move || set.store(true, Relaxed)).context("handling interruptions")?;
-    let report = run::run(plan, &interrupted)?;
+    let keep = |report: &Report| report::write_json(report, &options.out);
+    let report = run::run(plan, &interrupted, &keep)?;
     report::write(&report, &options.out)?;
     println!("{}", options.out.join("report.html").display());
     Ok(status(&report, interrupted.load(Relaxed)))
@@ -175,18 +178,27 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     if let Some(mib) = options.memory {
         scale.memory = mib << 20;
     }
-    if options
-        .space_amplification
-        .is_some_and(|ratio| ratio.is_nan() || ratio <= 1.0)
+    if let Some(ratio) = options.space_amplification
+        && !(1.1..=100.0).contains(&ratio)
     {
-        bail!("--space-amplification: more than 1 byte on disk per live byte is needed");
+        bail!(
+            "--space-amplification {ratio}: 1.1 to 100 bytes on disk per live byte can be asked for"
+        );
     }
+    let mut remarks = Vec::new();
     let names = |asked: &Option<Vec<String>>, default: &[&str]| {
         asked
             .clone()
             .unwrap_or_else(|| default.iter().map(|&name| name.to_owned()).collect())
     };
-    let engines = names(&options.engines, scale.engines);
+    let mut engines = names(&options.engines, scale.engines);
+    if options.engines.is_none() {
+        let missing = engines.extract_if(.., |name| engine::named(name).is_err());
+        let missing: Vec<String> = missing.collect();
+        if !missing.is_empty() {
+            remarks.push(format!("Built without {}.", missing.join(", ")));
+        }
+    }
     let engines = engines.iter().map(|name| engine::named(name));
     let engines = engines.map(|engine| engine.map(Contender::Engine));
     let programs = options.db_bench.iter();
@@ -202,19 +214,19 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     let workloads = workloads.iter().map(|name| catalog::workload(name, &scale));
     let workloads: Vec<Workload> = workloads.collect::<Result<_>>()?;
     let rounds = options.rounds.unwrap_or(scale.rounds);
-    if contenders.is_empty() || workloads.is_empty() || rounds == 0 {
-        bail!("there is nothing to run: an engine, a workload and a round are needed");
+    if contenders.is_empty() || workloads.is_empty() {
+        bail!("there is nothing to run: an engine and a workload are needed");
     }
-    let mut remarks = Vec::new();
-    let root = rustix::process::geteuid().is_root();
-    let limited = scale.memory > 0 && root;
-    if !root {
-        remarks.push(
-            "Not run by root: memory is not limited and the kernel's caches are not dropped, so \
-             that reads are served from memory and say little."
-                .to_owned(),
-        );
-    }
+    let memory_limit = (scale.memory > 0).then_some(scale.memory);
+    let memory_limit = memory_limit.filter(|limit| {
+        let limited = MemoryCgroup::new(&format!("titan-bench-{}", process::id()), *limit);
+        permitted(&mut remarks, limited, "Memory is not limited")
+    });
+    let drop_caches = permitted(
+        &mut remarks,
+        device::may_drop_caches(),
+        "The kernel's caches are not dropped, so that reads are served from memory and say little",
+    );
     let (block_cache, write_buffer) = Settings::sized_for(scale.memory.max(256 << 20));
     Ok(Plan {
         profile: profile.name().to_owned(),
@@ -224,23 +236,34 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
         settings: Settings {
             durability: options.durability,
             compression: options.compression,
-            memory_limit: limited.then_some(scale.memory),
+            memory_limit,
             block_cache,
             write_buffer,
             background_jobs: options.background_jobs,
             blob_threshold: options.blob_threshold,
             space_amplification: options.space_amplification,
             direct_io: options.direct_io,
-            data_exceeds_memory: limited && scale.data > scale.memory,
-            drop_caches: root,
+            data_exceeds_memory: memory_limit.is_some_and(|limit| scale.data > limit),
+            drop_caches,
+            seed: options.seed,
         },
         dir: options
             .dir
             .clone()
             .unwrap_or_else(|| options.out.clone())
             .join("databases"),
-        seed: options.seed,
         ceiling_seconds: if profile == Profile::Quick { 2 } else { 5 },
         remarks,
     })
+}
+
+/// Whether this can be done here; if it cannot, the report says so, and why.
+fn permitted<T>(remarks: &mut Vec<String>, tried: Result<T>, otherwise: &str) -> bool {
+    match tried {
+        Ok(_) => true,
+        Err(e) => {
+            remarks.push(format!("{otherwise}: {e:#}."));
+            false
+        }
+    }
 }

@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::report::conditions;
 use crate::report::document::{Cell, Document, Table};
 use crate::report::figures::{
-    self, Measure, P99, RATE, SPACE_AMPLIFICATION, Spread, StepFigures, WRITE_AMPLIFICATION, ratio,
+    self, Measure, P99, RATE, Rounds, SPACE_AMPLIFICATION, Spread, StepFigures,
+    WRITE_AMPLIFICATION, ratio,
 };
 use crate::report::markdown;
 use crate::report::units::number;
@@ -176,7 +177,10 @@ fn compare_step<'a>(
     a.engines.iter().filter_map(|rounds| {
         let other = b.by(rounds.engine)?;
         let measures = MEASURES.iter().filter_map(|measure| {
-            let (a, b) = (rounds.spread(measure.of)?, other.spread(measure.of)?);
+            let of = |step: &StepFigures<'_>, rounds: &Rounds<'_>| {
+                rounds.spread(|measured| measure.comparable(step.step, measured))
+            };
+            let (a, b) = (of(a, rounds)?, of(b, other)?);
             Some(Compared::new(measure.name, measure.show, a, b))
         });
         Some(ComparedStep {

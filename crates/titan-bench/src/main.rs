@@ -2,6 +2,8 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`cli`] | takes what is asked for |
+//! | [`settings`] | says what is the same for every engine |
 //! | [`work`] | says what the work is: workloads, steps, keys, values |
 //! | [`engine`] | has the engines behind one interface |
 //! | [`worker`] | is the process that does one step with one engine |

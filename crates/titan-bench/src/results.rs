@@ -1,8 +1,9 @@
 //! What a run measured: the schema of `report.json`.
 //!
-//! All figures are as measured; ratios, medians and spreads are made from them by [`crate::report`]
-//! and [`crate::compare`], so that a report can be read again and compared with another. Times are
-//! in seconds, latencies in microseconds, sizes in bytes.
+//! All figures are as measured; those that are made of several of one run are methods here, medians
+//! and spreads over rounds and ratios between engines are [`crate::report`]'s, so that a report can
+//! be read again and compared with another. Times are in seconds, latencies in microseconds, sizes
+//! in bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -182,7 +183,8 @@ pub(crate) struct Latency {
     pub(crate) from_due_time: bool,
     pub(crate) mean: f64,
     pub(crate) p50: f64,
-    pub(crate) p90: f64,
+    /// Not every program tells it.
+    pub(crate) p90: Option<f64>,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) p9999: f64,
@@ -197,6 +199,7 @@ pub(crate) struct SpaceSample {
     /// Since the start of the step.
     pub(crate) seconds: f64,
     pub(crate) disk: u64,
+    /// More than nothing.
     pub(crate) live: u64,
 }
 
@@ -218,11 +221,12 @@ impl Measured {
 
     /// The most that any sample had of the same, of those with at least half of the live bytes that
     /// there are at the end: while a database is filled, little lives, and any file is a large part.
+    /// None without samples.
     pub(crate) fn peak_space_amplification(&self) -> Option<f64> {
         let samples = self.space.iter();
         let samples = samples.filter(|sample| sample.live >= self.work.live_bytes / 2);
         let of = samples.filter_map(|sample| ratio(sample.disk, sample.live));
-        of.chain(self.space_amplification()).reduce(f64::max)
+        Some(of.reduce(f64::max)?.max(self.space_amplification()?))
     }
 
     /// Of the step's main operation.

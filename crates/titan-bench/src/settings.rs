@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) data_exceeds_memory: bool,
     /// Caches of the kernel are dropped before each step.
     pub(crate) drop_caches: bool,
+    /// Of keys and values.
+    pub(crate) seed: u64,
 }
 
 impl Settings {
@@ -75,6 +77,7 @@ impl Settings {
             direct_io: false,
             data_exceeds_memory: false,
             drop_caches: false,
+            seed: 1,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
 };
@@ -15,10 +15,19 @@ use crate::work::keys::Key;
 
 pub(super) struct Fjall;
 
+/// The nearest that it has.
+fn compression(settings: &Settings) -> CompressionType {
+    match settings.compression {
+        Compression::None => CompressionType::None,
+        Compression::Lz4 | Compression::Zstd => CompressionType::Lz4,
+    }
+}
+
 impl Fjall {
     fn keyspace(settings: &Settings) -> KeyspaceCreateOptions {
+        let compression = compression(settings);
         let separation = KvSeparationOptions::default()
-            .compression(CompressionType::None)
+            .compression(compression)
             .separation_threshold(u32::try_from(settings.blob_threshold).unwrap_or(u32::MAX));
         let separation = match settings.garbage_share() {
             Some(share) => separation.staleness_threshold(share as f32).age_cutoff(1.0),
@@ -28,6 +37,7 @@ impl Fjall {
         KeyspaceCreateOptions::default()
             .max_memtable_size(settings.write_buffer)
             .filter_policy(FilterPolicy::all(bloom))
+            .data_block_compression_policy(CompressionPolicy::all(compression))
             .with_kv_separation(Some(separation))
     }
 }
@@ -47,7 +57,8 @@ impl Engine for Fjall {
                 "Bloom, 10 bits a key, on all levels".to_owned(),
             ),
             ("separation_threshold", settings.blob_threshold.to_string()),
-            ("journal and blob compression", "none".to_owned()),
+            ("compression", format!("{:?}", compression(settings))),
+            ("journal_compression", "None".to_owned()),
         ];
         if let Some(share) = settings.garbage_share() {
             options.push(("staleness_threshold", format!("{share:.3}")));
@@ -56,8 +67,8 @@ impl Engine for Fjall {
         let mut notes = vec![
             "has no deletes of ranges: keys are looked up and deleted in one batch".to_owned(),
         ];
-        if settings.compression != Compression::None {
-            notes.push("built without compression".to_owned());
+        if settings.compression == Compression::Zstd {
+            notes.push("has no Zstandard: LZ4 in its place".to_owned());
         }
         AboutEngine::new(self.name(), "3.1.13", options, notes)
     }

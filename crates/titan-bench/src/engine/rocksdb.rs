@@ -1,5 +1,6 @@
 //! RocksDB, plain and with blob files.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -16,6 +17,7 @@ use crate::work::keys::Key;
 
 /// The only column family.
 const FAMILY: &str = "default";
+const BLOOM_BITS: u8 = 10;
 
 pub(super) struct RocksDb {
     name: &'static str,
@@ -33,7 +35,7 @@ impl RocksDb {
         blob_files: true,
     };
 
-    fn options(&self, settings: &Settings) -> Options {
+    fn set_up(&self, settings: &Settings) -> SetUp {
         let compression = match settings.compression {
             Compression::None => DBCompressionType::None,
             Compression::Lz4 => DBCompressionType::Lz4,
@@ -42,29 +44,75 @@ impl RocksDb {
         let cache = Cache::new_lru_cache(settings.block_cache as usize);
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&cache);
-        table.set_bloom_filter(10.0, false);
+        table.set_bloom_filter(f64::from(BLOOM_BITS), false);
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_block_based_table_factory(&table);
         options.set_compression_type(compression);
-        options.set_write_buffer_size(settings.write_buffer as usize);
-        options.set_max_background_jobs(settings.background_jobs as i32);
-        options.set_level_compaction_dynamic_level_bytes(true);
         // For bytes by kind. Without times and distributions, which would cost it speed.
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
-        options.set_use_direct_io_for_flush_and_compaction(settings.direct_io);
+        let mut set_up = SetUp {
+            options,
+            told: vec![
+                ("block_cache", settings.block_cache.to_string()),
+                ("bloom_bits_per_key", BLOOM_BITS.to_string()),
+                ("compression", format!("{compression:?}")),
+                ("statistics", "counters only".to_owned()),
+            ],
+        };
+        set_up.set("write_buffer_size", settings.write_buffer, |o, bytes| {
+            o.set_write_buffer_size(bytes as usize);
+        });
+        set_up.set(
+            "max_background_jobs",
+            settings.background_jobs,
+            |o, jobs| {
+                o.set_max_background_jobs(jobs as i32);
+            },
+        );
+        set_up.set("level_compaction_dynamic_level_bytes", true, |o, on| {
+            o.set_level_compaction_dynamic_level_bytes(on);
+        });
+        set_up.set(
+            "use_direct_io_for_flush_and_compaction",
+            settings.direct_io,
+            Options::set_use_direct_io_for_flush_and_compaction,
+        );
         if self.blob_files {
-            options.set_enable_blob_files(true);
-            options.set_min_blob_size(settings.blob_threshold);
-            options.set_blob_compression_type(compression);
-            options.set_enable_blob_gc(true);
+            set_up.options.set_blob_compression_type(compression);
+            set_up.set("enable_blob_files", true, Options::set_enable_blob_files);
+            set_up.set("min_blob_size", settings.blob_threshold, |o, bytes| {
+                o.set_min_blob_size(bytes);
+            });
+            let collection = "enable_blob_garbage_collection";
+            set_up.set(collection, true, Options::set_enable_blob_gc);
             if let Some(threshold) = settings.garbage_share() {
-                options.set_blob_gc_age_cutoff(1.0);
-                options.set_blob_gc_force_threshold(threshold);
+                let age = "blob_garbage_collection_age_cutoff";
+                set_up.set(age, 1.0, Options::set_blob_gc_age_cutoff);
+                let force = "blob_garbage_collection_force_threshold";
+                set_up.set(force, threshold, Options::set_blob_gc_force_threshold);
             }
         }
-        options
+        set_up
+    }
+}
+
+/// RocksDB's options, and what reports say of them.
+struct SetUp {
+    options: Options,
+    told: Vec<(&'static str, String)>,
+}
+
+impl SetUp {
+    fn set<T: Copy + Display>(
+        &mut self,
+        name: &'static str,
+        value: T,
+        set: impl FnOnce(&mut Options, T),
+    ) {
+        set(&mut self.options, value);
+        self.told.push((name, value.to_string()));
     }
 }
 
@@ -74,48 +122,26 @@ impl Engine for RocksDb {
     }
 
     fn about(&self, settings: &Settings) -> AboutEngine {
-        let mut options = vec![
-            ("write_buffer_size", settings.write_buffer.to_string()),
-            ("block_cache", settings.block_cache.to_string()),
-            ("max_background_jobs", settings.background_jobs.to_string()),
-            ("bloom_bits_per_key", "10".to_owned()),
-            ("compression", format!("{:?}", settings.compression)),
-            ("level_compaction_dynamic_level_bytes", "true".to_owned()),
-            ("statistics", "counters only".to_owned()),
-            (
-                "use_direct_io_for_flush_and_compaction",
-                settings.direct_io.to_string(),
-            ),
-        ];
         let mut notes = Vec::new();
-        if self.blob_files {
-            options.push(("enable_blob_files", "true".to_owned()));
-            options.push(("min_blob_size", settings.blob_threshold.to_string()));
-            options.push(("enable_blob_garbage_collection", "true".to_owned()));
-            if let Some(threshold) = settings.garbage_share() {
-                options.push(("blob_garbage_collection_age_cutoff", "1.0".to_owned()));
-                options.push((
-                    "blob_garbage_collection_force_threshold",
-                    format!("{threshold:.3}"),
-                ));
-                notes.push(
+        if settings.space_amplification.is_some() {
+            notes.push(match self.blob_files {
+                true => {
                     "to keep to the space asked for, compactions move every value that they meet"
-                        .to_owned(),
-                );
-            }
-        } else if settings.space_amplification.is_some() {
-            notes.push("has no option that bounds space; its levels do".to_owned());
+                }
+                false => "has no option that bounds space; its levels do",
+            });
         }
+        let notes = notes.into_iter().map(str::to_owned).collect();
         AboutEngine::new(
             self.name,
             "of the crate librocksdb-sys 0.19.0: 11.8.1",
-            options,
+            self.set_up(settings).told,
             notes,
         )
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        let options = self.options(settings);
+        let SetUp { options, .. } = self.set_up(settings);
         // Named, so that there is a handle of it for calls that want one.
         let db = DB::open_cf_with_opts(&options, dir, [(FAMILY, options.clone())])?;
         let mut write = WriteOptions::default();

@@ -128,3 +128,15 @@ fn versions_are_those_that_were_built() {
         }
     }
 }
+
+/// Without the processor's own instructions it would be slower than its users have it.
+#[cfg(all(feature = "rocksdb", target_arch = "x86_64"))]
+#[test]
+fn rocksdb_takes_checksums_from_the_processor() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = super::rocksdb::RocksDb::PLAIN.open(dir.path(), &settings());
+    store.unwrap().close().unwrap();
+    let log = std::fs::read_to_string(dir.path().join("LOG")).unwrap();
+    let line = log.lines().find(|line| line.contains("Fast CRC32"));
+    assert!(line.unwrap().ends_with("Supported on x86"), "{line:?}");
+}

@@ -63,7 +63,11 @@ impl Engine for Titan {
                 db.use_direct_io_for_flush_and_compaction.to_string(),
             ),
         ];
-        AboutEngine::new(self.name(), env!("CARGO_PKG_VERSION"), options, Vec::new())
+        let notes = vec![
+            "collects garbage in a thread beside its background jobs".to_owned(),
+            "max_space_amp allows 256 MiB beside it".to_owned(),
+        ];
+        AboutEngine::new(self.name(), env!("CARGO_PKG_VERSION"), options, notes)
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {

@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 /// Bytes of what `/sys/block` calls a sector, whatever the device's are.
 const SECTOR: u64 = 512;
 
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
@@ -70,10 +72,15 @@ pub(crate) fn sync() {
     rustix::fs::sync();
 }
 
+/// Errors where [`drop_caches`] would, and drops nothing.
+pub(crate) fn may_drop_caches() -> Result<()> {
+    let file = fs::OpenOptions::new().write(true).open(DROP_CACHES);
+    file.map(drop).context("dropping the kernel's caches")
+}
+
 /// Has the kernel forget what it cached of files.
 pub(crate) fn drop_caches() -> Result<()> {
-    fs::write("/proc/sys/vm/drop_caches", "3")
-        .context("dropping the kernel's caches, which needs root")
+    fs::write(DROP_CACHES, "3").context("dropping the kernel's caches")
 }
 
 #[cfg(test)]

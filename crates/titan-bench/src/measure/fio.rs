@@ -1,5 +1,7 @@
 //! What the device gives to a program that does nothing else.
 
+use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,15 +12,21 @@ use crate::results::Ceilings;
 
 /// Bytes of the file that is read and written.
 const SIZE: &str = "256m";
+const FILE: &str = "fio.data";
 
 /// Measures for `seconds` each, in `dir`. Errors where `fio` is missing or fails.
 pub(crate) fn ceilings(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings> {
+    let ceilings = measure(dir, round, seconds);
+    let _ = fs::remove_file(dir.join(FILE));
+    ceilings
+}
+
+fn measure(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings> {
     // The first lays out the file that the others read.
     let write = job(dir, seconds, &["--rw=write", "--bs=1m", "--iodepth=4"])?;
     let read = job(dir, seconds, &["--rw=read", "--bs=1m", "--iodepth=4"])?;
     let shallow = job(dir, seconds, &["--rw=randread", "--bs=4k", "--iodepth=1"])?;
     let deep = job(dir, seconds, &["--rw=randread", "--bs=4k", "--iodepth=32"])?;
-    let _ = std::fs::remove_file(dir.join("fio.data"));
     Ok(Ceilings {
         round,
         sequential_write: figure(&write, "write", "bw_bytes")?,
@@ -31,16 +39,14 @@ pub(crate) fn ceilings(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings>
 fn job(dir: &Path, seconds: u32, how: &[&str]) -> Result<Value> {
     let output = Command::new("fio")
         .current_dir(dir)
-        .args([
-            "--name=ceiling",
-            "--filename=fio.data",
-            "--direct=1",
-            "--ioengine=libaio",
-        ])
+        .args(["--name=ceiling", "--direct=1", "--ioengine=libaio"])
         .args(["--time_based", "--output-format=json"])
+        .arg(format!("--filename={FILE}"))
         .arg(format!("--size={SIZE}"))
         .arg(format!("--runtime={seconds}"))
         .args(how)
+        // An interruption is this program's to handle: half a measurement looks like a whole one.
+        .process_group(0)
         .stdin(Stdio::null())
         .output()
         .context("starting fio")?;

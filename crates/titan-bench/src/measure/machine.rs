@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use super::device::mount_of;
@@ -29,16 +28,6 @@ pub(crate) fn describe(dir: &Path) -> Machine {
         storage: mount
             .map(|m| format!("{} on {}", m.file_system, m.device))
             .unwrap_or_default(),
-        commit: commit().unwrap_or_default(),
+        commit: env!("TITAN_COMMIT").to_owned(),
     }
-}
-
-/// Of the sources that this program was built from, as they are now.
-fn commit() -> Option<String> {
-    let git = Command::new("git")
-        .args(["describe", "--always", "--dirty"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output();
-    let git = git.ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&git.stdout).trim().to_owned())
 }

@@ -75,6 +75,10 @@ fn settings(settings: &Settings) -> impl Iterator<Item = Condition> {
     } else {
         "kept from step to step"
     };
+    let direct_io = match settings.direct_io {
+        true => "around the page cache, by RocksDB too",
+        false => "as each engine does by default: by Titan around the page cache",
+    };
     [
         ("durability", durability.to_owned()),
         ("compression", compression.to_owned()),
@@ -88,6 +92,8 @@ fn settings(settings: &Settings) -> impl Iterator<Item = Condition> {
         ),
         ("space asked for", space),
         ("kernel caches", caches.to_owned()),
+        ("tables are written", direct_io.to_owned()),
+        ("seed", settings.seed.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into_iter()

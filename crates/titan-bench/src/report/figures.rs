@@ -78,8 +78,8 @@ pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) better: Better,
     pub(crate) of: fn(&Measured) -> Option<f64>,
-    /// Whether it means something of a step that was cut short: what others did more of is in none of
-    /// its figures.
+    /// Whether it can be compared where not all have written the same, in a step that was cut short
+    /// or that goes by time.
     pub(crate) of_a_part: bool,
     /// Differences of no more than this count for nothing, however large their ratio.
     pub(crate) noise: f64,
@@ -161,8 +161,9 @@ pub(crate) static OPENING: Measure = Measure {
 
 impl Measure {
     /// For a comparison; none where it would mean nothing.
-    pub(crate) fn comparable(&self, measured: &Measured) -> Option<f64> {
-        let whole = self.of_a_part || !measured.work.cut_short;
+    pub(crate) fn comparable(&self, step: &Step, measured: &Measured) -> Option<f64> {
+        let same = step.writes_the_same() && !measured.work.cut_short;
+        let whole = self.of_a_part || same;
         whole.then(|| (self.of)(measured)).flatten()
     }
 }

@@ -40,15 +40,20 @@ const PLOTS: &str = "plots";
 pub(crate) fn write(report: &Report, dir: &Path) -> Result<()> {
     let plots = dir.join(PLOTS);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
-    let json = serde_json::to_string_pretty(report).context("putting the report as JSON")?;
     // First: whatever comes of the rest, what was measured is kept.
-    write_whole(&dir.join(JSON), &json)?;
+    write_json(report, dir)?;
     let document = content::document(report)?;
     for plot in document.plots() {
         write_whole(&plots.join(&plot.file), &plot.svg)?;
     }
     write_whole(&dir.join("report.md"), &markdown::render(&document, PLOTS))?;
     write_whole(&dir.join("report.html"), &html::render(&document))
+}
+
+/// Writes `report.json` alone, of a run that may not be at its end.
+pub(crate) fn write_json(report: &Report, dir: &Path) -> Result<()> {
+    let json = serde_json::to_string_pretty(report).context("putting the report as JSON")?;
+    write_whole(&dir.join(JSON), &json)
 }
 
 fn write_whole(path: &Path, text: &str) -> Result<()> {

@@ -114,6 +114,7 @@ fn settings() -> Settings {
         direct_io: false,
         data_exceeds_memory: true,
         drop_caches: true,
+        seed: 1,
     }
 }
 
@@ -242,7 +243,7 @@ fn latency(operation: &str, count: u64, engine: usize) -> Latency {
         from_due_time: operation == "put",
         mean: at(60.0),
         p50: at(50.0),
-        p90: at(90.0),
+        p90: Some(at(90.0)),
         p99: at(99.0),
         p999: at(99.9),
         p9999: at(99.99),

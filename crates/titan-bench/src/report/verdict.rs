@@ -1,13 +1,13 @@
-//! Where Titan loses and where it wins.
+//! Where Titan loses and where it wins, against an [`Opponent`].
 //!
-//! Titan is held against whichever other engine was best in the same round: an opponent put
-//! together of all others, which no single one of them is. Something counts only if all rounds
-//! agree on its direction and the median differs by more than [`MARGIN`].
+//! Something counts only if all rounds agree on its direction and the median differs by more than
+//! [`MARGIN`].
 
 use super::figures::{
     Better, CPU, MEMORY, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, Spread,
     StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, ratio,
 };
+use crate::work::Step;
 
 /// Whom the report judges.
 pub(crate) const SUBJECT: &str = "titan";
@@ -26,6 +26,24 @@ pub(crate) static MEASURES: [&Measure; 7] = [
     &OPENING,
 ];
 
+/// Whom Titan is held against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Opponent<'n> {
+    /// Whichever other engine was best in the same round: one put together of all others, which no
+    /// single one of them is.
+    BestOther,
+    Engine(&'n str),
+}
+
+impl Opponent<'_> {
+    fn is(self, engine: &str) -> bool {
+        match self {
+            Opponent::BestOther => engine != SUBJECT,
+            Opponent::Engine(name) => engine == name && engine != SUBJECT,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
     Loss,
@@ -39,10 +57,10 @@ pub(crate) struct Verdict<'a> {
     pub(crate) step: &'a str,
     pub(crate) measure: &'static Measure,
     pub(crate) ours: Spread,
-    /// The best of the others in each round, and which they were.
-    pub(crate) best: Spread,
-    pub(crate) best_engines: Vec<&'a str>,
-    /// Ours by the best, round by round.
+    /// The opponent's, and which engines that was.
+    pub(crate) theirs: Spread,
+    pub(crate) engines: Vec<&'a str>,
+    /// Ours by theirs, round by round.
     pub(crate) ratio: Spread,
     pub(crate) judgement: Judgement,
 }
@@ -54,11 +72,17 @@ impl Verdict<'_> {
     }
 }
 
-/// Of every step that Titan and another engine did, in the order of the report.
-pub(crate) fn verdicts<'a>(figures: &[WorkloadFigures<'a>]) -> Vec<Verdict<'a>> {
+/// Of every step that Titan and the opponent did, in the order of the report.
+pub(crate) fn verdicts<'a>(
+    figures: &[WorkloadFigures<'a>],
+    opponent: Opponent<'_>,
+) -> Vec<Verdict<'a>> {
     let steps = figures.iter().flat_map(|workload| &workload.steps);
     steps
-        .flat_map(|step| MEASURES.iter().filter_map(|measure| judge(step, measure)))
+        .flat_map(|step| {
+            let measures = MEASURES.iter();
+            measures.filter_map(move |measure| judge(step, measure, opponent))
+        })
         .collect()
 }
 
@@ -74,31 +98,39 @@ pub(crate) fn sorted<'v, 'a>(
     chosen
 }
 
-fn judge<'a>(step: &StepFigures<'a>, measure: &'static Measure) -> Option<Verdict<'a>> {
+fn judge<'a>(
+    step: &StepFigures<'a>,
+    measure: &'static Measure,
+    opponent: Opponent<'_>,
+) -> Option<Verdict<'a>> {
     let subject = step.by(SUBJECT)?;
-    let (mut ours, mut best, mut best_engines) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut theirs, mut engines) = (Vec::new(), Vec::new(), Vec::new());
     for (round, measured) in subject.measured() {
-        let others = step.engines.iter().filter(|other| other.engine != SUBJECT);
-        if let Some(our) = measure.comparable(measured)
-            && let Some((engine, value)) = best_of(others, round, measure)
+        let others = step
+            .engines
+            .iter()
+            .filter(|other| opponent.is(other.engine));
+        if let Some(our) = measure.comparable(step.step, measured)
+            && let Some((engine, value)) = best_of(others, round, step.step, measure)
         {
             ours.push(our);
-            best.push(value);
-            if !best_engines.contains(&engine) {
-                best_engines.push(engine);
+            theirs.push(value);
+            if !engines.contains(&engine) {
+                engines.push(engine);
             }
         }
     }
-    let ratio = Spread::of(ours.iter().zip(&best).map(|(our, best)| ratio(*our, *best)))?;
-    let (ours, best) = (Spread::of(ours)?, Spread::of(best)?);
-    let is_noise = (ours.median - best.median).abs() <= measure.noise;
+    let ratios = ours.iter().zip(&theirs);
+    let ratio = Spread::of(ratios.map(|(our, their)| ratio(*our, *their)))?;
+    let (ours, theirs) = (Spread::of(ours)?, Spread::of(theirs)?);
+    let is_noise = (ours.median - theirs.median).abs() <= measure.noise;
     Some(Verdict {
         workload: &step.workload.name,
         step: &step.step.name,
         measure,
         ours,
-        best,
-        best_engines,
+        theirs,
+        engines,
         ratio,
         judgement: match is_noise {
             true => Judgement::Same,
@@ -110,6 +142,7 @@ fn judge<'a>(step: &StepFigures<'a>, measure: &'static Measure) -> Option<Verdic
 fn best_of<'a, 'r>(
     others: impl Iterator<Item = &'r Rounds<'a>>,
     round: u32,
+    step: &Step,
     measure: &Measure,
 ) -> Option<(&'a str, f64)>
 where
@@ -117,7 +150,7 @@ where
 {
     let values = others.filter_map(|other| {
         let (_, measured) = other.measured().find(|(at, _)| *at == round)?;
-        Some((other.engine, measure.comparable(measured)?))
+        Some((other.engine, measure.comparable(step, measured)?))
     });
     values.reduce(|best, other| {
         let better = match measure.better {
@@ -164,16 +197,16 @@ mod tests {
     #[test]
     fn the_best_other_of_each_round_is_the_opponent() {
         let report = synthetic::report();
-        let verdicts = verdicts(&figures::of(&report));
+        let verdicts = verdicts(&figures::of(&report), Opponent::BestOther);
         let find = |step: &str, measure: &str| {
             (verdicts.iter()).find(|v| v.step == step && v.measure.name == measure)
         };
         let fill = find("fill", RATE.name).unwrap();
         assert_eq!(fill.judgement, Judgement::Win);
-        assert_eq!(fill.best_engines, ["rocksdb"]);
+        assert_eq!(fill.engines, ["rocksdb"]);
         let get = find("get", RATE.name).unwrap();
         assert_eq!(get.judgement, Judgement::Loss);
-        assert_eq!(get.best_engines, ["lmdb"]);
+        assert_eq!(get.engines, ["lmdb"]);
         assert!(find("get", WRITE_AMPLIFICATION.name).is_none());
         assert!(find("idle", P99.name).is_none());
         let losses = sorted(&verdicts, Judgement::Loss);
@@ -181,12 +214,22 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_by_itself_is_an_opponent() {
+        let report = synthetic::report();
+        let verdicts = verdicts(&figures::of(&report), Opponent::Engine("rocksdb"));
+        let get = |v: &&Verdict<'_>| v.step == "get" && v.measure.name == RATE.name;
+        let get = verdicts.iter().find(get).unwrap();
+        assert_eq!(get.judgement, Judgement::Win);
+        assert!(verdicts.iter().all(|v| v.engines == ["rocksdb"]));
+    }
+
+    #[test]
     fn there_is_nothing_to_judge_alone() {
         let mut report = synthetic::report();
         synthetic::keep_engines(&mut report, &["titan"]);
-        assert!(verdicts(&figures::of(&report)).is_empty());
+        assert!(verdicts(&figures::of(&report), Opponent::BestOther).is_empty());
         let mut report = synthetic::report();
         synthetic::keep_engines(&mut report, &["rocksdb", "lmdb"]);
-        assert!(verdicts(&figures::of(&report)).is_empty());
+        assert!(verdicts(&figures::of(&report), Opponent::BestOther).is_empty());
     }
 }

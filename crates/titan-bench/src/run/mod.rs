@@ -5,24 +5,26 @@
 //! none more than the others.
 
 mod process;
+mod progress;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::Engine;
 use crate::measure::device::{self, Mount};
 use crate::measure::{fio, machine};
+use crate::report::units;
 use crate::results::{AboutEngine, Measured, Outcome, Report, SCHEMA, StepRun};
 use crate::settings::Settings;
 use crate::work::Workload;
 use crate::worker::Job;
 use crate::worker::db_bench::Program;
 use process::Surroundings;
+use progress::Progress;
 
 /// The command of this program that does a [`Job`]. Not for users.
 pub(crate) const WORKER: &str = "worker";
@@ -80,27 +82,45 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     /// Where databases are made. It is removed at the end.
     pub(crate) dir: PathBuf,
-    pub(crate) seed: u64,
     /// Seconds of each of `fio`'s measurements before each round.
     pub(crate) ceiling_seconds: u32,
     /// What the reader of the report has to know already.
     pub(crate) remarks: Vec<String>,
 }
 
-/// Runs it. What failed is in the report with its reason; an interruption ends it early, with what
-/// was measured until then.
-pub(crate) fn run(plan: Plan, interrupted: &AtomicBool) -> Result<Report> {
+impl Plan {
+    /// How many steps there are, of all who take part, in all rounds.
+    fn steps(&self) -> usize {
+        let parts = self.contenders.iter().flat_map(|contender| {
+            let parts = self.workloads.iter().map(|all| contender.part_of(all));
+            parts.flatten().map(|part| part.steps.len())
+        });
+        parts.sum::<usize>() * self.rounds as usize
+    }
+}
+
+/// What keeps a report that is not at its end.
+pub(crate) type Keep<'a> = &'a dyn Fn(&Report) -> Result<()>;
+
+/// Runs it, and has what was measured kept after each workload of an engine. What failed is in the
+/// report with its reason; an interruption ends it early, with what was measured until then.
+pub(crate) fn run(plan: Plan, interrupted: &AtomicBool, keep: Keep<'_>) -> Result<Report> {
     if let Some(parent) = plan.dir.parent() {
         fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
     }
     // It is removed at the end: nobody else's must be there.
-    fs::create_dir(&plan.dir).with_context(|| format!("making {}", plan.dir.display()))?;
+    fs::create_dir(&plan.dir).with_context(|| {
+        format!(
+            "making {}, which a run that was killed may have left behind",
+            plan.dir.display()
+        )
+    })?;
     let live = Notes::new();
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let started = Instant::now();
-    let program = std::env::current_exe().context("finding this program")?;
+    // Not by its path, where another may be by now.
+    let program = Path::new("/proc/self/exe");
     let mount = device::mount_of(&plan.dir);
     let mut report = Report {
         schema: SCHEMA,
@@ -135,52 +155,41 @@ pub(crate) fn run(plan: Plan, interrupted: &AtomicBool) -> Result<Report> {
     let mut driver = Driver {
         plan: &plan,
         surroundings: Surroundings {
-            program: &program,
+            program,
             mount: mount.as_ref(),
             memory_limit: plan.settings.memory_limit,
             drop_caches: plan.settings.drop_caches,
             interrupted,
         },
-        bar: bar(&plan),
+        progress: Progress::of(plan.steps()),
         live: &live.0,
+        started: Instant::now(),
+        keep,
         report: &mut report,
     };
+    for remark in &plan.remarks {
+        driver.progress.warn(remark);
+    }
     driver.rounds();
-    driver.bar.finish_and_clear();
+    driver.progress.finish();
     if interrupted.load(Relaxed) {
         report
             .remarks
             .push("Interrupted: not everything was run.".to_owned());
     }
-    report.seconds = started.elapsed().as_secs_f64();
     // What stays is told by its size on disk; the figures are worth more than that error.
     let _ = fs::remove_dir_all(&plan.dir);
     Ok(report)
 }
 
-/// Shares of time are not known before; steps are taken to be as long as each other.
-fn bar(plan: &Plan) -> ProgressBar {
-    let steps: usize = plan
-        .workloads
-        .iter()
-        .map(|workload| workload.steps.len())
-        .sum();
-    let all = steps * plan.contenders.len() * plan.rounds as usize;
-    let template = "{elapsed_precise} [{bar:30}] {pos}/{len}, {eta} left  {msg}";
-    let bar = ProgressBar::new(all as u64);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
-}
-
 struct Driver<'a> {
     plan: &'a Plan,
     surroundings: Surroundings<'a>,
-    bar: ProgressBar,
+    progress: Progress,
     /// Where processes note which keys are there.
     live: &'a Path,
+    started: Instant,
+    keep: Keep<'a>,
     report: &'a mut Report,
 }
 
@@ -221,9 +230,8 @@ impl Driver<'_> {
                     contenders.reverse();
                 }
                 for contender in contenders {
-                    match contender.part_of(workload) {
-                        Some(part) => self.workload(round, &part, contender),
-                        None => self.bar.inc(workload.steps.len() as u64),
+                    if let Some(part) = contender.part_of(workload) {
+                        self.workload(round, &part, contender);
                     }
                 }
             }
@@ -234,13 +242,13 @@ impl Driver<'_> {
         if self.is_interrupted() {
             return;
         }
-        self.bar.set_message("what the device gives (fio)");
+        self.progress.at("what the device gives (fio)");
         match fio::ceilings(&self.plan.dir, round, self.plan.ceiling_seconds) {
             Ok(ceilings) => self.report.ceilings.push(ceilings),
             Err(e) => {
                 let remark = format!("What the device can give was not measured: {e:#}.");
                 if !self.report.remarks.contains(&remark) {
-                    self.bar.println(&remark);
+                    self.progress.warn(&remark);
                     self.report.remarks.push(remark);
                 }
             }
@@ -259,20 +267,27 @@ impl Driver<'_> {
             if step.fresh {
                 (broken, killed) = (None, false);
             }
-            let name = format!("{} / {}, {engine}", workload.name, step.name);
-            self.bar.set_message(name.clone());
+            let name = step_name(workload, at, contender);
+            self.progress.at(&name);
             let outcome = match &broken {
                 Some(step) => Outcome::Failed(format!("the step {step:?} before it failed")),
                 None => match self.step(round, workload, at, contender, &dir, killed) {
                     Ok(measured) => Outcome::Measured(Box::new(measured)),
                     Err(_) if self.is_interrupted() => break,
                     Err(e) => {
-                        self.bar.println(format!("{name}: {e:#}"));
+                        self.progress.warn(format!("{name}: {e:#}"));
                         broken = Some(step.name.clone());
                         Outcome::Failed(format!("{e:#}"))
                     }
                 },
             };
+            match &outcome {
+                Outcome::Measured(measured) => {
+                    let rate = units::number(measured.rate());
+                    self.progress.ended(&name, format!("{rate}/s"));
+                }
+                Outcome::Failed(_) => self.progress.ended(&name, "failed"),
+            }
             killed = step.ends_killed;
             self.report.runs.push(StepRun {
                 round,
@@ -281,9 +296,12 @@ impl Driver<'_> {
                 step: step.name.clone(),
                 outcome,
             });
-            self.bar.inc(1);
         }
         let _ = fs::remove_dir_all(&dir);
+        self.report.seconds = self.started.elapsed().as_secs_f64();
+        if let Err(e) = (self.keep)(self.report) {
+            self.progress.warn(format!("keeping the report: {e:#}"));
+        }
     }
 
     fn step(
@@ -310,14 +328,20 @@ impl Driver<'_> {
             exact: contender.survives_kill(&self.plan.settings)
                 || !workload.steps[..at].iter().any(|step| step.ends_killed),
             // The same for every engine, another for each step and round.
-            seed: self.plan.seed ^ (u64::from(round) << 32 | (at as u64) << 16),
+            seed: self.plan.settings.seed ^ (u64::from(round) << 32 | (at as u64) << 16),
             cgroup: None,
         };
-        let message = self.bar.message();
+        let name = step_name(workload, at, contender);
         self.surroundings
             .run(job, recovers, &mut |operations, seconds| {
-                self.bar
-                    .set_message(format!("{message}: {:.0}/s", operations as f64 / seconds));
+                let rate = units::number(operations as f64 / seconds);
+                self.progress.at(format!("{name}: {rate}/s"));
             })
     }
+}
+
+/// How a step is told of.
+fn step_name(workload: &Workload, at: usize, contender: &Contender) -> String {
+    let (step, engine) = (&workload.steps[at].name, contender.name());
+    format!("{} / {step}, {engine}", workload.name)
 }

@@ -39,7 +39,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 /// Where a step is, for whoever draws that.
-pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, f64);
+pub(super) type OnProgress<'a> = &'a mut dyn FnMut(u64, f64);
 
 impl Surroundings<'_> {
     /// Does the job, and adds up what it cost. `recovers` says that the process before was killed.
@@ -47,7 +47,7 @@ impl Surroundings<'_> {
         &self,
         mut job: Job,
         recovers: bool,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> Result<Measured> {
         let name = format!("titan-bench-{}", std::process::id());
         let cgroup = self
@@ -58,6 +58,8 @@ impl Surroundings<'_> {
         device::sync();
         if self.drop_caches {
             device::drop_caches()?;
+            // Which took this program's own code along, of some engines more than of others.
+            std::fs::read(self.program).context("reading this program")?;
         }
         let before = self.mount.and_then(Mount::counts);
         let mut running = Running::start(self.program, &job)?;
@@ -103,6 +105,7 @@ fn reason(status: ExitStatus, errors: &str, limit: Option<u64>) -> String {
 /// Whatever becomes of the driver, no process is left behind.
 struct Running {
     child: Child,
+    waited: bool,
     events: Receiver<Result<Event>>,
     errors: Option<Said>,
 }
@@ -131,6 +134,7 @@ impl Running {
         // From here on the process does not outlive this function, whatever becomes of it.
         let mut running = Running {
             child,
+            waited: false,
             events,
             errors: None,
         };
@@ -159,7 +163,7 @@ impl Running {
         &mut self,
         job: &Job,
         interrupted: &AtomicBool,
-        progress: Progress<'_>,
+        progress: OnProgress<'_>,
     ) -> Result<Told> {
         let step = &job.workload.steps[job.step];
         let patience = PATIENCE + Duration::from_secs_f64(step.amount.seconds);
@@ -216,12 +220,13 @@ impl Running {
     }
 
     fn kill(&mut self) -> io::Result<ExitStatus> {
-        // With all that it started. One that was waited for is not there: its number may be another's.
-        if self.child.try_wait()?.is_none()
+        // With all that it started. Once it was waited for, its number may be another's.
+        if !self.waited
             && let Some(group) = Pid::from_raw(self.child.id() as i32)
         {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
+        self.waited = true;
         self.child.wait()
     }
 }

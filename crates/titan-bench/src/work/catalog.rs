@@ -108,10 +108,7 @@ impl Sized<'_> {
                 self.read("readrandom", Operation::Get),
                 self.read("multireadrandom", Operation::MultiGet(16)),
                 self.read("seekrandom", Operation::Scan(100)),
-                Step {
-                    threads: 1,
-                    ..self.read("readseq", Operation::ReadNext)
-                },
+                self.timed("readseq", vec![(Operation::ReadNext, 1)]),
                 Step {
                     writer_beside: Some(5_000.0),
                     ..self.read("readwhilewriting", Operation::Get)
@@ -206,13 +203,13 @@ impl Sized<'_> {
                 self.load(records),
                 Step {
                     keys: Choice::Latest(SKEW),
+                    mix: vec![
+                        (Operation::Insert, 9_899),
+                        (Operation::Scan(50), 100),
+                        (Operation::Expire(records), 1),
+                    ],
                     ..self.of_operations("ingest", Operation::Insert, records)
-                }
-                .mixed(vec![
-                    (Operation::Insert, 9_899),
-                    (Operation::Scan(50), 100),
-                    (Operation::Expire(records), 1),
-                ]),
+                },
                 Step {
                     threads: 2,
                     keys: Choice::Latest(SKEW),
@@ -282,12 +279,6 @@ impl Sized<'_> {
                 self.read("readrandom after it", Operation::Get),
             ],
         }
-    }
-}
-
-impl Step {
-    fn mixed(self, mix: Vec<(Operation, u32)>) -> Self {
-        Step { mix, ..self }
     }
 }
 

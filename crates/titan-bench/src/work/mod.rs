@@ -83,6 +83,13 @@ impl Step {
         let main = self.mix.iter().find(|(_, share)| Some(share) == most);
         main.map_or(Operation::Get, |(operation, _)| *operation)
     }
+
+    /// Whether every engine that comes to the end of it has written the same: what is written, kept
+    /// and on disk then can be compared.
+    pub(crate) fn writes_the_same(&self) -> bool {
+        let fixed = self.amount.operations.is_some() || self.rate.is_some();
+        fixed || self.mix.iter().all(|(operation, _)| !operation.writes())
+    }
 }
 
 /// One thing done to a database.
@@ -122,6 +129,11 @@ impl Operation {
             Operation::Delete => "delete",
             Operation::Expire(_) => "expire",
         }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        use Operation::{Insert, Put, ReadModifyWrite};
+        self.deletes() || matches!(self, Insert | Put | ReadModifyWrite)
     }
 
     pub(crate) fn deletes(self) -> bool {

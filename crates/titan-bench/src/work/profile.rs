@@ -6,7 +6,7 @@
 pub(crate) enum Profile {
     /// Five minutes: everything fits in memory, so that figures say little about devices.
     Quick,
-    /// An hour: data is several times as large as memory.
+    /// An hour: data is twice as large as memory, or as large where everything is overwritten often.
     Standard,
     /// Most of a day.
     Long,
@@ -49,7 +49,7 @@ impl Profile {
                 memory: 384 << 20,
                 seconds: 3.0,
                 at_most: 20.0,
-                rounds: 2,
+                rounds: 3,
                 churns: 5,
                 workloads: super::catalog::NAMES,
                 engines: &["titan", "rocksdb", "rocksdb-blob", "fjall", "lmdb"],

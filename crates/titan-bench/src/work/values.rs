@@ -119,7 +119,7 @@ mod tests {
     fn sizes_have_the_mean_and_the_bounds_that_were_asked_for() {
         let sizes = ValueSizes::Pareto {
             mean: 1024.0,
-            shape: 0.3,
+            shape: 0.5,
             max: 1 << 20,
         };
         let all: Vec<u32> = (0..200_000).map(|n| sizes.of(n)).collect();

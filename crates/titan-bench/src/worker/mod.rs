@@ -84,8 +84,10 @@ pub(crate) fn run() -> Result<()> {
     let mut input = String::new();
     io::stdin().read_to_string(&mut input)?;
     let job: Job = serde_json::from_str(&input).context("reading the job from standard input")?;
-    // Of a driver that is gone nothing is left.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if job.program.is_none() {
+        // Of a driver that is gone nothing is left. Who runs a program has to end that first.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    }
     if let Some(file) = &job.cgroup {
         let joined = fs::write(file, std::process::id().to_string());
         joined.with_context(|| format!("joining the cgroup of {}", file.display()))?;
@@ -99,19 +101,24 @@ pub(crate) fn run() -> Result<()> {
         true => LiveKeys::none(records, sizes),
         false => LiveKeys::load(&job.live, records, sizes)?,
     };
+    let values = step::values(&job, step);
     let engine = engine::named(&job.engine)?;
+    // What this program has for itself is none of the engine's.
+    let before = Usage::of_this_process();
+    let usage = || Usage::of_this_process().since(&before);
     let opening = Instant::now();
     let store = engine.open(&job.dir, &job.settings).context("opening")?;
     let seconds = opening.elapsed().as_secs_f64();
     tell(&Event::Opened { seconds })?;
-    let (work, peak_memory) = step::run(&job, step, &*store, &live)?;
-    live.store(&job.live)?;
+    let (work, peak_memory) = step::run(&job, step, &*store, &live, values)?;
+    let used = usage();
     let worked = Worked {
         work,
         written_by_kind: store.written(),
-        usage: Usage::of_this_process(),
-        peak_memory,
+        usage: used,
+        peak_memory: peak_memory.saturating_sub(before.memory).max(used.memory),
     };
+    live.store(&job.live)?;
     tell(&Event::Worked(Box::new(worked)))?;
     if step.ends_killed {
         // The driver does that now.
@@ -122,7 +129,7 @@ pub(crate) fn run() -> Result<()> {
     let closing = Instant::now();
     store.close().context("closing")?;
     let seconds = closing.elapsed().as_secs_f64();
-    let usage = Usage::of_this_process();
+    let usage = usage();
     tell(&Event::Closed { seconds, usage })
 }
 

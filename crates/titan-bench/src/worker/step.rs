@@ -13,11 +13,15 @@ use super::thread::{Shared, Tally, Thread};
 use super::{Event, Job, tell, usage};
 use crate::engine::Store;
 use crate::results::{Latency, TICK_SECONDS, WorkDone};
+use crate::settings::Compression;
 use crate::work::live::LiveKeys;
+use crate::work::values::Values;
 use crate::work::{Amount, Choice, Operation, Step};
 
 /// What a thread beside the others records its operations as.
 const BESIDE: &str = "put beside";
+/// The share of operations due that may be waiting when time is up.
+const BEHIND: f64 = 0.01;
 /// So that what lives is as new as what the disk is seen to have.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 /// Percentiles of the curves in reports.
@@ -33,6 +37,7 @@ pub(super) fn run(
     step: &Step,
     store: &dyn Store,
     live: &LiveKeys,
+    values: Vec<Values>,
 ) -> Result<(WorkDone, u64)> {
     let held = step.holds_snapshot.then(|| store.snapshot()).transpose();
     let held = held.context("taking a snapshot")?;
@@ -43,8 +48,8 @@ pub(super) fn run(
     let shared = Shared::new(job, step, store, live, &began);
     let beside = writer.as_ref();
     let beside = beside.map(|step| Shared::new(job, step, store, live, &began));
-    let work = |shared: &Shared<'_>, number: u64| -> Result<Tally> {
-        let thread = Thread::new(shared, number);
+    let work = |shared: &Shared<'_>, number: u64, values: Option<Values>| -> Result<Tally> {
+        let thread = Thread::new(shared, number, values);
         barrier.wait();
         let result = thread.and_then(Thread::run);
         if result.is_err() {
@@ -53,16 +58,22 @@ pub(super) fn run(
         }
         result
     };
-    let mut progress = Progress::default();
+    let mut values = values.into_iter();
+    let mut seen = Seen::default();
     let (tallies, of_writer) = thread::scope(|scope| {
         let (work, main) = (&work, &shared);
         let threads: Vec<_> = (0..u64::from(step.threads))
-            .map(|number| scope.spawn(move || work(main, number)))
+            .map(|number| {
+                let values = values.next();
+                scope.spawn(move || work(main, number, values))
+            })
             .collect();
-        let writer = beside.as_ref();
-        let writer = writer.map(|shared| scope.spawn(move || work(shared, u64::MAX)));
+        let writer = beside.as_ref().map(|shared| {
+            let values = values.next();
+            scope.spawn(move || work(shared, u64::MAX, values))
+        });
         barrier.wait();
-        progress.follow(main, &threads);
+        seen.follow(main, &threads);
         let tallies: Vec<Result<Tally>> = threads.into_iter().map(join).collect();
         if let Some(shared) = &beside {
             shared.stop.store(true, Relaxed);
@@ -78,17 +89,15 @@ pub(super) fn run(
     let operations = tallies.iter().map(|tally| tally.operations).sum();
     let ended = tallies.iter().filter_map(|tally| tally.ended).max();
     let ended = ended.unwrap_or_else(|| shared.began());
-    let mut never_sent = Tally::default();
-    for late in shared.overdue(operations, ended) {
-        never_sent.record(step.main_operation().name(), late)?;
-    }
-    // The last one may have been due just now.
-    let fell_behind = never_sent.latencies.values().any(|late| late.len() > 1);
-    tallies.push(never_sent);
-    if let Some(mut tally) = of_writer.transpose()? {
+    let name = step.main_operation().name();
+    let (unsent, mut fell_behind) = never_sent(&shared, operations, ended, name)?;
+    tallies.push(unsent);
+    if let Some((mut tally, shared)) = of_writer.transpose()?.zip(beside.as_ref()) {
         let of_puts = std::mem::take(&mut tally.latencies).into_values();
         tally.latencies = of_puts.map(|histogram| (BESIDE, histogram)).collect();
-        tallies.push(tally);
+        let (unsent, behind) = never_sent(shared, tally.operations, ended, BESIDE)?;
+        fell_behind |= behind;
+        tallies.extend([tally, unsent]);
     }
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum();
     let work = WorkDone {
@@ -102,9 +111,23 @@ pub(super) fn run(
         live_bytes: live.bytes(),
         live_entries: live.entries(),
         latencies: latencies(&tallies, step)?,
-        over_time: progress.over_time,
+        over_time: seen.over_time,
     };
-    Ok((work, progress.peak_memory))
+    Ok((work, seen.peak_memory))
+}
+
+/// For each thread that writes, what it makes values with: made before the engine is opened, and so
+/// none of the memory that the engine is seen to take.
+pub(super) fn values(job: &Job, step: &Step) -> Vec<Values> {
+    let writes = step.mix.iter().any(|(operation, _)| operation.writes());
+    let threads = if writes { step.threads } else { 0 };
+    let writers = u64::from(threads) + u64::from(step.writer_beside.is_some());
+    let sizes = job.workload.value_sizes;
+    let compressible = job.settings.compression != Compression::None;
+    let seeds = (0..writers).map(|number| job.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    seeds
+        .map(|seed| Values::new(sizes, compressible, fastrand::Rng::with_seed(seed).u64(..)))
+        .collect()
 }
 
 /// What a thread does that writes beside those of the step, for as long as they work.
@@ -121,6 +144,22 @@ fn writer(step: &Step, rate: f64) -> Step {
     }
 }
 
+/// What was due and was not sent, with how late it was at the end; and whether that is more than a
+/// moment's delay at the end.
+fn never_sent(
+    shared: &Shared<'_>,
+    sent: u64,
+    ended: Instant,
+    name: &'static str,
+) -> Result<(Tally, bool)> {
+    let (mut tally, mut count) = (Tally::default(), 0);
+    for late in shared.overdue(sent, ended) {
+        tally.record(name, late)?;
+        count += 1;
+    }
+    Ok((tally, count as f64 > sent as f64 * BEHIND + 1.0))
+}
+
 fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
     let result = thread.join();
     result.unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
@@ -128,16 +167,17 @@ fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
 
 /// What is seen of a step while it runs.
 #[derive(Default)]
-struct Progress {
+struct Seen {
     over_time: Vec<u64>,
     peak_memory: u64,
 }
 
-impl Progress {
+impl Seen {
     /// Notes what is done, and tells it, until all threads have ended.
     fn follow(&mut self, shared: &Shared<'_>, threads: &[ScopedJoinHandle<'_, Result<Tally>>]) {
         let interval = Duration::from_secs_f64(TICK_SECONDS);
         let (mut next, mut before) = (shared.began() + interval, 0);
+        self.look_at_memory();
         while !threads.iter().all(ScopedJoinHandle::is_finished) {
             thread::sleep(TELL_EVERY);
             let operations = shared.done.load(Relaxed);
@@ -150,14 +190,18 @@ impl Progress {
                 // Whoever started this process is gone.
                 shared.stop.store(true, Relaxed);
             }
+            self.look_at_memory();
             if Instant::now() >= next {
                 next += interval;
                 self.over_time.push(operations - before);
                 before = operations;
-                let memory = usage::own_memory("self").unwrap_or(0);
-                self.peak_memory = self.peak_memory.max(memory);
             }
         }
+    }
+
+    fn look_at_memory(&mut self) {
+        let memory = usage::own_memory("self").unwrap_or(0);
+        self.peak_memory = self.peak_memory.max(memory);
     }
 }
 
@@ -180,7 +224,7 @@ fn latencies(tallies: &[Tally], step: &Step) -> Result<Vec<Latency>> {
             from_due_time: step.rate.is_some() || operation == BESIDE,
             mean: histogram.mean() / 1e3,
             p50: at(50.0),
-            p90: at(90.0),
+            p90: Some(at(90.0)),
             p99: at(99.0),
             p999: at(99.9),
             p9999: at(99.99),

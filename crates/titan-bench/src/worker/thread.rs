@@ -13,7 +13,6 @@ use hdrhistogram::Histogram;
 
 use super::Job;
 use crate::engine::Store;
-use crate::settings::Compression;
 use crate::work::keys::{Chooser, KEY_BYTES, Key, key, number};
 use crate::work::live::LiveKeys;
 use crate::work::values::{self, Values};
@@ -26,7 +25,6 @@ pub(super) struct Shared<'a> {
     store: &'a dyn Store,
     pub(super) live: &'a LiveKeys,
     seed: u64,
-    compressible: bool,
     /// Whether what is there is known to the key: nothing that was noted has been lost since.
     exact: bool,
     /// When the threads began; the first to ask sets it.
@@ -52,7 +50,6 @@ impl<'a> Shared<'a> {
             store,
             live,
             seed: job.seed,
-            compressible: job.settings.compression != Compression::None,
             // Where keys go while others look them up, it is a race which comes first.
             exact: job.exact && !step.mix.iter().any(|(operation, _)| operation.deletes()),
             began,
@@ -147,7 +144,8 @@ pub(super) struct Thread<'a> {
     shared: &'a Shared<'a>,
     random: fastrand::Rng,
     chooser: Chooser,
-    values: Values,
+    /// None if the step does not write.
+    values: Option<Values>,
     /// The sum of the shares of all operations.
     shares: u32,
     tally: Tally,
@@ -155,14 +153,12 @@ pub(super) struct Thread<'a> {
 
 impl<'a> Thread<'a> {
     /// The thread of this number: each draws keys and values of its own.
-    pub(super) fn new(shared: &'a Shared<'a>, number: u64) -> Result<Self> {
+    pub(super) fn new(shared: &'a Shared<'a>, number: u64, values: Option<Values>) -> Result<Self> {
         let seed = shared.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = fastrand::Rng::with_seed(seed);
-        let sizes = shared.workload.value_sizes;
         Ok(Thread {
             chooser: Chooser::new(shared.step.keys, shared.records())?,
-            values: Values::new(sizes, shared.compressible, random.u64(..)),
-            random,
+            values,
+            random: fastrand::Rng::with_seed(seed),
             shares: shared.step.mix.iter().map(|(_, share)| share).sum(),
             shared,
             tally: Tally::default(),
@@ -283,7 +279,8 @@ impl<'a> Thread<'a> {
         let key = self.key(number);
         let store = self.shared.store;
         let written = &mut self.tally.bytes_written;
-        self.values.with(number, |value| {
+        let values = self.values.as_mut().context("a thread without values")?;
+        values.with(number, |value| {
             *written += (KEY_BYTES + value.len()) as u64;
             store.put(&key, value)
         })?;
@@ -350,6 +347,7 @@ impl<'a> Thread<'a> {
         let shared = self.shared;
         let tally = &mut self.tally;
         let mut before = Instant::now();
+        let mut ended_early = false;
         shared.store.scan(b"", &mut |key, value| {
             shared.check(key, value, tally)?;
             let now = Instant::now();
@@ -357,7 +355,14 @@ impl<'a> Thread<'a> {
             before = now;
             tally.operations += 1;
             shared.done.fetch_add(1, Relaxed);
-            Ok(shared.take(1).is_some())
-        })
+            ended_early = shared.take(1).is_none();
+            Ok(!ended_early)
+        })?;
+        let (found, there) = (tally.found, shared.live.entries());
+        ensure!(
+            ended_early || !shared.exact || found == there,
+            "{there} keys were written, and a scan over everything found {found}"
+        );
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// From the start of the process up to now.
+/// From the start of the process, or from some moment, up to now.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
     /// User and system time of all threads.
@@ -27,6 +27,18 @@ impl Usage {
             memory: own_memory("self").unwrap_or(0),
             read: field(&io, "read_bytes:").unwrap_or(0),
             written: field(&io, "write_bytes:").unwrap_or(0),
+        }
+    }
+}
+
+impl Usage {
+    /// What came after another moment of the same process.
+    pub(super) fn since(self, before: &Self) -> Self {
+        Usage {
+            cpu_seconds: self.cpu_seconds - before.cpu_seconds,
+            memory: self.memory.saturating_sub(before.memory),
+            read: self.read.saturating_sub(before.read),
+            written: self.written.saturating_sub(before.written),
         }
     }
 }

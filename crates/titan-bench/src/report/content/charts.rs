@@ -226,8 +226,7 @@ fn space(figures: &WorkloadFigures<'_>, engine: &str) -> Vec<(f64, f64)> {
         last.map_or_else(Vec::new, |measured| {
             let ends = measured.space.iter().map(|sample| sample.seconds);
             let whole = ends.fold(measured.work.seconds, f64::max).max(1e-9);
-            let living = measured.space.iter().filter(|sample| sample.live > 0);
-            let points: Vec<(f64, f64)> = living
+            let points: Vec<(f64, f64)> = (measured.space.iter())
                 .map(|s| (at as f64 + s.seconds / whole, s.disk as f64 / s.live as f64))
                 .collect();
             let together = points

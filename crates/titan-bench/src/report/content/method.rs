@@ -55,22 +55,24 @@ fn fairness(report: &Report) -> Vec<String> {
          wherever an engine has them; all else is the engine's default, unless its options below \
          say otherwise."
             .to_owned(),
-        "Work: every engine does the same operations on the same keys and values, by the same \
-         program, with as many threads. Background work that a step leaves undone is done in the \
-         next one, as after a restart; the tables of all steps together have it."
+        "Work: the same operations on the same keys and values, by the same program, with as many \
+         threads; as many of them in steps that say so, as many as an engine can do in those that \
+         go by time. Background work that a step leaves undone is done in the next one, as after a \
+         restart; the tables of all steps together have it."
             .to_owned(),
         "Order: engines take turns, and their order changes from round to round, so that drift of \
          the machine meets all of them. What the device gives is measured before each round; where \
          that drifts, so will the rest."
             .to_owned(),
-        "The ruler: operations and latencies are measured by the same program, around each call; \
-         processor time, memory, bytes on disk and at the device from outside. Every value that is \
-         read is held against its key. Only bytes written by kind are what engines say themselves."
+        "The ruler: operations, latencies, processor time and memory are measured by the same \
+         program in the engine's process, bytes on disk and at the device from outside. Latencies \
+         have the choice of the key and the check of the value in them. Every value that is read \
+         is held against its key. Only bytes written by kind are what engines say themselves."
             .to_owned(),
     ]
 }
 
-const READING: [&str; 6] = [
+const READING: [&str; 7] = [
     "Cells have the median of the rounds and, in parentheses, the range. A ratio whose range \
      contains 1 shows no difference.",
     "Ratios are taken round by round, of engines that met the machine in the same state.",
@@ -80,7 +82,10 @@ const READING: [&str; 6] = [
      values that users wrote.",
     "Space amplification: bytes on disk for each byte of keys and values that live; at most: the \
      highest sample.",
-    "Memory is what the process has to itself: no pages of files, cached or mapped; some 5 MiB of it \
-     are this program's. Time to open is marked as recovery where the process \
-     before was killed.",
+    "Memory is what the process has to itself beyond what it had before it opened the database: no \
+     pages of files, cached or mapped. Time to open is marked as recovery where the process before \
+     was killed.",
+    "Why, beside losses and wins: for rates and latencies what an operation cost the processor and \
+     the device; for write amplification what was written for each byte of users by kind, as the \
+     engine counts; for space what is on disk for each byte that lives. First Titan's.",
 ];

@@ -1,6 +1,7 @@
 //! What a report says, in order: what was run, where Titan loses and wins, every workload, how it
 //! was measured.
 
+mod causes;
 mod charts;
 mod method;
 mod steps;

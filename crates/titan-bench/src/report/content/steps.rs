@@ -91,16 +91,16 @@ fn found(measured: &Measured) -> Option<f64> {
     (work.looked_up > 0).then(|| work.found as f64 / work.looked_up as f64)
 }
 
-type Percentile = (&'static str, fn(&Latency) -> f64);
+type Percentile = (&'static str, fn(&Latency) -> Option<f64>);
 
 static PERCENTILES: [Percentile; 7] = [
-    ("mean", |latency| latency.mean),
-    ("p50", |latency| latency.p50),
+    ("mean", |latency| Some(latency.mean)),
+    ("p50", |latency| Some(latency.p50)),
     ("p90", |latency| latency.p90),
-    ("p99", |latency| latency.p99),
-    ("p99.9", |latency| latency.p999),
-    ("p99.99", |latency| latency.p9999),
-    ("max", |latency| latency.max),
+    ("p99", |latency| Some(latency.p99)),
+    ("p99.9", |latency| Some(latency.p999)),
+    ("p99.99", |latency| Some(latency.p9999)),
+    ("max", |latency| Some(latency.max)),
 ];
 
 fn latencies(step: &StepFigures<'_>) -> Table {
@@ -109,8 +109,8 @@ fn latencies(step: &StepFigures<'_>) -> Table {
     let mut table = Table::new("Latency: medians of the rounds", &columns);
     for operation in operations(step) {
         for rounds in &step.engines {
-            let of = |measured: &Measured, of: fn(&Latency) -> f64| {
-                latency_of(measured, operation).map(of)
+            let of = |measured: &Measured, of: fn(&Latency) -> Option<f64>| {
+                latency_of(measured, operation).and_then(of)
             };
             let Some(latency) = rounds.last().and_then(|last| latency_of(last, operation)) else {
                 continue;

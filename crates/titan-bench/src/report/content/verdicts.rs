@@ -1,11 +1,13 @@
-//! The first thing that a reader is told: where Titan loses, where it wins, and everything that was
-//! compared, at a glance.
+//! The first thing that a reader is told: where Titan loses, where it wins, what went with it, and
+//! everything that was compared, at a glance.
 
-use super::step_anchor;
+use super::{causes, step_anchor};
 use crate::report::document::{Cell, Document, Table, Tone};
 use crate::report::figures::{Better, WorkloadFigures};
 use crate::report::units::number;
-use crate::report::verdict::{Judgement, MARGIN, MEASURES, SUBJECT, Verdict, sorted, verdicts};
+use crate::report::verdict::{
+    Judgement, MARGIN, MEASURES, Opponent, SUBJECT, Verdict, sorted, verdicts,
+};
 use crate::results::Report;
 
 pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadFigures<'_>]) {
@@ -13,7 +15,7 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
     if !report.engines.iter().any(|engine| engine == SUBJECT) {
         return document.text("Titan is not among the engines, so that nothing is said of it.");
     }
-    let verdicts = verdicts(figures);
+    let verdicts = verdicts(figures, Opponent::BestOther);
     if verdicts.is_empty() {
         failed(document, figures);
         return document.text("Nothing can be compared: no other engine did the same steps.");
@@ -45,10 +47,11 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
         wins.len(),
         verdicts.len() - losses.len() - wins.len()
     ));
-    list(document, &losses, Tone::Bad);
+    document.table(each_engine(report, figures));
+    list(document, &losses, figures, Tone::Bad);
     failed(document, figures);
     document.heading(2, "Where Titan wins", "wins");
-    list(document, &wins, Tone::Good);
+    list(document, &wins, figures, Tone::Good);
     document.heading(2, "Everything at a glance", "glance");
     document.text(
         "Titan by the best other: ▼ a loss, ▲ a win, = no difference, – not measured. For \
@@ -57,7 +60,35 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
     document.table(glance(&verdicts));
 }
 
-fn list(document: &mut Document, verdicts: &[&Verdict<'_>], tone: Tone) {
+/// Losses and wins against each of the others alone.
+fn each_engine(report: &Report, figures: &[WorkloadFigures<'_>]) -> Table {
+    let names = MEASURES.iter().map(|measure| measure.name);
+    let columns: Vec<&str> = [":against", "all"].into_iter().chain(names).collect();
+    let mut table = Table::new("Losses : wins, against each engine alone", &columns);
+    for engine in report.engines.iter().filter(|engine| *engine != SUBJECT) {
+        let verdicts = verdicts(figures, Opponent::Engine(engine));
+        let score = |counts: &dyn Fn(&Verdict<'_>) -> bool| -> Cell {
+            let counted = |judgement| {
+                let judged = verdicts.iter().filter(|v| v.judgement == judgement);
+                judged.filter(|v| counts(v)).count()
+            };
+            format!("{} : {}", counted(Judgement::Loss), counted(Judgement::Win)).into()
+        };
+        let by_measure = MEASURES
+            .iter()
+            .map(|measure| score(&|v| v.measure.name == measure.name));
+        let head = [Cell::engine(engine), score(&|_| true)];
+        table.row(head.into_iter().chain(by_measure).collect());
+    }
+    table
+}
+
+fn list(
+    document: &mut Document,
+    verdicts: &[&Verdict<'_>],
+    figures: &[WorkloadFigures<'_>],
+    tone: Tone,
+) {
     if verdicts.is_empty() {
         return document.text("Nowhere.");
     }
@@ -69,18 +100,20 @@ fn list(document: &mut Document, verdicts: &[&Verdict<'_>], tone: Tone) {
         ":which",
         "ratio",
         ":that is",
+        ":why: Titan, the other",
     ];
     let mut table = Table::new("", &columns);
     for verdict in verdicts {
-        let (ours, best) = (verdict.ours, verdict.best);
+        let (ours, theirs) = (verdict.ours, verdict.theirs);
         table.row(vec![
             step(verdict),
             verdict.measure.name.into(),
             ours.show(verdict.measure.show).into(),
-            best.show(verdict.measure.show).into(),
-            verdict.best_engines.join(", ").into(),
+            theirs.show(verdict.measure.show).into(),
+            verdict.engines.join(", ").into(),
             verdict.ratio.show(number).into(),
             Cell::from(in_words(verdict)).tone(tone),
+            causes::of(verdict, figures).map_or_else(Cell::nothing, Cell::from),
         ]);
     }
     document.table(table);

@@ -52,7 +52,11 @@ fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
     let live = LiveKeys::none(1000, ValueSizes::Fixed(300));
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
-    let run = |step: &Step| super::run(&job, step, &*store, &live).unwrap().0;
+    let run = |step: &Step| {
+        super::run(&job, step, &*store, &live, super::values(&job, step))
+            .unwrap()
+            .0
+    };
 
     let load = run(&step(&[(Operation::Insert, 1)], 1000));
     assert_eq!((load.operations, load.live_entries), (1000, 1000));
@@ -110,7 +114,9 @@ fn a_rate_is_kept_and_waiting_counts() {
         },
         ..step(&[(Operation::Put, 1)], 0)
     };
-    let work = super::run(&job, &paced, &*store, &live).unwrap().0;
+    let work = super::run(&job, &paced, &*store, &live, super::values(&job, &paced))
+        .unwrap()
+        .0;
     assert_eq!(work.operations, 200);
     assert!(
         work.seconds > 0.198,

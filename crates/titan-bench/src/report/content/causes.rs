@@ -1,0 +1,101 @@
+//! What goes with a loss or a win: other figures of the same step that the measure is made of.
+//!
+//! A rate and a latency are made of what an operation costs the processor and the device; what is
+//! written, and what is on disk, of kinds of files. The other measures are whole.
+
+use crate::report::figures::{
+    P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, StepFigures, WRITE_AMPLIFICATION, WorkloadFigures,
+    per_operation,
+};
+use crate::report::units::{bytes, micros, number};
+use crate::report::verdict::{SUBJECT, Verdict};
+use crate::results::Measured;
+
+/// Titan's beside those of the engine that was best in all rounds; none if there is no such one, or
+/// nothing to tell.
+pub(super) fn of(verdict: &Verdict<'_>, figures: &[WorkloadFigures<'_>]) -> Option<String> {
+    let step = step_of(verdict, figures)?;
+    let ours = step.by(SUBJECT)?;
+    let [best] = verdict.engines[..] else {
+        return None;
+    };
+    let theirs = step.by(best)?;
+    let measure = verdict.measure.name;
+    if [RATE.name, P99.name].contains(&measure) {
+        let costs = COSTS.iter().filter_map(|cost| cost.both(ours, theirs));
+        return joined(costs, "; ");
+    }
+    let (when, kinds, whole): (_, KindsOf, WholeOf) = if measure == WRITE_AMPLIFICATION.name {
+        ("", |m| &m.written_by_kind, |m| m.work.bytes_written)
+    } else if measure == PEAK_SPACE_AMPLIFICATION.name {
+        ("at the end ", |m| &m.disk_by_kind, |m| m.work.live_bytes)
+    } else {
+        return None;
+    };
+    let (ours, theirs) = (shares(ours, kinds, whole), shares(theirs, kinds, whole));
+    let told = |shares: Option<String>| shares.unwrap_or_else(|| "not told".to_owned());
+    (ours.is_some() || theirs.is_some()).then(|| format!("{when}{}; {}", told(ours), told(theirs)))
+}
+
+fn step_of<'f, 'a>(
+    verdict: &Verdict<'_>,
+    figures: &'f [WorkloadFigures<'a>],
+) -> Option<&'f StepFigures<'a>> {
+    let mut steps = figures.iter().flat_map(|workload| &workload.steps);
+    steps.find(|step| (&*step.workload.name, &*step.step.name) == (verdict.workload, verdict.step))
+}
+
+/// What an operation costs.
+struct Cost {
+    name: &'static str,
+    total: fn(&Measured) -> f64,
+    show: fn(f64) -> String,
+}
+
+static COSTS: [Cost; 3] = [
+    Cost {
+        name: "CPU",
+        total: |measured| measured.cpu_seconds * 1e6,
+        show: micros,
+    },
+    Cost {
+        name: "device reads",
+        total: |measured| measured.device_read as f64,
+        show: bytes,
+    },
+    Cost {
+        name: "device writes",
+        total: |measured| measured.device_written as f64,
+        show: bytes,
+    },
+];
+
+impl Cost {
+    /// Of an operation, by both; none if it is nothing to either.
+    fn both(&self, ours: &Rounds<'_>, theirs: &Rounds<'_>) -> Option<String> {
+        let each = |rounds: &Rounds<'_>| {
+            let spread = rounds.spread(|measured| per_operation(measured, (self.total)(measured)));
+            spread.map(|spread| spread.median)
+        };
+        let (ours, theirs) = (each(ours)?, each(theirs)?);
+        let (our, their) = ((self.show)(ours), (self.show)(theirs));
+        (ours + theirs > 0.0).then(|| format!("{} {our}, {their}", self.name))
+    }
+}
+
+type KindsOf = fn(&Measured) -> &[(String, u64)];
+type WholeOf = fn(&Measured) -> u64;
+
+/// Bytes by kind for each byte of the whole.
+fn shares(rounds: &Rounds<'_>, kinds: KindsOf, whole: WholeOf) -> Option<String> {
+    let whole = rounds.spread(|measured| Some(whole(measured) as f64))?;
+    let kinds = rounds.by_kind(kinds).into_iter();
+    let kinds = kinds.map(|(kind, size)| format!("{kind} {}", number(size / whole.median)));
+    joined(kinds, ", ")
+}
+
+/// None of nothing.
+fn joined(parts: impl Iterator<Item = String>, between: &str) -> Option<String> {
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(between))
+}

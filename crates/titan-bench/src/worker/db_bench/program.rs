@@ -1,0 +1,215 @@
+//! A program that takes part: how it is named on the command line, and what it is told.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::results::AboutEngine;
+use crate::settings::{Compression, Durability, Settings};
+use crate::work::keys::KEY_BYTES;
+use crate::work::{Operation, Step, Workload};
+use crate::worker::Job;
+
+/// Steps that such programs have, by the same names.
+const STEPS: &[&str] = &[
+    "fillseq",
+    "fillrandom",
+    "overwrite",
+    "readrandom",
+    "multireadrandom",
+    "seekrandom",
+    "readseq",
+    "readwhilewriting",
+    "deleterandom",
+];
+
+/// A program, and the name under which it takes part.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    path: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Program {
+    /// From `NAME=PATH ARGUMENTS...`.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+        let (name, command) = parts.with_context(|| format!("{text:?} is not NAME=PATH"))?;
+        let mut words = command.split_whitespace();
+        let path = PathBuf::from(
+            words
+                .next()
+                .with_context(|| format!("{text:?} has no path"))?,
+        );
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if !name.chars().all(plain) || name.starts_with('.') {
+            bail!("{name:?}: names have letters, digits, and . _ -, and begin with no dot");
+        }
+        if !path.is_file() {
+            bail!("{} is no program", path.display());
+        }
+        // A name without a folder would be looked up elsewhere.
+        let path = path.canonicalize().context("finding the program")?;
+        Ok(Program {
+            name: name.to_owned(),
+            path,
+            arguments: words.map(str::to_owned).collect(),
+        })
+    }
+
+    pub(crate) fn about(&self, settings: &Settings) -> AboutEngine {
+        let version = Command::new(&self.path).arg("--version").output();
+        let version = version.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned());
+        let options = common(settings)
+            .into_iter()
+            .chain(self.arguments.iter().cloned());
+        let options = options.map(|option| {
+            let option = option.trim_start_matches('-').to_owned();
+            match option.split_once('=') {
+                Some((name, value)) => (name.to_owned(), value.to_owned()),
+                None => (option, String::new()),
+            }
+        });
+        AboutEngine {
+            name: self.name.clone(),
+            version: version.unwrap_or_default(),
+            options: options.collect(),
+            notes: vec![
+                format!(
+                    "driven through its own command line: {}",
+                    self.path.display()
+                ),
+                "keys, values, times and latencies are its own; live bytes are estimated"
+                    .to_owned(),
+            ],
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For one step.
+    pub(super) fn arguments(&self, job: &Job, step: &Step, value_size: u32) -> Vec<String> {
+        let mut arguments = common(&job.settings);
+        arguments.extend(of_step(job, step, value_size));
+        arguments.extend(self.arguments.iter().cloned());
+        arguments
+    }
+
+    /// What of a workload it can do; none if nothing.
+    pub(crate) fn part_of(&self, workload: &Workload) -> Option<Workload> {
+        let known = |step: &&Step| STEPS.contains(&step.name.as_str());
+        let steps = workload.steps.iter().filter(known);
+        let steps = steps.map(|step| Step {
+            // It ends by itself, and closes its database.
+            ends_killed: false,
+            ..step.clone()
+        });
+        let part = Workload {
+            steps: steps.collect(),
+            ..workload.clone()
+        };
+        (workload.name == "db_bench").then_some(part)
+    }
+}
+
+/// What every step is run with.
+fn common(settings: &Settings) -> Vec<String> {
+    let compression = match settings.compression {
+        Compression::None => "none",
+        Compression::Lz4 => "lz4",
+        Compression::Zstd => "zstd",
+    };
+    let ratio = if settings.compression == Compression::None {
+        1.0
+    } else {
+        0.5
+    };
+    vec![
+        format!("--key_size={KEY_BYTES}"),
+        format!("--write_buffer_size={}", settings.write_buffer),
+        format!("--cache_size={}", settings.block_cache),
+        format!("--max_background_jobs={}", settings.background_jobs),
+        format!("--compression_type={compression}"),
+        format!("--compression_ratio={ratio}"),
+        format!("--sync={}", settings.durability == Durability::Synced),
+        "--bloom_bits=10".to_owned(),
+        "--level_compaction_dynamic_level_bytes=true".to_owned(),
+        "--histogram=true".to_owned(),
+    ]
+}
+
+/// What one step is run with.
+fn of_step(job: &Job, step: &Step, value_size: u32) -> Vec<String> {
+    let mut arguments = vec![
+        format!("--benchmarks={}", step.name),
+        format!("--db={}", job.dir.display()),
+        format!("--use_existing_db={}", !step.fresh),
+        format!("--num={}", job.workload.records),
+        format!("--value_size={value_size}"),
+        format!("--threads={}", step.threads),
+        format!("--seed={}", job.seed % (1 << 31) + 1),
+    ];
+    match step.amount.operations {
+        Some(operations) => {
+            // Each benchmark takes one of them for its own.
+            arguments.push(format!("--writes={operations}"));
+            arguments.push(format!("--deletes={operations}"));
+        }
+        None => arguments.push(format!("--duration={}", step.amount.seconds.ceil())),
+    }
+    for (operation, _) in &step.mix {
+        match operation {
+            Operation::Scan(nexts) => arguments.push(format!("--seek_nexts={nexts}")),
+            Operation::MultiGet(keys) => {
+                arguments.push(format!("--batch_size={keys}"));
+                arguments.push("--multiread_batched=true".to_owned());
+            }
+            _ => {}
+        }
+    }
+    if let Some(puts) = step.writer_beside {
+        let bytes = puts * f64::from(value_size + KEY_BYTES as u32);
+        arguments.push(format!("--benchmark_write_rate_limit={bytes:.0}"));
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::catalog;
+    use crate::work::profile::Profile;
+
+    #[test]
+    fn a_program_takes_part_in_what_it_knows() {
+        let program = Program::parse("name=/bin/sh --use_titan=true -x").unwrap();
+        assert_eq!(program.arguments, ["--use_titan=true", "-x"]);
+        let scale = Profile::Quick.scale();
+        let all = catalog::workload("db_bench", &scale).unwrap();
+        let part = program.part_of(&all).unwrap();
+        assert_eq!(
+            part.steps.len() + 1,
+            all.steps.len(),
+            "all but the step at a rate"
+        );
+        assert!(part.steps.iter().all(|step| !step.ends_killed));
+        let ycsb = catalog::workload("ycsb", &scale).unwrap();
+        assert!(program.part_of(&ycsb).is_none());
+        for wrong in [
+            "",
+            "name",
+            "../x=/bin/sh",
+            "/x=/bin/sh",
+            "=/bin/sh",
+            "name=",
+            "name=/nonexistent",
+        ] {
+            assert!(Program::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
