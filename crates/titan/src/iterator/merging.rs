@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::InternalIterator;
 use crate::error::Result;
+use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,6 +134,28 @@ impl MergingIterator {
         Ok(())
     }
 
+    /// Moves children that stand on this side of `target`; all of them stay on the side of the
+    /// current key that they are on.
+    fn skip(
+        &mut self,
+        side: Ordering,
+        target: &[u8],
+        movement: impl Fn(&mut dyn InternalIterator) -> Result<()>,
+    ) -> Result<()> {
+        let comparator = &self.comparator;
+        for child in &mut self.children {
+            if !child.valid() || comparator.compare(child.key(), target) != side {
+                continue;
+            }
+            if let Err(e) = movement(&mut **child) {
+                self.heap.clear();
+                return Err(e);
+            }
+        }
+        self.rebuild(self.direction);
+        Ok(())
+    }
+
     /// Turns around: every child is put on the far side of the current key.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let Some(&first) = self.heap.first() else {
@@ -214,6 +237,18 @@ impl InternalIterator for MergingIterator {
         self.step(|c| c.prev())
     }
 
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        debug_assert!(self.direction == Direction::Forward, "turned before");
+        self.skip(Ordering::Less, target, |c| c.skip_older(target, sequence))
+    }
+
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        debug_assert!(self.direction == Direction::Backward, "turned before");
+        self.skip(Ordering::Greater, target, |c| {
+            c.skip_older_back(target, sequence)
+        })
+    }
+
     fn key(&self) -> &[u8] {
         self.current().map_or(&[], |c| c.key())
     }
@@ -228,8 +263,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::format::BytewiseComparator;
     use crate::format::internal_key::{ValueType, user_key};
-    use crate::format::{BytewiseComparator, SequenceNumber};
     use crate::memtable::Memtable;
 
     /// Walks of any steps and turns, over keys spread at random over the children, against the

@@ -3,6 +3,7 @@
 pub(crate) mod merging;
 
 use crate::error::Result;
+use crate::format::SequenceNumber;
 
 /// A cursor over entries sorted by internal key.
 ///
@@ -36,6 +37,21 @@ pub(crate) trait InternalIterator: Send {
 
     /// The value under the cursor; empty if not valid.
     fn value(&self) -> &[u8];
+
+    /// Skips entries older than `sequence`, going forward, up to the first that is not before
+    /// `target`: stays put at the first that may be newer, or where nothing is known without
+    /// reading. May be called only while valid and before `target`.
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let _ = (target, sequence);
+        Ok(())
+    }
+
+    /// The same, going back to the last entry before `target`. May be called only while valid and
+    /// not before `target`.
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let _ = (target, sequence);
+        Ok(())
+    }
 }
 
 impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
@@ -65,5 +81,11 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     }
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        (**self).skip_older(target, sequence)
+    }
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        (**self).skip_older_back(target, sequence)
     }
 }

@@ -11,6 +11,9 @@
 //! given by the owner. A piece larger than a quarter of the chunk at hand gets a chunk of exactly
 //! its own size, so that no more than a quarter of a chunk is ever left unused at its end.
 //!
+//! The allocator gives small chunks and those of large pieces; other chunks are mapped
+//! ([`mapping`](super::mapping) says why).
+//!
 //! # Why the unsafe code is sound
 //!
 //! * *Pieces do not overlap.* `fetch_add` gives every caller of one chunk a different offset, and
@@ -32,6 +35,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+use super::mapping::{KEPT_BYTES, Mapping};
 use crate::sync::Mutex;
 use crate::sync::lock_free::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -42,7 +46,9 @@ const CHUNK_ALIGN: usize = 64;
 /// The size of the first chunk, and the least bound on chunks.
 const MIN_CHUNK: usize = 4 << 10;
 /// The greatest bound on chunks.
-const MAX_CHUNK: usize = 1 << 20;
+const MAX_CHUNK: usize = KEPT_BYTES;
+/// Shared chunks from this size on are mapped.
+const MIN_MAPPED: usize = 128 << 10;
 /// Pieces larger than this fraction of a chunk get one of their own.
 const LARGE_FRACTION: usize = 4;
 
@@ -62,6 +68,8 @@ struct Chunks {
 struct Chunk {
     base: NonNull<u8>,
     capacity: usize,
+    /// None if the allocator gave the memory.
+    mapping: Option<Mapping>,
     used: AtomicUsize,
 }
 
@@ -73,10 +81,10 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An arena whose chunks have at most about `max_chunk` bytes (kept within 4 KiB and 1 MiB).
+    /// An arena whose chunks have at most about `max_chunk` bytes (kept within 4 KiB and 2 MiB).
     pub(super) fn new(max_chunk: u64) -> Self {
         let max_chunk = max_chunk.clamp(MIN_CHUNK as u64, MAX_CHUNK as u64) as usize;
-        let first = Chunk::new(MIN_CHUNK);
+        let first = Chunk::new(MIN_CHUNK, false);
         Arena {
             current: AtomicPtr::new(first.as_ptr()),
             chunks: Mutex::new(Chunks {
@@ -124,7 +132,7 @@ impl Arena {
         chunks.next_capacity = (capacity * 2).min(self.max_chunk);
         let large = size > capacity / LARGE_FRACTION;
         let capacity = if large { size } else { capacity };
-        let chunk = Chunk::new(capacity);
+        let chunk = Chunk::new(capacity, !large && capacity >= MIN_MAPPED);
         chunks.all.push(chunk);
         self.allocated
             .fetch_add(Chunk::footprint(capacity), Ordering::Relaxed);
@@ -144,25 +152,33 @@ impl Drop for Arena {
             // SAFETY: `Chunk::new` made the pointer from a box, it is in the list once, and with
             // exclusive access to the arena nobody else uses it.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
-            // SAFETY: `Chunk::new` allocated `base` with this layout; every piece of it is gone,
-            // as pieces are valid only until the arena is dropped.
-            unsafe { dealloc(chunk.base.as_ptr(), Chunk::layout(chunk.capacity)) };
+            if chunk.mapping.is_none() {
+                // SAFETY: `Chunk::new` allocated `base` with this layout; every piece of it is gone,
+                // as pieces are valid only until the arena is dropped.
+                unsafe { dealloc(chunk.base.as_ptr(), Chunk::layout(chunk.capacity)) };
+            }
         }
     }
 }
 
 impl Chunk {
-    fn new(capacity: usize) -> NonNull<Chunk> {
+    fn new(capacity: usize, mapped: bool) -> NonNull<Chunk> {
         let layout = Self::layout(capacity);
-        // SAFETY: the layout is not empty: capacities are MIN_CHUNK or more, or the size of a
-        // piece larger than a quarter of that.
-        let base = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(base) else {
+        let (base, mapping) = if mapped {
+            let mapping = Mapping::new(capacity);
+            (mapping.as_ref().map(Mapping::base), mapping)
+        } else {
+            // SAFETY: the layout is not empty: capacities are MIN_CHUNK or more, or the size of a
+            // piece larger than a quarter of that.
+            (NonNull::new(unsafe { alloc(layout) }), None)
+        };
+        let Some(base) = base else {
             handle_alloc_error(layout)
         };
         NonNull::from(Box::leak(Box::new(Chunk {
             base,
             capacity,
+            mapping,
             used: AtomicUsize::new(0),
         })))
     }
@@ -235,8 +251,14 @@ mod tests {
     #[test]
     fn pieces_of_all_sizes_are_apart_and_accounted() {
         let seed = 7;
+        for max_chunk in [64 << 10, 4 << 20] {
+            pieces_are_apart_and_accounted(max_chunk, seed);
+        }
+    }
+
+    fn pieces_are_apart_and_accounted(max_chunk: u64, seed: u64) {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let arena = Arena::new(64 << 10);
+        let arena = Arena::new(max_chunk);
         let mut pieces = Vec::new();
         let mut total = 0u64;
         for i in 0..3000 {

@@ -14,15 +14,16 @@
 //!
 //! ```text
 //! Memtable
-//! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs)
+//! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
 //! `- Counters   entries, deletions
 //! ```
 //!
-//! All unsafe code of the room is in `arena.rs` and `skiplist.rs`, behind safe functions.
+//! All unsafe code of the room is in `arena.rs`, `mapping.rs` and `skiplist.rs`, behind safe functions.
 
 mod arena;
 mod iterator;
+mod mapping;
 mod skiplist;
 mod tombstones;
 

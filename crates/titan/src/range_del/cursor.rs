@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-#[cfg(test)]
 use bytes::Bytes;
 
 use crate::format::SequenceNumber;
@@ -29,7 +28,6 @@ pub(crate) struct TombstoneCursor {
 
 /// The newest tombstone that covers a key, and how far around it that holds at least. All entries
 /// in `start..end` older than `sequence` are deleted.
-#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covering<'a> {
     pub(crate) sequence: SequenceNumber,
@@ -53,7 +51,6 @@ impl TombstoneCursor {
 
     /// The newest tombstone not newer than the snapshot that covers `user_key`.
     #[inline]
-    #[cfg(test)]
     pub(crate) fn covering(&mut self, user_key: &[u8]) -> Option<Covering<'_>> {
         let snapshot = self.snapshot;
         let fragment = self.locate(user_key)?;

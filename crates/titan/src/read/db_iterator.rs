@@ -19,8 +19,9 @@ use crate::options::ReadOptions;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::Snapshot;
 use crate::table::TableIterOptions;
-use crate::version::level_iterator::{LevelIterator, open_table_iter};
-use crate::version::tombstones::table_tombstones;
+use crate::version::level_iterator::LevelIterator;
+use crate::version::tombstones::version_tombstones;
+use crate::version::version::Level;
 
 /// What an iterator is made from.
 pub(crate) struct IteratorSource {
@@ -64,7 +65,7 @@ impl DbIterator {
         let comparator = super_version.version.comparator.clone();
         let (lower, upper) = bounds(options, &comparator)?;
         let merged = MergingIterator::new(
-            children(&super_version, &open_files, options)?,
+            children(&super_version, &open_files, options),
             comparator.clone(),
         );
         let tombstones = all_tombstones(&super_version, &open_files)?;
@@ -257,7 +258,7 @@ fn children(
     super_version: &SuperVersion,
     open_files: &Arc<OpenFiles>,
     options: &ReadOptions,
-) -> Result<Vec<Box<dyn InternalIterator>>> {
+) -> Vec<Box<dyn InternalIterator>> {
     let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
     for memtable in super_version.memtables() {
         children.push(Box::new(memtable.iter()));
@@ -267,21 +268,19 @@ fn children(
         fill_cache: options.fill_cache,
         readahead: 0,
     };
-    for file in version.level(0) {
-        let iter = open_table_iter(open_files, file, &version.comparator, table_options)?;
-        children.push(Box::new(iter));
+    // Tables of level 0 overlap: each is a level of its own.
+    let newest = version.level(0).iter();
+    let newest = newest.map(|file| Level::from([Arc::clone(file)]));
+    let sorted = (1..version.num_levels()).map(|level| version.shared_level(level));
+    for tables in newest.chain(sorted).filter(|tables| !tables.is_empty()) {
+        children.push(Box::new(LevelIterator::new(
+            tables,
+            Arc::clone(open_files),
+            version.comparator.clone(),
+            table_options,
+        )));
     }
-    for level in 1..version.num_levels() {
-        if !version.level(level).is_empty() {
-            children.push(Box::new(LevelIterator::new(
-                version.shared_level(level),
-                Arc::clone(open_files),
-                version.comparator.clone(),
-                table_options,
-            )));
-        }
-    }
-    Ok(children)
+    children
 }
 
 /// The range tombstones of every source together.
@@ -296,14 +295,11 @@ fn all_tombstones(
             all.extend(memtable.range_tombstones().iter_tombstones());
         }
     }
-    let version = &super_version.version;
-    let tables = version.may_have_tombstones().then(|| version.tables());
-    for (_, file) in tables.into_iter().flatten() {
-        all.extend(table_tombstones(open_files, file, comparator)?.iter_tombstones());
-    }
+    let of_tables = version_tombstones(open_files, &super_version.version)?;
     if all.is_empty() {
-        return Ok(FragmentedTombstones::empty());
+        return Ok(of_tables);
     }
+    all.extend(of_tables.iter_tombstones());
     Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
 }
 

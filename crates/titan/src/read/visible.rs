@@ -12,6 +12,9 @@ use crate::read::get::unsupported;
 
 /// Versions of one key stepped over before a seek is tried instead.
 const MAX_SKIPS: usize = 8;
+/// Keys deleted by range tombstones stepped over before the rest of the range is skipped, which
+/// costs a seek in each source.
+const COVERED_KEYS: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -19,6 +22,26 @@ enum Direction {
     Forward,
     /// `merged` stands before all versions of the key shown, which is kept aside.
     Backward,
+}
+
+/// Keys in a row that range tombstones delete.
+#[derive(Default)]
+struct CoveredRun {
+    stepped_over: usize,
+}
+
+impl CoveredRun {
+    /// Counts one more; whether it is time to skip.
+    fn is_long(&mut self) -> bool {
+        self.stepped_over += 1;
+        self.stepped_over > COVERED_KEYS
+    }
+
+    /// Behind a range that was skipped whole another one may follow, to be skipped at once. Where
+    /// something newer is in the way, it is stepped over first.
+    fn skipped(&mut self, whole: bool) {
+        self.stepped_over = if whole { COVERED_KEYS } else { 0 };
+    }
 }
 
 /// Stops once at each user key that has a value at the snapshot, within the bounds.
@@ -176,7 +199,7 @@ impl VisibleIterator {
     /// From where `merged` stands, goes on to the next entry to show; `skipping` says that
     /// `self.key` is done with.
     fn find_next(&mut self, mut skipping: bool) -> Result<()> {
-        let mut skips = 0;
+        let (mut skips, mut run) = (0, CoveredRun::default());
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
             if let Some(upper) = &self.upper
@@ -186,11 +209,8 @@ impl VisibleIterator {
             }
             let same_key = skipping && entry.user_key == self.key;
             if entry.sequence <= self.snapshot && !same_key {
-                let hidden = matches!(
-                    entry.value_type,
-                    ValueType::Deletion | ValueType::SingleDeletion
-                ) || self.tombstones.covers(entry.user_key, entry.sequence);
-                if !hidden {
+                let covered = self.tombstones.covers(entry.user_key, entry.sequence);
+                if !covered && !is_deletion(entry.value_type) {
                     self.value_type = showable(entry.value_type)?;
                     self.valid = true;
                     return Ok(());
@@ -199,6 +219,10 @@ impl VisibleIterator {
                 self.key.extend_from_slice(entry.user_key);
                 skipping = true;
                 skips = 0;
+                if covered && run.is_long() {
+                    run.skipped(self.skip_covered()?);
+                    continue;
+                }
             }
             skips += 1;
             if skips <= MAX_SKIPS {
@@ -221,8 +245,44 @@ impl VisibleIterator {
         Ok(())
     }
 
+    /// Leaves the key kept in `self.key`, which a range tombstone covers, forward, and with it what
+    /// the tombstone deletes behind it, as far as sources know that they have nothing newer. Whether
+    /// nothing was left to be stepped over.
+    fn skip_covered(&mut self) -> Result<bool> {
+        let Some(covering) = self.tombstones.covering(&self.key) else {
+            return Ok(false);
+        };
+        let (end, sequence) = (before_all(covering.end), covering.sequence);
+        self.merged.skip_older(&end, sequence)?;
+        let inside = |merged: &MergingIterator| {
+            merged.valid() && self.comparator.compare(merged.key(), &end).is_lt()
+        };
+        let whole = !inside(&self.merged);
+        // Not every source may have moved.
+        if self.merged.valid() && user_key(self.merged.key()) == self.key {
+            self.merged.next()?;
+        }
+        Ok(whole)
+    }
+
+    /// The same backward, for the key that `merged` stands before.
+    fn skip_covered_back(&mut self) -> Result<bool> {
+        let Some(covering) = self.tombstones.covering(&self.key) else {
+            return Ok(false);
+        };
+        let (start, sequence) = (before_all(covering.start), covering.sequence);
+        let inside = |merged: &MergingIterator| {
+            merged.valid() && self.comparator.compare(merged.key(), &start).is_gt()
+        };
+        if inside(&self.merged) {
+            self.merged.skip_older_back(&start, sequence)?;
+        }
+        Ok(!inside(&self.merged))
+    }
+
     /// From where `merged` stands, goes back to the next key to show, and past its versions.
     fn find_prev(&mut self) -> Result<()> {
+        let mut run = CoveredRun::default();
         while self.merged.valid() {
             let current = user_key(self.merged.key());
             if let Some(lower) = &self.lower
@@ -232,17 +292,15 @@ impl VisibleIterator {
             }
             self.key.clear();
             self.key.extend_from_slice(current);
-            let mut shown = false;
+            let (mut shown, mut covered) = (false, false);
             // Backward, versions come oldest first: each visible one replaces the one before.
             while self.merged.valid() {
                 let entry = ParsedInternalKey::parse(self.merged.key())?;
                 if entry.user_key != self.key || entry.sequence > self.snapshot {
                     break;
                 }
-                shown = !matches!(
-                    entry.value_type,
-                    ValueType::Deletion | ValueType::SingleDeletion
-                ) && !self.tombstones.covers(entry.user_key, entry.sequence);
+                covered = self.tombstones.covers(entry.user_key, entry.sequence);
+                shown = !covered && !is_deletion(entry.value_type);
                 if shown {
                     self.value_type = entry.value_type;
                     self.value.clear();
@@ -265,6 +323,9 @@ impl VisibleIterator {
                 self.valid = true;
                 return Ok(());
             }
+            if covered && run.is_long() {
+                run.skipped(self.skip_covered_back()?);
+            }
         }
         Ok(())
     }
@@ -278,6 +339,10 @@ fn before_all(user_key: &[u8]) -> Vec<u8> {
 /// An internal key behind every version of `user_key`.
 fn after_all(user_key: &[u8]) -> Vec<u8> {
     internal_key(user_key, SequenceNumber::ZERO, 0)
+}
+
+fn is_deletion(value_type: ValueType) -> bool {
+    matches!(value_type, ValueType::Deletion | ValueType::SingleDeletion)
 }
 
 fn showable(value_type: ValueType) -> Result<ValueType> {

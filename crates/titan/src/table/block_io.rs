@@ -3,6 +3,7 @@
 //! Reading checks the handle against the file, the checksum against the bytes, and decompresses
 //! with a bound, so that nothing stored can cause a large allocation.
 
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -146,8 +147,13 @@ impl Window {
             offset
         };
         let end = (start + want).min(source.limit).max(block_end);
-        self.data = Bytes::new();
-        self.data = source.file.read_exact_at(start, (end - start) as usize)?;
+        // The same memory again, unless somebody still has a block of it: new memory of this size
+        // is cleared first, and comes and goes among small pieces that live long.
+        let stretch = mem::take(&mut self.data).try_into_mut();
+        let mut stretch = stretch.unwrap_or_default();
+        stretch.resize((end - start) as usize, 0);
+        source.file.fill_at(start, &mut stretch)?;
+        self.data = stretch.freeze();
         self.start = start;
         // The stretch that a walk asks for next, while this one is worked on.
         if backward {

@@ -69,6 +69,8 @@ impl TableIterator {
         };
         if self.loaded != Some(at) {
             self.loaded = None;
+            // Its memory may be what the next one is read into.
+            self.block.reset(Default::default());
             let block = match &mut self.window {
                 None => self.table.block(handle, self.fill_cache)?,
                 Some(w) => self

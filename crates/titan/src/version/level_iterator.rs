@@ -7,6 +7,7 @@ use super::files::TableFile;
 use super::version::Level;
 use crate::cache::OpenFiles;
 use crate::error::Result;
+use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::InternalIterator;
 use crate::table::{TableIterOptions, TableIterator};
@@ -146,6 +147,57 @@ impl InternalIterator for LevelIterator {
 
     fn prev(&mut self) -> Result<()> {
         self.with_current(|c| c.prev())?;
+        self.skip_backward()
+    }
+
+    /// Opens no file of which nothing is to be read: their bounds tell.
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let stops = |file: &Arc<TableFile>| {
+            file.meta.largest_seq >= sequence
+                || self.comparator.compare(&file.meta.largest, target).is_ge()
+        };
+        let mut files = self.files.iter().enumerate().skip(self.position);
+        let (position, newer) = match files.find(|(_, file)| stops(file)) {
+            Some((position, file)) => (position, file.meta.largest_seq >= sequence),
+            None => (self.files.len(), false),
+        };
+        if newer && position == self.position {
+            return Ok(());
+        }
+        self.enter(position)?;
+        self.with_current(|c| {
+            if newer {
+                c.seek_to_first()
+            } else {
+                c.seek(target)
+            }
+        })?;
+        self.skip_forward()
+    }
+
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let stops = |file: &Arc<TableFile>| {
+            file.meta.largest_seq >= sequence
+                || self.comparator.compare(&file.meta.smallest, target).is_lt()
+        };
+        let files = self.files.iter().take(self.position + 1);
+        let Some(position) = files.rev().position(stops).map(|at| self.position - at) else {
+            self.current = None;
+            return Ok(());
+        };
+        let file = self.files.get(position);
+        let newer = file.is_some_and(|file| file.meta.largest_seq >= sequence);
+        if newer && position == self.position {
+            return Ok(());
+        }
+        self.enter(position)?;
+        self.with_current(|c| {
+            if newer {
+                c.seek_to_last()
+            } else {
+                c.seek_for_prev(target)
+            }
+        })?;
         self.skip_backward()
     }
 

@@ -1,9 +1,10 @@
-//! The range tombstones of a table, as far as the table's bounds let them count.
+//! The range tombstones of tables, as far as the tables' bounds let them count.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::files::TableFile;
+use super::version::Version;
 use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
@@ -29,6 +30,28 @@ pub(crate) fn table_tombstones(
     }
     let read = read_tombstones(open_files, file, comparator)?;
     Ok(Arc::clone(file.tombstones.get_or_init(|| read)))
+}
+
+/// The tombstones of all tables of `version` together.
+///
+/// Cost: as [`table_tombstones`] for each table the first time, nothing after that.
+pub(crate) fn version_tombstones(
+    open_files: &OpenFiles,
+    version: &Version,
+) -> Result<Arc<FragmentedTombstones>> {
+    if !version.may_have_tombstones() {
+        return Ok(FragmentedTombstones::empty());
+    }
+    if let Some(known) = version.tombstones.get() {
+        return Ok(Arc::clone(known));
+    }
+    let comparator = &version.comparator;
+    let mut all = Vec::new();
+    for (_, file) in version.tables() {
+        all.extend(table_tombstones(open_files, file, comparator)?.iter_tombstones());
+    }
+    let built = Arc::new(FragmentedTombstones::build(all, comparator));
+    Ok(Arc::clone(version.tombstones.get_or_init(|| built)))
 }
 
 fn read_tombstones(

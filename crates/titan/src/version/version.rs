@@ -9,6 +9,7 @@ use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
 use super::watch::Watch;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
+use crate::range_del::FragmentedTombstones;
 
 /// The tables of one level.
 pub(crate) type Level = Arc<[Arc<TableFile>]>;
@@ -22,6 +23,8 @@ pub(crate) struct Version {
     levels: Vec<Level>,
     /// Whether a table has range tombstones, or may have.
     may_have_tombstones: bool,
+    /// Those of all tables together, once somebody asked for them.
+    pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     pub(crate) blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
     /// Who waits for this version to end.
     watch: OnceLock<Arc<Watch>>,
@@ -46,6 +49,7 @@ impl Version {
             comparator,
             levels: vec![Level::default(); num_levels],
             may_have_tombstones: false,
+            tombstones: OnceLock::new(),
             blob_files: BTreeMap::new(),
             watch: OnceLock::new(),
         }
@@ -62,6 +66,7 @@ impl Version {
             column_family: self.column_family,
             comparator: self.comparator.clone(),
             may_have_tombstones: tables.any(|f| f.may_have_tombstones()),
+            tombstones: OnceLock::new(),
             levels: levels.into_iter().map(Level::from).collect(),
             blob_files,
             watch: OnceLock::new(),

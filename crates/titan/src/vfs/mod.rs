@@ -200,13 +200,22 @@ pub trait ReadableFile: Send + Sync {
     /// `Corruption` if the file ends before: the caller learnt the place from stored data.
     fn read_exact_at(&self, offset: u64, len: usize) -> Result<Bytes> {
         let mut buf = vec![0; len];
-        let n = self.read_at(offset, &mut buf)?;
+        self.fill_at(offset, &mut buf)?;
+        Ok(Bytes::from(buf))
+    }
+
+    /// Fills `buf` whole.
+    ///
+    /// # Errors
+    /// As [`ReadableFile::read_exact_at`].
+    fn fill_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let (len, n) = (buf.len(), self.read_at(offset, buf)?);
         if n < len {
             return Err(
                 Error::corruption(format!("file ends after {n} of {len} bytes")).at_offset(offset),
             );
         }
-        Ok(Bytes::from(buf))
+        Ok(())
     }
 }
 

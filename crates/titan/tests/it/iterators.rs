@@ -399,3 +399,112 @@ fn iterators_outlive_the_database() {
         "closed",
     );
 }
+
+/// Tables of a few records, values in them.
+fn small_tables() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        target_file_size_base: 1024,
+        ..manual()
+    }
+}
+
+#[test]
+fn what_large_ranges_delete_is_not_seen_and_what_is_newer_is() {
+    for seed in 0..60 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let vfs = SimVfs::new();
+        let db = open(&options(&vfs, small_tables()));
+        let mut pairs = Pairs::new();
+        let mut seen = Vec::new();
+        for round in 0..10 {
+            for _ in 0..rng.usize(..120) {
+                let (key, value) = (key(rng.usize(..200)), value(rng.usize(..1000), 60));
+                db.put(&key, &value).unwrap();
+                pairs.insert(key, value);
+            }
+            if rng.u8(..3) > 0 {
+                let from = rng.usize(..180);
+                let (from, to) = (key(from), key(from + rng.usize(10..150)));
+                db.delete_range(&from, &to).unwrap();
+                pairs.retain(|key, _| *key < from || *key >= to);
+            }
+            let whole = CompactRangeOptions::default();
+            match rng.u8(..8) {
+                0 => db.compact_range(None, None, &whole).unwrap(),
+                1 => {
+                    let (from, to) = (key(rng.usize(..100)), key(rng.usize(100..200)));
+                    db.compact_range(Some(&from), Some(&to), &whole).unwrap();
+                }
+                2 => seen.push((db.snapshot(), pairs.clone(), round)),
+                3 => {}
+                _ => db.flush().unwrap(),
+            }
+        }
+        seen.push((db.snapshot(), pairs, 10));
+        for (snapshot, pairs, round) in seen {
+            let what = format!("seed {seed}, after round {round}");
+            let through = ReadOptions {
+                snapshot: Some(snapshot),
+                prefetch_values: 0,
+                ..ReadOptions::default()
+            };
+            let mut it = db.iter(&through).unwrap();
+            let mut plain = Plain::new(&pairs, None, None);
+            mix(&mut it, &mut plain, &mut rng, &what);
+        }
+    }
+}
+
+#[test]
+fn a_scan_does_not_read_what_a_range_deletes() {
+    const KEYS: usize = 4000;
+    for tables in [manual(), small_tables()] {
+        let vfs = SimVfs::new();
+        let options = options(&vfs, tables);
+        let db = open(&options);
+        for n in 0..KEYS {
+            db.put(&key(n), &value(n, 90)).unwrap();
+        }
+        let whole = CompactRangeOptions::default();
+        db.compact_range(None, None, &whole).unwrap();
+        // In several pieces, as what expires goes.
+        for from in (100..KEYS - 100).step_by(300) {
+            let to = (from + 300).min(KEYS - 100);
+            db.delete_range(&key(from), &key(to)).unwrap();
+        }
+        db.flush().unwrap();
+        db.put(&key(2000), b"newer").unwrap();
+        let left: Vec<usize> = (0..100).chain([2000]).chain(KEYS - 100..KEYS).collect();
+        let left: Vec<Vec<u8>> = left.into_iter().map(key).collect();
+        db.close().unwrap();
+
+        for forward in [true, false] {
+            // Nothing is cached.
+            let db = open(&options);
+            let mut it = db.iter(&ReadOptions::default()).unwrap();
+            vfs.reset_counters();
+            let mut found = Vec::new();
+            if forward {
+                it.seek_to_first().unwrap();
+            } else {
+                it.seek_to_last().unwrap();
+            }
+            while it.valid() {
+                found.push(it.key().to_vec());
+                if forward {
+                    it.next().unwrap();
+                } else {
+                    it.prev().unwrap();
+                }
+            }
+            if !forward {
+                found.reverse();
+            }
+            assert_eq!(found, left);
+            let (read, all) = (vfs.bytes_read(".sst"), KEYS as u64 * 100);
+            assert!(read < all / 3, "{read} of {all} bytes were read, {forward}");
+            drop(it);
+            db.close().unwrap();
+        }
+    }
+}
