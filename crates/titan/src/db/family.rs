@@ -173,8 +173,8 @@ impl ColumnFamily {
         results
     }
 
-    /// An iterator over the family. Cost: O(tables) for the lists it holds; opens the tables of
-    /// level 0, and those that have range deletions or may have; reads no entries.
+    /// An iterator over the family. Cost: O(tables of level 0 and levels) for the lists it holds;
+    /// opens tables that have range deletions or may have, the first time; reads no entries.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let super_version = self.super_version()?;
         let shared = &self.core.shared;

@@ -140,20 +140,19 @@ impl MergingIterator {
         &mut self,
         side: Ordering,
         target: &[u8],
-        movement: impl Fn(&mut dyn InternalIterator) -> Result<()>,
-    ) -> Result<()> {
-        let comparator = &self.comparator;
+        movement: impl Fn(&mut dyn InternalIterator) -> Result<bool>,
+    ) -> Result<bool> {
+        let (comparator, mut moved) = (&self.comparator, false);
         for child in &mut self.children {
             if !child.valid() || comparator.compare(child.key(), target) != side {
                 continue;
             }
-            if let Err(e) = movement(&mut **child) {
-                self.heap.clear();
-                return Err(e);
-            }
+            moved |= movement(&mut **child).inspect_err(|_| self.heap.clear())?;
         }
-        self.rebuild(self.direction);
-        Ok(())
+        if moved {
+            self.rebuild(self.direction);
+        }
+        Ok(moved)
     }
 
     /// Turns around: every child is put on the far side of the current key.
@@ -237,12 +236,12 @@ impl InternalIterator for MergingIterator {
         self.step(|c| c.prev())
     }
 
-    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         debug_assert!(self.direction == Direction::Forward, "turned before");
         self.skip(Ordering::Less, target, |c| c.skip_older(target, sequence))
     }
 
-    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         debug_assert!(self.direction == Direction::Backward, "turned before");
         self.skip(Ordering::Greater, target, |c| {
             c.skip_older_back(target, sequence)

@@ -40,17 +40,17 @@ pub(crate) trait InternalIterator: Send {
 
     /// Skips entries older than `sequence`, going forward, up to the first that is not before
     /// `target`: stays put at the first that may be newer, or where nothing is known without
-    /// reading. May be called only while valid and before `target`.
-    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    /// reading. Whether it moved. May be called only while valid and before `target`.
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         let _ = (target, sequence);
-        Ok(())
+        Ok(false)
     }
 
     /// The same, going back to the last entry before `target`. May be called only while valid and
     /// not before `target`.
-    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         let _ = (target, sequence);
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -82,10 +82,10 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     fn value(&self) -> &[u8] {
         (**self).value()
     }
-    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         (**self).skip_older(target, sequence)
     }
-    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         (**self).skip_older_back(target, sequence)
     }
 }

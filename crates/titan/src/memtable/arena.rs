@@ -35,7 +35,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use super::mapping::{KEPT_BYTES, Mapping};
+use super::mapping::Mapping;
 use crate::sync::Mutex;
 use crate::sync::lock_free::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -46,9 +46,9 @@ const CHUNK_ALIGN: usize = 64;
 /// The size of the first chunk, and the least bound on chunks.
 const MIN_CHUNK: usize = 4 << 10;
 /// The greatest bound on chunks.
-const MAX_CHUNK: usize = KEPT_BYTES;
+const MAX_CHUNK: usize = 2 << 20;
 /// Shared chunks from this size on are mapped.
-const MIN_MAPPED: usize = 128 << 10;
+const MIN_MAPPED: usize = 256 << 10;
 /// Pieces larger than this fraction of a chunk get one of their own.
 const LARGE_FRACTION: usize = 4;
 
@@ -164,13 +164,12 @@ impl Drop for Arena {
 impl Chunk {
     fn new(capacity: usize, mapped: bool) -> NonNull<Chunk> {
         let layout = Self::layout(capacity);
-        let (base, mapping) = if mapped {
-            let mapping = Mapping::new(capacity);
-            (mapping.as_ref().map(Mapping::base), mapping)
-        } else {
+        let mapping = mapped.then(|| Mapping::new(capacity)).flatten();
+        let base = match &mapping {
+            Some(mapping) => Some(mapping.base()),
             // SAFETY: the layout is not empty: capacities are MIN_CHUNK or more, or the size of a
             // piece larger than a quarter of that.
-            (NonNull::new(unsafe { alloc(layout) }), None)
+            None => NonNull::new(unsafe { alloc(layout) }),
         };
         let Some(base) = base else {
             handle_alloc_error(layout)

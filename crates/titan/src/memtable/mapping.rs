@@ -5,90 +5,112 @@
 //!
 //! Chunks come and go by the dozen as memtables do. In one heap with the blocks of the cache, which
 //! are small and stay, they leave holes that blocks settle in, so that the next memtable makes the
-//! heap grow: it was seen at two and a half times of what was allocated. Pages from the system come
-//! cleared, though, which costs as much as filling them; so mappings of one size are kept for the
-//! next memtables, for as long as any memtable has some.
+//! heap grow: it was seen at three and a half times of what was allocated. Pages from the system
+//! come cleared, though, which costs time; so mappings are kept for the next memtables, for as long
+//! as any are in use, and the kernel is told that it may take the pages of idle ones if it wants
+//! them.
+//!
+//! Sanitizers do not watch over mapped memory: the small chunks of their tests are allocated.
 
 #![expect(
     unsafe_code,
     reason = "maps and unmaps memory; the comments give the argument"
 )]
 
+use std::mem;
 use std::ptr::{self, NonNull};
 
 use parking_lot::Mutex;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// The size of mappings that are kept.
-pub(super) const KEPT_BYTES: usize = 2 << 20;
-/// How many are kept at most, idle.
-const MAX_IDLE: usize = 32;
+/// How much is kept at most, idle.
+const MAX_IDLE_BYTES: usize = 64 << 20;
 
-/// The mutex of the models is not to be had in statics, and the lock is held for moments in which
-/// nothing else is waited for.
-static KEPT: Mutex<Kept> = Mutex::new(Kept {
+/// Not the mutex of the models, which statics cannot have: under it nothing is waited for.
+static POOL: Mutex<Pool> = Mutex::new(Pool {
     in_use: 0,
     idle: Vec::new(),
 });
 
-struct Kept {
-    in_use: usize,
-    idle: Vec<Pages>,
+/// Page-aligned memory for its owner alone, with anything in it.
+pub(super) struct Mapping {
+    pages: Pages,
+    pool: &'static Mutex<Pool>,
 }
 
-/// Zeroed or used before, page-aligned, for its owner alone.
-pub(super) struct Mapping(Option<Pages>);
-
 impl Mapping {
-    /// None if the system has no memory.
+    /// None if the system has no memory, or not in this way.
     pub(super) fn new(len: usize) -> Option<Self> {
-        if len != KEPT_BYTES {
-            return Pages::map(len).map(|pages| Mapping(Some(pages)));
-        }
-        let mut kept = KEPT.lock();
-        let idle = kept.idle.pop();
-        let pages = idle.or_else(|| Pages::map(len))?;
-        kept.in_use += 1;
-        Some(Mapping(Some(pages)))
+        Self::from(&POOL, len)
+    }
+
+    fn from(pool: &'static Mutex<Pool>, len: usize) -> Option<Self> {
+        let idle = pool.lock().take(len);
+        let pages = match idle {
+            Some(pages) => pages,
+            None => Pages::map(len).or_else(|| {
+                pool.lock().in_use -= 1;
+                None
+            })?,
+        };
+        Some(Mapping { pages, pool })
     }
 
     /// Where it begins; it stays there.
     pub(super) fn base(&self) -> NonNull<u8> {
-        self.0
-            .as_ref()
-            .map_or(NonNull::dangling(), |pages| pages.base)
+        self.pages.base
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let Some(pages) = self.0.take() else { return };
-        if pages.len != KEPT_BYTES {
-            return;
-        }
-        let mut kept = KEPT.lock();
-        kept.in_use -= 1;
-        let unmapped = if kept.in_use == 0 {
-            std::mem::take(&mut kept.idle)
-        } else if kept.idle.len() < MAX_IDLE {
-            kept.idle.push(pages);
-            Vec::new()
-        } else {
-            vec![pages]
-        };
-        // The system takes its time.
-        drop(kept);
-        drop(unmapped);
+        self.pages.offer();
+        let given_up = self.pool.lock().put(self.pages);
+        given_up.into_iter().for_each(Pages::unmap);
     }
 }
 
+struct Pool {
+    in_use: usize,
+    idle: Vec<Pages>,
+}
+
+impl Pool {
+    /// One of this length that is idle; if there is none, the caller is to make one. Either counts
+    /// as in use from here on.
+    fn take(&mut self, len: usize) -> Option<Pages> {
+        self.in_use += 1;
+        let at = self.idle.iter().rposition(|pages| pages.len == len)?;
+        Some(self.idle.swap_remove(at))
+    }
+
+    /// Takes one back; gives those that are not kept.
+    fn put(&mut self, pages: Pages) -> Vec<Pages> {
+        self.in_use -= 1;
+        let idle: usize = self.idle.iter().map(|pages| pages.len).sum();
+        if self.in_use > 0 && idle + pages.len <= MAX_IDLE_BYTES {
+            self.idle.push(pages);
+            return Vec::new();
+        }
+        let mut given_up = vec![pages];
+        if self.in_use == 0 {
+            given_up.append(&mut mem::take(&mut self.idle));
+        }
+        given_up
+    }
+}
+
+/// A mapping; whoever has it does not drop it but [`unmap`](Pages::unmap)s it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pages {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it owns the memory that it points to, which no thread has more to do with than another.
+// SAFETY: no thread has more to do with the memory than another.
 unsafe impl Send for Pages {}
+// SAFETY: shared, it gives an address and a length.
+unsafe impl Sync for Pages {}
 
 impl Pages {
     fn map(len: usize) -> Option<Self> {
@@ -98,14 +120,19 @@ impl Pages {
         let base = NonNull::new(base.ok()?.cast())?;
         Some(Pages { base, len })
     }
-}
 
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: `map` made a mapping of just this range, and its owner has given it up. It can
-        // fail only for a range that is none.
-        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(unmapped.is_ok());
+    /// Lets the kernel have the pages, should it want them before they are written to again. Their
+    /// content is nobody's.
+    fn offer(self) {
+        // SAFETY: a range that `map` made, of which nobody has a use for what is in it. Where the
+        // kernel knows no such advice, it keeps the pages.
+        let _ = unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxFree) };
+    }
+
+    fn unmap(self) {
+        // SAFETY: a range that `map` made, which its last owner has given up. Where the process has
+        // as many mappings as it may, the kernel refuses to split one: then this range stays, unused.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
@@ -113,24 +140,47 @@ impl Drop for Pages {
 mod tests {
     use super::*;
 
+    fn pool() -> &'static Mutex<Pool> {
+        Box::leak(Box::new(Mutex::new(Pool {
+            in_use: 0,
+            idle: Vec::new(),
+        })))
+    }
+
     #[test]
-    fn mappings_are_apart_and_used_again() {
-        for len in [128 << 10, KEPT_BYTES] {
-            let mappings: Vec<Mapping> = (0..4).map(|_| Mapping::new(len).unwrap()).collect();
-            for (tag, mapping) in (1..).zip(&mappings) {
-                // SAFETY: the mapping has that many bytes and is this test's.
-                unsafe { mapping.base().as_ptr().write_bytes(tag, len) };
-            }
-            for (tag, mapping) in (1..).zip(&mappings) {
-                // SAFETY: as above; they were all just written.
-                let bytes = unsafe { std::slice::from_raw_parts(mapping.base().as_ptr(), len) };
-                assert!(bytes.iter().all(|&byte| byte == tag));
-            }
+    fn mappings_are_apart() {
+        let pool = pool();
+        let len = 256 << 10;
+        let mappings: Vec<Mapping> = (0..4).map(|_| Mapping::from(pool, len).unwrap()).collect();
+        for (tag, mapping) in (1..).zip(&mappings) {
+            // SAFETY: the mapping has that many bytes and is this test's.
+            unsafe { mapping.base().as_ptr().write_bytes(tag, len) };
         }
-        // Other tests have memtables, too: how many are idle is not to be told.
-        let held = Mapping::new(KEPT_BYTES).unwrap();
-        drop(Mapping::new(KEPT_BYTES));
-        assert!(KEPT.lock().idle.len() <= MAX_IDLE);
+        for (tag, mapping) in (1..).zip(&mappings) {
+            // SAFETY: as above; they were all just written.
+            let bytes = unsafe { std::slice::from_raw_parts(mapping.base().as_ptr(), len) };
+            assert!(bytes.iter().all(|&byte| byte == tag));
+        }
+    }
+
+    #[test]
+    fn idle_ones_are_used_again_while_any_is_in_use() {
+        let (pool, len) = (pool(), 1 << 20);
+        let held = Mapping::from(pool, len).unwrap();
+        let first = Mapping::from(pool, len).unwrap();
+        let base = first.base();
+        drop(first);
+        let other = Mapping::from(pool, 2 * len).unwrap();
+        assert_ne!(other.base(), base, "of another length");
+        let again = Mapping::from(pool, len).unwrap();
+        assert_eq!(again.base(), base);
+
+        let many: Vec<_> = (0..80).map(|_| Mapping::from(pool, len).unwrap()).collect();
+        drop(many);
+        assert_eq!(pool.lock().idle.len(), MAX_IDLE_BYTES / len);
+        drop((again, other));
+        assert_eq!(pool.lock().in_use, 1);
         drop(held);
+        assert!(pool.lock().idle.is_empty(), "nobody needs them");
     }
 }

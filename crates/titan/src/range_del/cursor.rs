@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+#[cfg(test)]
 use bytes::Bytes;
 
 use crate::format::SequenceNumber;
@@ -28,6 +29,7 @@ pub(crate) struct TombstoneCursor {
 
 /// The newest tombstone that covers a key, and how far around it that holds at least. All entries
 /// in `start..end` older than `sequence` are deleted.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covering<'a> {
     pub(crate) sequence: SequenceNumber,
@@ -51,6 +53,7 @@ impl TombstoneCursor {
 
     /// The newest tombstone not newer than the snapshot that covers `user_key`.
     #[inline]
+    #[cfg(test)]
     pub(crate) fn covering(&mut self, user_key: &[u8]) -> Option<Covering<'_>> {
         let snapshot = self.snapshot;
         let fragment = self.locate(user_key)?;
@@ -60,6 +63,42 @@ impl TombstoneCursor {
             start: &fragment.start,
             end: &fragment.end,
         })
+    }
+
+    /// The newest tombstone that covers `user_key`, and where the range ends in which everything from
+    /// there on that is older than it is deleted, by it or by newer ones.
+    pub(crate) fn covered_until(&mut self, user_key: &[u8]) -> Option<(SequenceNumber, &[u8])> {
+        let (at, sequence) = self.newest(user_key)?;
+        let fragments = self.tombstones.fragments();
+        let mut last = fragments.get(at)?;
+        for next in fragments.get(at + 1..)? {
+            if next.start != last.end || next.newest_at(self.snapshot) < Some(sequence) {
+                break;
+            }
+            last = next;
+        }
+        Some((sequence, &last.end))
+    }
+
+    /// The same of what is before it: where the range starts.
+    pub(crate) fn covered_from(&mut self, user_key: &[u8]) -> Option<(SequenceNumber, &[u8])> {
+        let (at, sequence) = self.newest(user_key)?;
+        let fragments = self.tombstones.fragments();
+        let mut first = fragments.get(at)?;
+        for before in fragments.get(..at)?.iter().rev() {
+            if before.end != first.start || before.newest_at(self.snapshot) < Some(sequence) {
+                break;
+            }
+            first = before;
+        }
+        Some((sequence, &first.start))
+    }
+
+    /// The fragment that covers `user_key`, and its newest tombstone that the snapshot sees.
+    fn newest(&mut self, user_key: &[u8]) -> Option<(usize, SequenceNumber)> {
+        let snapshot = self.snapshot;
+        let sequence = self.locate(user_key)?.newest_at(snapshot)?;
+        Some((self.position, sequence))
     }
 
     /// Whether an entry of `user_key` at `sequence` is deleted as of the snapshot.

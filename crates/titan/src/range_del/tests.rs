@@ -172,6 +172,31 @@ fn a_cursor_finds_the_same_whatever_the_order_of_keys() {
                     }
                 }
             }
+            // From the key to the end, and from the start to the key, everything as old is deleted.
+            let until = cursor.covered_until(key).map(|(s, end)| (s, end.to_vec()));
+            let from = cursor
+                .covered_from(key)
+                .map(|(s, start)| (s, start.to_vec()));
+            for other in &keys {
+                let side = comparator.compare_user(other, key);
+                let within = match (&until, &from) {
+                    (Some((_, end)), _) if side.is_ge() => {
+                        comparator.compare_user(other, end).is_lt()
+                    }
+                    (_, Some((_, start))) if side.is_le() => {
+                        comparator.compare_user(other, start).is_ge()
+                    }
+                    _ => false,
+                };
+                if within {
+                    let at_least = newest(&all, snapshot);
+                    let there = newest(&all_covering(written, other, comparator), snapshot);
+                    assert!(there >= at_least, "{other:?} from {key:?} {case}");
+                }
+            }
+            let expected = Some(newest(&all, snapshot)).filter(|sequence| sequence.0 > 0);
+            assert_eq!(until.map(|(sequence, _)| sequence), expected, "{case}");
+            assert_eq!(from.map(|(sequence, _)| sequence), expected, "{case}");
             let entry = rng.u64(0..=MAX_SEQUENCE);
             let deleted = newest(&all, snapshot).0 > entry;
             assert_eq!(

@@ -20,7 +20,7 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::Snapshot;
 use crate::table::TableIterOptions;
 use crate::version::level_iterator::LevelIterator;
-use crate::version::tombstones::version_tombstones;
+use crate::version::tombstones::{tombstones_of_tables, version_tombstones};
 use crate::version::version::Level;
 
 /// What an iterator is made from.
@@ -295,11 +295,10 @@ fn all_tombstones(
             all.extend(memtable.range_tombstones().iter_tombstones());
         }
     }
-    let of_tables = version_tombstones(open_files, &super_version.version)?;
     if all.is_empty() {
-        return Ok(of_tables);
+        return version_tombstones(open_files, &super_version.version);
     }
-    all.extend(of_tables.iter_tombstones());
+    all.extend(tombstones_of_tables(open_files, &super_version.version)?);
     Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
 }
 

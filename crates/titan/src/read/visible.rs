@@ -15,6 +15,8 @@ const MAX_SKIPS: usize = 8;
 /// Keys deleted by range tombstones stepped over before the rest of the range is skipped, which
 /// costs a seek in each source.
 const COVERED_KEYS: usize = 8;
+/// The most that are stepped over before skipping is tried again where it was of no use.
+const MAX_COVERED_KEYS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -24,24 +26,44 @@ enum Direction {
     Backward,
 }
 
-/// Keys in a row that range tombstones delete.
-#[derive(Default)]
+/// Keys that range tombstones delete, since the last one shown.
 struct CoveredRun {
     stepped_over: usize,
+    /// How many are stepped over before the rest is skipped.
+    patience: usize,
 }
 
 impl CoveredRun {
+    fn new() -> Self {
+        CoveredRun {
+            stepped_over: 0,
+            patience: COVERED_KEYS,
+        }
+    }
+
     /// Counts one more; whether it is time to skip.
     fn is_long(&mut self) -> bool {
         self.stepped_over += 1;
-        self.stepped_over > COVERED_KEYS
+        self.stepped_over > self.patience
     }
 
-    /// Behind a range that was skipped whole another one may follow, to be skipped at once. Where
-    /// something newer is in the way, it is stepped over first.
-    fn skipped(&mut self, whole: bool) {
-        self.stepped_over = if whole { COVERED_KEYS } else { 0 };
+    fn skipped(&mut self, skipped: Skipped) {
+        self.stepped_over = 0;
+        match skipped {
+            // What has something newer is stepped over; it may take a while.
+            Skipped::Nothing => self.patience = (2 * self.patience).min(MAX_COVERED_KEYS),
+            Skipped::Part => self.patience = COVERED_KEYS,
+            // Another range may follow.
+            Skipped::All => self.patience = COVERED_KEYS / 2,
+        }
     }
+}
+
+/// How much of a range was skipped.
+enum Skipped {
+    Nothing,
+    Part,
+    All,
 }
 
 /// Stops once at each user key that has a value at the snapshot, within the bounds.
@@ -199,7 +221,7 @@ impl VisibleIterator {
     /// From where `merged` stands, goes on to the next entry to show; `skipping` says that
     /// `self.key` is done with.
     fn find_next(&mut self, mut skipping: bool) -> Result<()> {
-        let (mut skips, mut run) = (0, CoveredRun::default());
+        let (mut skips, mut run) = (0, CoveredRun::new());
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
             if let Some(upper) = &self.upper
@@ -209,8 +231,9 @@ impl VisibleIterator {
             }
             let same_key = skipping && entry.user_key == self.key;
             if entry.sequence <= self.snapshot && !same_key {
-                let covered = self.tombstones.covers(entry.user_key, entry.sequence);
-                if !covered && !is_deletion(entry.value_type) {
+                let deleted = is_deletion(entry.value_type);
+                let covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
+                if !covered && !deleted {
                     self.value_type = showable(entry.value_type)?;
                     self.valid = true;
                     return Ok(());
@@ -245,44 +268,59 @@ impl VisibleIterator {
         Ok(())
     }
 
-    /// Leaves the key kept in `self.key`, which a range tombstone covers, forward, and with it what
-    /// the tombstone deletes behind it, as far as sources know that they have nothing newer. Whether
-    /// nothing was left to be stepped over.
-    fn skip_covered(&mut self) -> Result<bool> {
-        let Some(covering) = self.tombstones.covering(&self.key) else {
-            return Ok(false);
+    /// From the covered key that is kept in `self.key`, skips forward what the tombstone deletes
+    /// behind it, as far as sources know that they have nothing newer, and no further than the upper
+    /// bound. Leaves the key in any case.
+    fn skip_covered(&mut self) -> Result<Skipped> {
+        let Some((sequence, end)) = self.tombstones.covered_until(&self.key) else {
+            return Ok(Skipped::Nothing);
         };
-        let (end, sequence) = (before_all(covering.end), covering.sequence);
-        self.merged.skip_older(&end, sequence)?;
-        let inside = |merged: &MergingIterator| {
-            merged.valid() && self.comparator.compare(merged.key(), &end).is_lt()
+        let end = match &self.upper {
+            Some(upper) if self.comparator.compare_user(upper, end).is_lt() => upper,
+            _ => end,
         };
-        let whole = !inside(&self.merged);
+        let target = before_all(end);
+        let moved = self.merged.skip_older(&target, sequence)?;
+        let all =
+            !self.merged.valid() || self.comparator.compare(self.merged.key(), &target).is_ge();
         // Not every source may have moved.
         if self.merged.valid() && user_key(self.merged.key()) == self.key {
             self.merged.next()?;
         }
-        Ok(whole)
+        Ok(match (moved, all) {
+            (false, _) => Skipped::Nothing,
+            (true, false) => Skipped::Part,
+            (true, true) => Skipped::All,
+        })
     }
 
-    /// The same backward, for the key that `merged` stands before.
-    fn skip_covered_back(&mut self) -> Result<bool> {
-        let Some(covering) = self.tombstones.covering(&self.key) else {
-            return Ok(false);
+    /// The same backward, for the key that `merged` stands before, no further than the lower bound.
+    fn skip_covered_back(&mut self) -> Result<Skipped> {
+        let Some((sequence, start)) = self.tombstones.covered_from(&self.key) else {
+            return Ok(Skipped::Nothing);
         };
-        let (start, sequence) = (before_all(covering.start), covering.sequence);
+        let start = match &self.lower {
+            Some(lower) if self.comparator.compare_user(lower, start).is_gt() => lower,
+            _ => start,
+        };
+        let target = before_all(start);
         let inside = |merged: &MergingIterator| {
-            merged.valid() && self.comparator.compare(merged.key(), &start).is_gt()
+            merged.valid() && self.comparator.compare(merged.key(), &target).is_gt()
         };
-        if inside(&self.merged) {
-            self.merged.skip_older_back(&start, sequence)?;
+        if !inside(&self.merged) {
+            return Ok(Skipped::All);
         }
-        Ok(!inside(&self.merged))
+        let moved = self.merged.skip_older_back(&target, sequence)?;
+        Ok(match (moved, inside(&self.merged)) {
+            (false, _) => Skipped::Nothing,
+            (true, true) => Skipped::Part,
+            (true, false) => Skipped::All,
+        })
     }
 
     /// From where `merged` stands, goes back to the next key to show, and past its versions.
     fn find_prev(&mut self) -> Result<()> {
-        let mut run = CoveredRun::default();
+        let mut run = CoveredRun::new();
         while self.merged.valid() {
             let current = user_key(self.merged.key());
             if let Some(lower) = &self.lower
@@ -299,8 +337,9 @@ impl VisibleIterator {
                 if entry.user_key != self.key || entry.sequence > self.snapshot {
                     break;
                 }
-                covered = self.tombstones.covers(entry.user_key, entry.sequence);
-                shown = !covered && !is_deletion(entry.value_type);
+                let deleted = is_deletion(entry.value_type);
+                covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
+                shown = !covered && !deleted;
                 if shown {
                     self.value_type = entry.value_type;
                     self.value.clear();

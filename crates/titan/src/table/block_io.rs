@@ -7,7 +7,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
 use crate::error::{Error, Result};
@@ -147,11 +147,15 @@ impl Window {
             offset
         };
         let end = (start + want).min(source.limit).max(block_end);
-        // The same memory again, unless somebody still has a block of it: new memory of this size
-        // is cleared first, and comes and goes among small pieces that live long.
-        let stretch = mem::take(&mut self.data).try_into_mut();
-        let mut stretch = stretch.unwrap_or_default();
-        stretch.resize((end - start) as usize, 0);
+        let stretch_len = (end - start) as usize;
+        // The same memory again, unless it does not fit or somebody still has a block of it: new
+        // memory of this size is cleared first, and comes and goes among small pieces that live long.
+        let fits = |memory: &BytesMut| {
+            (stretch_len..=2 * stretch_len.max(self.size)).contains(&memory.capacity())
+        };
+        let memory = mem::take(&mut self.data).try_into_mut().ok().filter(fits);
+        let mut stretch = memory.unwrap_or_else(|| BytesMut::zeroed(stretch_len));
+        stretch.resize(stretch_len, 0);
         source.file.fill_at(start, &mut stretch)?;
         self.data = stretch.freeze();
         self.start = start;

@@ -32,6 +32,8 @@ pub(crate) struct LevelIterator {
     /// The file `current` reads.
     position: usize,
     current: Option<TableIterator>,
+    /// Before the first entry or behind the last one. `current` stays as it was, for the next seek.
+    outside: bool,
 }
 
 impl LevelIterator {
@@ -48,12 +50,14 @@ impl LevelIterator {
             options,
             position: 0,
             current: None,
+            outside: false,
         }
     }
 
-    /// Stands before the first entry of the file at `position`, if there is one.
+    /// Goes to the file at `position`, wherever in it; outside if there is none.
     fn enter(&mut self, position: usize) -> Result<()> {
-        if position == self.position && self.current.is_some() {
+        self.outside = position >= self.files.len();
+        if self.outside || position == self.position && self.current.is_some() {
             return Ok(());
         }
         self.current = None;
@@ -65,11 +69,16 @@ impl LevelIterator {
         Ok(())
     }
 
+    fn cursor(&self) -> Option<&TableIterator> {
+        self.current.as_ref().filter(|_| !self.outside)
+    }
+
     fn with_current(
         &mut self,
         movement: impl FnOnce(&mut TableIterator) -> Result<()>,
     ) -> Result<()> {
-        match self.current.as_mut().map(movement) {
+        let current = self.current.as_mut().filter(|_| !self.outside);
+        match current.map(movement) {
             Some(Err(e)) => {
                 self.current = None;
                 Err(e)
@@ -80,7 +89,7 @@ impl LevelIterator {
 
     /// While the current file is exhausted, goes on at the first entry of the next.
     fn skip_forward(&mut self) -> Result<()> {
-        while self.current.as_ref().is_some_and(|c| !c.valid()) {
+        while self.cursor().is_some_and(|c| !c.valid()) {
             self.enter(self.position + 1)?;
             self.with_current(|c| c.seek_to_first())?;
         }
@@ -89,9 +98,9 @@ impl LevelIterator {
 
     /// While the current file is exhausted, goes on at the last entry of the previous.
     fn skip_backward(&mut self) -> Result<()> {
-        while self.current.as_ref().is_some_and(|c| !c.valid()) {
+        while self.cursor().is_some_and(|c| !c.valid()) {
             if self.position == 0 {
-                self.current = None;
+                self.outside = true;
                 return Ok(());
             }
             self.enter(self.position - 1)?;
@@ -103,7 +112,7 @@ impl LevelIterator {
 
 impl InternalIterator for LevelIterator {
     fn valid(&self) -> bool {
-        self.current.as_ref().is_some_and(|c| c.valid())
+        self.cursor().is_some_and(|c| c.valid())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -132,7 +141,7 @@ impl InternalIterator for LevelIterator {
             self.comparator.compare(&f.meta.smallest, target) != Ordering::Greater
         });
         if after == 0 {
-            self.current = None;
+            self.outside = true;
             return Ok(());
         }
         self.enter(after - 1)?;
@@ -151,7 +160,7 @@ impl InternalIterator for LevelIterator {
     }
 
     /// Opens no file of which nothing is to be read: their bounds tell.
-    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         let stops = |file: &Arc<TableFile>| {
             file.meta.largest_seq >= sequence
                 || self.comparator.compare(&file.meta.largest, target).is_ge()
@@ -162,7 +171,7 @@ impl InternalIterator for LevelIterator {
             None => (self.files.len(), false),
         };
         if newer && position == self.position {
-            return Ok(());
+            return Ok(false);
         }
         self.enter(position)?;
         self.with_current(|c| {
@@ -172,23 +181,24 @@ impl InternalIterator for LevelIterator {
                 c.seek(target)
             }
         })?;
-        self.skip_forward()
+        self.skip_forward()?;
+        Ok(true)
     }
 
-    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<()> {
+    fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         let stops = |file: &Arc<TableFile>| {
             file.meta.largest_seq >= sequence
                 || self.comparator.compare(&file.meta.smallest, target).is_lt()
         };
         let files = self.files.iter().take(self.position + 1);
         let Some(position) = files.rev().position(stops).map(|at| self.position - at) else {
-            self.current = None;
-            return Ok(());
+            self.outside = true;
+            return Ok(true);
         };
         let file = self.files.get(position);
         let newer = file.is_some_and(|file| file.meta.largest_seq >= sequence);
         if newer && position == self.position {
-            return Ok(());
+            return Ok(false);
         }
         self.enter(position)?;
         self.with_current(|c| {
@@ -198,14 +208,15 @@ impl InternalIterator for LevelIterator {
                 c.seek_for_prev(target)
             }
         })?;
-        self.skip_backward()
+        self.skip_backward()?;
+        Ok(true)
     }
 
     fn key(&self) -> &[u8] {
-        self.current.as_ref().map_or(&[], |c| c.key())
+        self.cursor().map_or(&[], |c| c.key())
     }
 
     fn value(&self) -> &[u8] {
-        self.current.as_ref().map_or(&[], |c| c.value())
+        self.cursor().map_or(&[], |c| c.value())
     }
 }

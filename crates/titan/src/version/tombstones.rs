@@ -45,13 +45,22 @@ pub(crate) fn version_tombstones(
     if let Some(known) = version.tombstones.get() {
         return Ok(Arc::clone(known));
     }
-    let comparator = &version.comparator;
-    let mut all = Vec::new();
-    for (_, file) in version.tables() {
-        all.extend(table_tombstones(open_files, file, comparator)?.iter_tombstones());
-    }
-    let built = Arc::new(FragmentedTombstones::build(all, comparator));
+    let all = tombstones_of_tables(open_files, version)?;
+    let built = Arc::new(FragmentedTombstones::build(all, &version.comparator));
     Ok(Arc::clone(version.tombstones.get_or_init(|| built)))
+}
+
+/// Every tombstone of every table of `version`, table by table.
+pub(crate) fn tombstones_of_tables(
+    open_files: &OpenFiles,
+    version: &Version,
+) -> Result<Vec<RangeTombstone>> {
+    let mut all = Vec::new();
+    let tables = version.may_have_tombstones().then(|| version.tables());
+    for (_, file) in tables.into_iter().flatten() {
+        all.extend(table_tombstones(open_files, file, &version.comparator)?.iter_tombstones());
+    }
+    Ok(all)
 }
 
 fn read_tombstones(
