@@ -52,9 +52,8 @@ pub(crate) enum Judgement {
 }
 
 /// One measure of one step.
-pub(crate) struct Verdict<'a> {
-    pub(crate) workload: &'a str,
-    pub(crate) step: &'a str,
+pub(crate) struct Verdict<'f, 'a> {
+    pub(crate) step: &'f StepFigures<'a>,
     pub(crate) measure: &'static Measure,
     pub(crate) ours: Spread,
     /// The opponent's, and which engines that was.
@@ -65,7 +64,7 @@ pub(crate) struct Verdict<'a> {
     pub(crate) judgement: Judgement,
 }
 
-impl Verdict<'_> {
+impl Verdict<'_, '_> {
     /// How many times better or worse: at least 1.
     pub(crate) fn size(&self) -> f64 {
         self.ratio.median.max(1.0 / self.ratio.median)
@@ -73,10 +72,10 @@ impl Verdict<'_> {
 }
 
 /// Of every step that Titan and the opponent did, in the order of the report.
-pub(crate) fn verdicts<'a>(
-    figures: &[WorkloadFigures<'a>],
+pub(crate) fn verdicts<'f, 'a>(
+    figures: &'f [WorkloadFigures<'a>],
     opponent: Opponent<'_>,
-) -> Vec<Verdict<'a>> {
+) -> Vec<Verdict<'f, 'a>> {
     let steps = figures.iter().flat_map(|workload| &workload.steps);
     steps
         .flat_map(|step| {
@@ -87,10 +86,10 @@ pub(crate) fn verdicts<'a>(
 }
 
 /// Those of one kind, the largest first.
-pub(crate) fn sorted<'v, 'a>(
-    verdicts: &'v [Verdict<'a>],
+pub(crate) fn sorted<'v, 'f, 'a>(
+    verdicts: &'v [Verdict<'f, 'a>],
     judgement: Judgement,
-) -> Vec<&'v Verdict<'a>> {
+) -> Vec<&'v Verdict<'f, 'a>> {
     let mut chosen: Vec<_> = (verdicts.iter())
         .filter(|verdict| verdict.judgement == judgement)
         .collect();
@@ -98,11 +97,11 @@ pub(crate) fn sorted<'v, 'a>(
     chosen
 }
 
-fn judge<'a>(
-    step: &StepFigures<'a>,
+fn judge<'f, 'a>(
+    step: &'f StepFigures<'a>,
     measure: &'static Measure,
     opponent: Opponent<'_>,
-) -> Option<Verdict<'a>> {
+) -> Option<Verdict<'f, 'a>> {
     let subject = step.by(SUBJECT)?;
     let (mut ours, mut theirs, mut engines) = (Vec::new(), Vec::new(), Vec::new());
     for (round, measured) in subject.measured() {
@@ -125,8 +124,7 @@ fn judge<'a>(
     let (ours, theirs) = (Spread::of(ours)?, Spread::of(theirs)?);
     let is_noise = (ours.median - theirs.median).abs() <= measure.noise;
     Some(Verdict {
-        workload: &step.workload.name,
-        step: &step.step.name,
+        step,
         measure,
         ours,
         theirs,
@@ -197,9 +195,10 @@ mod tests {
     #[test]
     fn the_best_other_of_each_round_is_the_opponent() {
         let report = synthetic::report();
-        let verdicts = verdicts(&figures::of(&report), Opponent::BestOther);
+        let figures = figures::of(&report);
+        let verdicts = verdicts(&figures, Opponent::BestOther);
         let find = |step: &str, measure: &str| {
-            (verdicts.iter()).find(|v| v.step == step && v.measure.name == measure)
+            (verdicts.iter()).find(|v| v.step.step.name == step && v.measure.name == measure)
         };
         let fill = find("fill", RATE.name).unwrap();
         assert_eq!(fill.judgement, Judgement::Win);
@@ -216,8 +215,9 @@ mod tests {
     #[test]
     fn an_engine_by_itself_is_an_opponent() {
         let report = synthetic::report();
-        let verdicts = verdicts(&figures::of(&report), Opponent::Engine("rocksdb"));
-        let get = |v: &&Verdict<'_>| v.step == "get" && v.measure.name == RATE.name;
+        let figures = figures::of(&report);
+        let verdicts = verdicts(&figures, Opponent::Engine("rocksdb"));
+        let get = |v: &&Verdict<'_, '_>| v.step.step.name == "get" && v.measure.name == RATE.name;
         let get = verdicts.iter().find(get).unwrap();
         assert_eq!(get.judgement, Judgement::Win);
         assert!(verdicts.iter().all(|v| v.engines == ["rocksdb"]));

@@ -1,6 +1,7 @@
 //! One step in a process of its own, watched from outside.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,9 @@ impl Surroundings<'_> {
         if self.drop_caches {
             device::drop_caches()?;
             // Which took this program's own code along, of some engines more than of others.
-            std::fs::read(self.program).context("reading this program")?;
+            let program = File::open(self.program);
+            let read = program.and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+            read.context("reading this program")?;
         }
         let before = self.mount.and_then(Mount::counts);
         let mut running = Running::start(self.program, &job)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 
-use super::thread::{Shared, Tally, Thread};
+use super::thread::{Shared, Tally, Thread, random};
 use super::{Event, Job, tell, usage};
 use crate::engine::Store;
 use crate::results::{Latency, TICK_SECONDS, WorkDone};
@@ -124,9 +124,8 @@ pub(super) fn values(job: &Job, step: &Step) -> Vec<Values> {
     let writers = u64::from(threads) + u64::from(step.writer_beside.is_some());
     let sizes = job.workload.value_sizes;
     let compressible = job.settings.compression != Compression::None;
-    let seeds = (0..writers).map(|number| job.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    seeds
-        .map(|seed| Values::new(sizes, compressible, fastrand::Rng::with_seed(seed).u64(..)))
+    (0..writers)
+        .map(|number| Values::new(sizes, compressible, random(job.seed, number).u64(..)))
         .collect()
 }
 

@@ -140,6 +140,11 @@ impl Tally {
     }
 }
 
+/// The randomness of the thread of this number, or of its values.
+pub(super) fn random(seed: u64, number: u64) -> fastrand::Rng {
+    fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 pub(super) struct Thread<'a> {
     shared: &'a Shared<'a>,
     random: fastrand::Rng,
@@ -154,11 +159,10 @@ pub(super) struct Thread<'a> {
 impl<'a> Thread<'a> {
     /// The thread of this number: each draws keys and values of its own.
     pub(super) fn new(shared: &'a Shared<'a>, number: u64, values: Option<Values>) -> Result<Self> {
-        let seed = shared.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Ok(Thread {
             chooser: Chooser::new(shared.step.keys, shared.records())?,
             values,
-            random: fastrand::Rng::with_seed(seed),
+            random: random(shared.seed, number),
             shares: shared.step.mix.iter().map(|(_, share)| share).sum(),
             shared,
             tally: Tally::default(),

@@ -276,8 +276,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                     self.advance()?;
                     continue;
                 }
-                let superseded = held.stripe == stripe
-                    && matches!(value_type, ValueType::SingleDeletion | ValueType::Deletion);
+                let superseded = held.stripe == stripe && value_type.is_point_deletion();
                 if superseded {
                     self.held = None;
                 } else if self.release_held() {

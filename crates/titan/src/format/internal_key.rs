@@ -33,6 +33,12 @@ impl ValueType {
     /// Larger than every type: a seek with it lands before all entries of equal sequence number.
     pub(crate) const FOR_SEEK: u8 = 0x19;
 
+    /// Whether it deletes the one key that it is of.
+    #[inline]
+    pub(crate) fn is_point_deletion(self) -> bool {
+        matches!(self, ValueType::Deletion | ValueType::SingleDeletion)
+    }
+
     #[inline]
     pub(crate) fn from_u8(v: u8) -> Result<Self> {
         Ok(match v {

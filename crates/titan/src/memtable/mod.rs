@@ -216,7 +216,7 @@ impl Memtable {
 impl Counters {
     #[inline]
     fn count(&self, value_type: ValueType) {
-        if matches!(value_type, ValueType::Deletion | ValueType::SingleDeletion) {
+        if value_type.is_point_deletion() {
             self.deletes.fetch_add(1, Ordering::Relaxed);
         }
         self.entries.fetch_add(1, Ordering::Relaxed);

@@ -66,6 +66,17 @@ enum Skipped {
     All,
 }
 
+impl Skipped {
+    /// Whether anything moved, and whether nothing is left.
+    fn of(moved: bool, all: bool) -> Self {
+        match (moved, all) {
+            (false, _) => Skipped::Nothing,
+            (true, false) => Skipped::Part,
+            (true, true) => Skipped::All,
+        }
+    }
+}
+
 /// Stops once at each user key that has a value at the snapshot, within the bounds.
 pub(crate) struct VisibleIterator {
     merged: MergingIterator,
@@ -231,7 +242,7 @@ impl VisibleIterator {
             }
             let same_key = skipping && entry.user_key == self.key;
             if entry.sequence <= self.snapshot && !same_key {
-                let deleted = is_deletion(entry.value_type);
+                let deleted = entry.value_type.is_point_deletion();
                 let covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
                 if !covered && !deleted {
                     self.value_type = showable(entry.value_type)?;
@@ -287,11 +298,7 @@ impl VisibleIterator {
         if self.merged.valid() && user_key(self.merged.key()) == self.key {
             self.merged.next()?;
         }
-        Ok(match (moved, all) {
-            (false, _) => Skipped::Nothing,
-            (true, false) => Skipped::Part,
-            (true, true) => Skipped::All,
-        })
+        Ok(Skipped::of(moved, all))
     }
 
     /// The same backward, for the key that `merged` stands before, no further than the lower bound.
@@ -311,11 +318,7 @@ impl VisibleIterator {
             return Ok(Skipped::All);
         }
         let moved = self.merged.skip_older_back(&target, sequence)?;
-        Ok(match (moved, inside(&self.merged)) {
-            (false, _) => Skipped::Nothing,
-            (true, true) => Skipped::Part,
-            (true, false) => Skipped::All,
-        })
+        Ok(Skipped::of(moved, !inside(&self.merged)))
     }
 
     /// From where `merged` stands, goes back to the next key to show, and past its versions.
@@ -337,7 +340,7 @@ impl VisibleIterator {
                 if entry.user_key != self.key || entry.sequence > self.snapshot {
                     break;
                 }
-                let deleted = is_deletion(entry.value_type);
+                let deleted = entry.value_type.is_point_deletion();
                 covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
                 shown = !covered && !deleted;
                 if shown {
@@ -378,10 +381,6 @@ fn before_all(user_key: &[u8]) -> Vec<u8> {
 /// An internal key behind every version of `user_key`.
 fn after_all(user_key: &[u8]) -> Vec<u8> {
     internal_key(user_key, SequenceNumber::ZERO, 0)
-}
-
-fn is_deletion(value_type: ValueType) -> bool {
-    matches!(value_type, ValueType::Deletion | ValueType::SingleDeletion)
 }
 
 fn showable(value_type: ValueType) -> Result<ValueType> {

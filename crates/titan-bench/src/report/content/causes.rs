@@ -3,9 +3,9 @@
 //! A rate and a latency are made of what an operation costs the processor and the device; what is
 //! written, and what is on disk, of kinds of files. The other measures are whole.
 
+use super::joined;
 use crate::report::figures::{
-    P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, StepFigures, WRITE_AMPLIFICATION, WorkloadFigures,
-    per_operation,
+    P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, WRITE_AMPLIFICATION, per_operation,
 };
 use crate::report::units::{bytes, micros, number};
 use crate::report::verdict::{SUBJECT, Verdict};
@@ -13,13 +13,12 @@ use crate::results::Measured;
 
 /// Titan's beside those of the engine that was best in all rounds; none if there is no such one, or
 /// nothing to tell.
-pub(super) fn of(verdict: &Verdict<'_>, figures: &[WorkloadFigures<'_>]) -> Option<String> {
-    let step = step_of(verdict, figures)?;
-    let ours = step.by(SUBJECT)?;
+pub(super) fn of(verdict: &Verdict<'_, '_>) -> Option<String> {
+    let ours = verdict.step.by(SUBJECT)?;
     let [best] = verdict.engines[..] else {
         return None;
     };
-    let theirs = step.by(best)?;
+    let theirs = verdict.step.by(best)?;
     let measure = verdict.measure.name;
     if [RATE.name, P99.name].contains(&measure) {
         let costs = COSTS.iter().filter_map(|cost| cost.both(ours, theirs));
@@ -35,14 +34,6 @@ pub(super) fn of(verdict: &Verdict<'_>, figures: &[WorkloadFigures<'_>]) -> Opti
     let (ours, theirs) = (shares(ours, kinds, whole), shares(theirs, kinds, whole));
     let told = |shares: Option<String>| shares.unwrap_or_else(|| "not told".to_owned());
     (ours.is_some() || theirs.is_some()).then(|| format!("{when}{}; {}", told(ours), told(theirs)))
-}
-
-fn step_of<'f, 'a>(
-    verdict: &Verdict<'_>,
-    figures: &'f [WorkloadFigures<'a>],
-) -> Option<&'f StepFigures<'a>> {
-    let mut steps = figures.iter().flat_map(|workload| &workload.steps);
-    steps.find(|step| (&*step.workload.name, &*step.step.name) == (verdict.workload, verdict.step))
 }
 
 /// What an operation costs.
@@ -92,10 +83,4 @@ fn shares(rounds: &Rounds<'_>, kinds: KindsOf, whole: WholeOf) -> Option<String>
     let kinds = rounds.by_kind(kinds).into_iter();
     let kinds = kinds.map(|(kind, size)| format!("{kind} {}", number(size / whole.median)));
     joined(kinds, ", ")
-}
-
-/// None of nothing.
-fn joined(parts: impl Iterator<Item = String>, between: &str) -> Option<String> {
-    let parts: Vec<String> = parts.collect();
-    (!parts.is_empty()).then(|| parts.join(between))
 }

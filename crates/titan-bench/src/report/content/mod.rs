@@ -42,6 +42,12 @@ fn step_anchor(workload: &str, step: &str) -> String {
     format!("step-{}--{}", slug(workload), slug(step))
 }
 
+/// None of nothing.
+fn joined(parts: impl Iterator<Item = String>, between: &str) -> Option<String> {
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(between))
+}
+
 fn about_run(document: &mut Document, report: &Report) {
     document.text(format!(
         "Engines: {}. Run on {}, for {}.",

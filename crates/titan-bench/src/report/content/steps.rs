@@ -1,5 +1,6 @@
 //! Tables of one step, and of all steps of a workload together.
 
+use super::joined;
 use crate::report::document::{Cell, Document, Table, Tone};
 use crate::report::figures::{
     CPU, MEMORY, Measure, OPENING, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, SPACE_AMPLIFICATION,
@@ -272,11 +273,6 @@ fn shown(spread: Option<Spread>, show: fn(f64) -> String) -> Cell {
 
 fn kinds(rounds: &Rounds<'_>, of: fn(&Measured) -> &[(String, u64)]) -> Cell {
     let kinds = rounds.by_kind(of).into_iter();
-    let kinds: Vec<String> = kinds
-        .map(|(kind, size)| format!("{kind} {}", bytes(size)))
-        .collect();
-    if kinds.is_empty() {
-        return Cell::nothing();
-    }
-    kinds.join(", ").into()
+    let kinds = kinds.map(|(kind, size)| format!("{kind} {}", bytes(size)));
+    joined(kinds, ", ").map_or_else(Cell::nothing, Cell::from)
 }

@@ -1,6 +1,8 @@
 //! The first thing that a reader is told: where Titan loses, where it wins, what went with it, and
 //! everything that was compared, at a glance.
 
+use std::ptr;
+
 use super::{causes, step_anchor};
 use crate::report::document::{Cell, Document, Table, Tone};
 use crate::report::figures::{Better, WorkloadFigures};
@@ -48,10 +50,10 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
         verdicts.len() - losses.len() - wins.len()
     ));
     document.table(each_engine(report, figures));
-    list(document, &losses, figures, Tone::Bad);
+    list(document, &losses, Tone::Bad);
     failed(document, figures);
     document.heading(2, "Where Titan wins", "wins");
-    list(document, &wins, figures, Tone::Good);
+    list(document, &wins, Tone::Good);
     document.heading(2, "Everything at a glance", "glance");
     document.text(
         "Titan by the best other: ▼ a loss, ▲ a win, = no difference, – not measured. For \
@@ -67,7 +69,7 @@ fn each_engine(report: &Report, figures: &[WorkloadFigures<'_>]) -> Table {
     let mut table = Table::new("Losses : wins, against each engine alone", &columns);
     for engine in report.engines.iter().filter(|engine| *engine != SUBJECT) {
         let verdicts = verdicts(figures, Opponent::Engine(engine));
-        let score = |counts: &dyn Fn(&Verdict<'_>) -> bool| -> Cell {
+        let score = |counts: &dyn Fn(&Verdict<'_, '_>) -> bool| -> Cell {
             let counted = |judgement| {
                 let judged = verdicts.iter().filter(|v| v.judgement == judgement);
                 judged.filter(|v| counts(v)).count()
@@ -83,12 +85,7 @@ fn each_engine(report: &Report, figures: &[WorkloadFigures<'_>]) -> Table {
     table
 }
 
-fn list(
-    document: &mut Document,
-    verdicts: &[&Verdict<'_>],
-    figures: &[WorkloadFigures<'_>],
-    tone: Tone,
-) {
+fn list(document: &mut Document, verdicts: &[&Verdict<'_, '_>], tone: Tone) {
     if verdicts.is_empty() {
         return document.text("Nowhere.");
     }
@@ -113,18 +110,18 @@ fn list(
             verdict.engines.join(", ").into(),
             verdict.ratio.show(number).into(),
             Cell::from(in_words(verdict)).tone(tone),
-            causes::of(verdict, figures).map_or_else(Cell::nothing, Cell::from),
+            causes::of(verdict).map_or_else(Cell::nothing, Cell::from),
         ]);
     }
     document.table(table);
 }
 
-fn step(verdict: &Verdict<'_>) -> Cell {
-    let (workload, step) = (verdict.workload, verdict.step);
+fn step(verdict: &Verdict<'_, '_>) -> Cell {
+    let (workload, step) = (&verdict.step.workload.name, &verdict.step.step.name);
     Cell::from(format!("{workload}: {step}")).link(step_anchor(workload, step))
 }
 
-fn in_words(verdict: &Verdict<'_>) -> String {
+fn in_words(verdict: &Verdict<'_, '_>) -> String {
     let better = verdict.judgement == Judgement::Win;
     let word = match (verdict.measure.better, better) {
         (Better::Higher, true) | (Better::Lower, false) => "more",
@@ -148,11 +145,11 @@ fn failed(document: &mut Document, figures: &[WorkloadFigures<'_>]) {
     document.list(failed.collect());
 }
 
-fn glance(verdicts: &[Verdict<'_>]) -> Table {
+fn glance(verdicts: &[Verdict<'_, '_>]) -> Table {
     let names = MEASURES.iter().map(|measure| measure.name);
     let columns: Vec<&str> = [":step"].into_iter().chain(names).collect();
     let mut table = Table::new("", &columns);
-    let same_step = |a: &Verdict<'_>, b: &Verdict<'_>| (a.workload, a.step) == (b.workload, b.step);
+    let same_step = |a: &Verdict<'_, '_>, b: &Verdict<'_, '_>| ptr::eq(a.step, b.step);
     for of_step in verdicts.chunk_by(same_step) {
         let cells = MEASURES.iter().map(|measure| {
             let verdict = of_step.iter().find(|v| v.measure.name == measure.name);

@@ -122,7 +122,7 @@ mod tests {
     use crate::work::catalog;
     use crate::work::profile::Profile;
 
-    fn step(name: &str) -> Step {
+    pub(super) fn step(name: &str) -> Step {
         let workload = catalog::workload("db_bench", &Profile::Quick.scale()).unwrap();
         workload
             .steps

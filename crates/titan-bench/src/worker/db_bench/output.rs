@@ -107,24 +107,14 @@ pub(super) fn parse(text: &str, step: &Step) -> Result<WorkDone> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::step;
     use super::*;
-    use crate::work::catalog;
-    use crate::work::profile::Profile;
 
     const OUTPUT: &str = "... finished 1000 ops\rDB path: [/tmp/db]\n\
         readrandom   :      12.202 micros/op 162431 ops/sec 1.010 seconds 163998 operations;   \
         99.2 MB/s (50553 of 79999 found)\n\nMicroseconds per read:\n\
         Count: 163998 Average: 12.2416  StdDev: 163.67\nMin: 1  Median: 3.9509  Max: 8906\n\
         Percentiles: P50: 3.95 P75: 6.98 P99: 14.94 P99.9: 3318.20 P99.99: 6197.73\n";
-
-    fn step(name: &str) -> Step {
-        let workload = catalog::workload("db_bench", &Profile::Quick.scale()).unwrap();
-        workload
-            .steps
-            .into_iter()
-            .find(|step| step.name == name)
-            .unwrap()
-    }
 
     #[test]
     fn what_db_bench_prints_is_read() {
