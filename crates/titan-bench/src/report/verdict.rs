@@ -3,6 +3,8 @@
 //! Something counts only if all rounds agree on its direction and the median differs by more than
 //! [`MARGIN`].
 
+use serde::Serialize;
+
 use super::figures::{
     Better, CPU, MEMORY, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, Spread,
     StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, ratio,
@@ -44,7 +46,8 @@ impl Opponent<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Judgement {
     Loss,
     Win,
