@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::block_io::Window;
 use super::block_iter::BlockIter;
+use super::read_ahead::ReadAhead;
 use super::reader::TableReader;
 use crate::error::Result;
 use crate::iterator::InternalIterator;
@@ -14,7 +15,7 @@ pub(crate) struct TableIterOptions {
     /// Whether blocks that had to be read stay in the block cache.
     pub(crate) fill_cache: bool,
     /// Bytes to read from the file at once, for walks that will visit most of what follows
-    /// (compactions, long scans); 0 reads block by block.
+    /// (compactions, checks); 0 reads block by block, ahead of a cursor that turns out to walk.
     pub(crate) readahead: usize,
 }
 
@@ -27,11 +28,19 @@ impl Default for TableIterOptions {
     }
 }
 
+/// How blocks that are not in the cache are read.
+enum Reading {
+    /// Many at once.
+    Stretches(Window),
+    /// One by one.
+    Blocks(ReadAhead),
+}
+
 /// A cursor over the point entries of a table. Keeps the table open.
 pub(crate) struct TableIterator {
     table: Arc<TableReader>,
     fill_cache: bool,
-    window: Option<Window>,
+    reading: Reading,
     /// The index entry whose block `block` is over; `None` before the first and after an error.
     loaded: Option<usize>,
     block: BlockIter,
@@ -39,12 +48,15 @@ pub(crate) struct TableIterator {
 
 impl TableIterator {
     pub(super) fn new(table: Arc<TableReader>, options: TableIterOptions) -> Self {
-        let window = (options.readahead > 0).then(|| Window::new(options.readahead));
+        let reading = match options.readahead {
+            0 => Reading::Blocks(ReadAhead::default()),
+            size => Reading::Stretches(Window::new(size)),
+        };
         let block = BlockIter::over_data(Default::default(), table.global_sequence);
         TableIterator {
             table,
             fill_cache: options.fill_cache,
-            window,
+            reading,
             loaded: None,
             block,
         }
@@ -68,14 +80,18 @@ impl TableIterator {
             return Ok(());
         };
         if self.loaded != Some(at) {
-            self.loaded = None;
+            let from = self.loaded.take();
             // Its memory may be what the next one is read into.
             self.block.reset(Default::default());
-            let block = match &mut self.window {
-                None => self.table.block(handle, self.fill_cache)?,
-                Some(w) => self
-                    .table
-                    .block_through(w, handle, backward, self.fill_cache)?,
+            let block = match &mut self.reading {
+                Reading::Blocks(ahead) => {
+                    ahead.go(from, at, backward);
+                    self.table.block_ahead(ahead, handle, self.fill_cache)?
+                }
+                Reading::Stretches(window) => {
+                    self.table
+                        .block_through(window, handle, backward, self.fill_cache)?
+                }
             };
             self.block.reset(block);
             self.loaded = Some(at);

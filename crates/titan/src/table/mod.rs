@@ -49,6 +49,7 @@ mod iterator;
 pub(crate) mod liveness;
 mod open;
 mod properties;
+mod read_ahead;
 pub(crate) mod reader;
 mod salvage;
 mod scan;

@@ -19,6 +19,7 @@ use super::iterator::{TableIterOptions, TableIterator};
 use super::liveness::LivenessBlock;
 use super::open::{self, MetaBlocks};
 use super::properties::TableProperties;
+use super::read_ahead::ReadAhead;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
@@ -215,6 +216,19 @@ impl TableReader {
     /// A data block, from the cache or the file.
     pub(super) fn block(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
         self.cached_or(handle, fill_cache, |source| source.read(handle))
+    }
+
+    /// [`TableReader::block`] for a cursor that may be walking.
+    pub(super) fn block_ahead(
+        &self,
+        ahead: &mut ReadAhead,
+        handle: BlockHandle,
+        fill_cache: bool,
+    ) -> Result<Block> {
+        self.cached_or(handle, fill_cache, |source| {
+            ahead.ask(source, handle);
+            source.read(handle)
+        })
     }
 
     /// [`TableReader::block`] for a walk through neighbouring blocks.

@@ -1,6 +1,7 @@
 //! Whole tables: written, read, damaged, and exchanged with RocksDB.
 
 mod damage;
+mod read_ahead;
 mod rocksdb;
 mod round_trip;
 
