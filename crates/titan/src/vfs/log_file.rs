@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use super::WritableFile;
 use crate::error::{Error, Result};
 
-/// Bytes of zeros that the file is extended by. Measured with 4 KiB appends: less than half the
-/// time of plain appends, and no better with more.
-const EXTENSION: usize = 256 << 10;
+/// Bytes of zeros that the file is extended by. Measured with appends of 4 KiB on ext4: three quarters
+/// of the time of plain appends on the whole. More gains no time, and the append that extends the
+/// file waits the longer for it: 19 µs, and 55 µs for four times as much.
+const EXTENSION: usize = 64 << 10;
 
 static ZEROS: [u8; EXTENSION] = [0; EXTENSION];
 
