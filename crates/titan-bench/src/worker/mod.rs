@@ -101,7 +101,7 @@ pub(crate) fn run() -> Result<()> {
         true => LiveKeys::none(records, sizes),
         false => LiveKeys::load(&job.live, records, sizes)?,
     };
-    let values = step::values(&job, step);
+    let values = step::Made::new(&job, step);
     let engine = engine::named(&job.engine)?;
     // What this program has for itself is none of the engine's.
     let before = Usage::of_this_process();

@@ -37,7 +37,7 @@ pub(super) fn run(
     step: &Step,
     store: &dyn Store,
     live: &LiveKeys,
-    values: Vec<Values>,
+    made: Made,
 ) -> Result<(WorkDone, u64)> {
     let held = step.holds_snapshot.then(|| store.snapshot()).transpose();
     let held = held.context("taking a snapshot")?;
@@ -58,7 +58,7 @@ pub(super) fn run(
         }
         result
     };
-    let mut values = values.into_iter();
+    let mut values = made.threads.into_iter();
     let mut seen = Seen::default();
     let (tallies, of_writer) = thread::scope(|scope| {
         let (work, main) = (&work, &shared);
@@ -69,7 +69,7 @@ pub(super) fn run(
             })
             .collect();
         let writer = beside.as_ref().map(|shared| {
-            let values = values.next();
+            let values = made.beside;
             scope.spawn(move || work(shared, u64::MAX, values))
         });
         barrier.wait();
@@ -116,17 +116,30 @@ pub(super) fn run(
     Ok((work, seen.peak_memory))
 }
 
-/// For each thread that writes, what it makes values with: made before the engine is opened, and so
-/// none of the memory that the engine is seen to take.
-pub(super) fn values(job: &Job, step: &Step) -> Vec<Values> {
-    let writes = step.mix.iter().any(|(operation, _)| operation.writes());
-    let threads = if writes { step.threads } else { 0 };
-    let writers = u64::from(threads) + u64::from(step.writer_beside.is_some());
-    let sizes = job.workload.value_sizes;
-    let compressible = job.settings.compression != Compression::None;
-    (0..writers)
-        .map(|number| Values::new(sizes, compressible, random(job.seed, number).u64(..)))
-        .collect()
+/// What threads make values with: made before the engine is opened, and so none of the memory that
+/// the engine is seen to take.
+pub(super) struct Made {
+    /// For each thread of the step, if it writes.
+    threads: Vec<Values>,
+    /// For the one that writes beside them.
+    beside: Option<Values>,
+}
+
+impl Made {
+    pub(super) fn new(job: &Job, step: &Step) -> Self {
+        let sizes = job.workload.value_sizes;
+        let compressible = job.settings.compression != Compression::None;
+        let values = |number| {
+            let seed = random(job.seed, u64::from(number)).u64(..);
+            Values::new(sizes, compressible, seed)
+        };
+        let writes = step.mix.iter().any(|(operation, _)| operation.writes());
+        let threads = if writes { step.threads } else { 0 };
+        Made {
+            threads: (0..threads).map(values).collect(),
+            beside: step.writer_beside.map(|_| values(threads)),
+        }
+    }
 }
 
 /// What a thread does that writes beside those of the step, for as long as they work.

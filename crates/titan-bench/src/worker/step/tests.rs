@@ -53,7 +53,7 @@ fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
     let run = |step: &Step| {
-        super::run(&job, step, &*store, &live, super::values(&job, step))
+        super::run(&job, step, &*store, &live, Made::new(&job, step))
             .unwrap()
             .0
     };
@@ -114,7 +114,7 @@ fn a_rate_is_kept_and_waiting_counts() {
         },
         ..step(&[(Operation::Put, 1)], 0)
     };
-    let work = super::run(&job, &paced, &*store, &live, super::values(&job, &paced))
+    let work = super::run(&job, &paced, &*store, &live, Made::new(&job, &paced))
         .unwrap()
         .0;
     assert_eq!(work.operations, 200);
@@ -129,5 +129,15 @@ fn a_rate_is_kept_and_waiting_counts() {
         .collect();
     assert_eq!(names, ["put", BESIDE]);
     assert!(work.latencies.iter().all(|l| l.from_due_time));
+
+    let read = Step {
+        writer_beside: Some(500.0),
+        ..step(&[(Operation::Get, 1)], 5000)
+    };
+    let work = super::run(&job, &read, &*store, &live, Made::new(&job, &read))
+        .unwrap()
+        .0;
+    assert_eq!(work.operations, 5000);
+    assert!(work.latencies.iter().any(|l| l.operation == BESIDE));
     store.close().unwrap();
 }
