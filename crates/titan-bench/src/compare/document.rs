@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::judgements::JudgedTwice;
+use super::judgements::{Agreement, JudgedTwice};
+use super::rankings::Order;
 use super::{Compared, ComparedStep, Comparison};
 use crate::report::document::{Cell, Document, Table};
 use crate::report::markdown;
@@ -104,56 +105,69 @@ impl Comparison {
     }
 
     fn add_judged(&self, document: &mut Document) {
-        let count =
-            |which: fn(&JudgedTwice) -> bool| self.judged.iter().filter(|j| which(j)).count();
+        if self.judged.is_empty() {
+            return document.text("Titan and another engine are not in both reports.");
+        }
+        let rounds = self.judged.iter().map(|j| j.a.rounds.min(j.b.rounds));
+        if rounds.min() == Some(1) {
+            document.text("With one round in a report, a loss or a win may be chance.");
+        }
+        let of = |agreement| (self.judged.iter()).filter(move |j| j.agreement() == agreement);
         document.text(format!(
-            "Ratios of Titan's figure to another's, {} in all. In {} both reports say the same: loss, win \
-             or no difference; {} are a loss in one and a win in the other; in the others one sees a \
-             difference that the other does not. In {} the rounds of both overlap, or their medians differ \
-             by no more than {} %.",
+            "Of {} ratios of Titan's figure to another's that both reports judge, {} are a loss, a win \
+             or no difference in both, {} are a difference in one report alone, and {} a loss in one \
+             and a win in the other. {} lie apart: no round of one within the rounds of the other, and \
+             medians more than {} % apart.",
             self.judged.len(),
-            count(|judged| judged.judged_a == judged.judged_b),
-            count(JudgedTwice::contrary),
-            count(|judged| judged.agree),
+            of(Agreement::Same).count(),
+            of(Agreement::OneSided).count(),
+            of(Agreement::Contrary).count(),
+            self.judged.iter().filter(|judged| judged.apart).count(),
             MARGIN * 100.0
         ));
         let columns = [
             ":step", ":measure", ":against", "A", "B", ":A says", ":B says",
         ];
         let mut contrary = Table::new("Where they contradict each other", &columns);
-        let mut apart = Table::new("Where their ratios lie apart", &columns);
-        for judged in &self.judged {
-            if judged.contrary() {
-                contrary.row(judged.cells());
-            } else if !judged.agree {
-                apart.row(judged.cells());
-            }
+        for judged in of(Agreement::Contrary) {
+            contrary.row(judged.cells());
         }
         document.table(contrary);
+        let mut apart = Table::new("Others that lie apart", &columns);
+        let others = |judged: &&JudgedTwice| judged.agreement() != Agreement::Contrary;
+        for judged in self
+            .judged
+            .iter()
+            .filter(|judged| judged.apart)
+            .filter(others)
+        {
+            apart.row(judged.cells());
+        }
         document.table(apart);
     }
 
     fn add_rankings(&self, document: &mut Document) {
-        let changed = self.rankings.iter().filter(|ranking| !ranking.same);
+        let count = |order| self.rankings.iter().filter(|r| r.order == order).count();
         document.text(format!(
             "By operations/s, engines have the same order in {} of {} steps; in {} of the others two \
-             changed places whose rounds have nothing in common in either report.",
-            self.rankings.len() - changed.clone().count(),
+             changed places that both reports tell apart.",
+            count(Order::Same),
             self.rankings.len(),
-            changed.clone().filter(|ranking| ranking.contrary).count()
+            count(Order::Contrary)
         ));
         let columns = [":step", ":A", ":B", ":"];
         let mut table = Table::new("Where the order changed", &columns);
-        for ranking in changed {
+        for ranking in &self.rankings {
+            let says = match ranking.order {
+                Order::Same => continue,
+                Order::Changed => "not told apart",
+                Order::Contrary => "contrary",
+            };
             table.row(vec![
                 format!("{}: {}", ranking.workload, ranking.step).into(),
                 ranking.a.join(" > ").into(),
                 ranking.b.join(" > ").into(),
-                match ranking.contrary {
-                    true => "contrary",
-                    false => "within the spread",
-                }
-                .into(),
+                says.into(),
             ]);
         }
         document.table(table);

@@ -20,19 +20,48 @@ pub(crate) struct JudgedTwice {
     pub(crate) b: Spread,
     pub(crate) judged_a: Judgement,
     pub(crate) judged_b: Judgement,
-    /// Whether a round of one lies within the rounds of the other, or the medians within the margin.
-    pub(crate) agree: bool,
+    /// Whether no round of one lies within the rounds of the other, medians differ by more than the
+    /// margin, and not both are too small to count. Never of a single round.
+    pub(crate) apart: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    Same,
+    /// One sees a difference, the other none.
+    OneSided,
+    /// A loss here, a win there.
+    Contrary,
 }
 
 impl JudgedTwice {
-    /// A loss here and a win there.
-    pub(crate) fn contrary(&self) -> bool {
-        let judged = [self.judged_a, self.judged_b];
-        judged.contains(&Judgement::Loss) && judged.contains(&Judgement::Win)
+    fn new(a: &Verdict<'_, '_>, b: &Verdict<'_, '_>, against: &str) -> Self {
+        let alike = (a.judgement, b.judgement) == (Judgement::Same, Judgement::Same)
+            || a.ratio.is_within(&b.ratio, MARGIN)
+            || !a.ratio.apart_from(&b.ratio);
+        JudgedTwice {
+            workload: a.step.workload.name.clone(),
+            step: a.step.step.name.clone(),
+            measure: a.measure.name,
+            against: against.to_owned(),
+            a: a.ratio,
+            b: b.ratio,
+            judged_a: a.judgement,
+            judged_b: b.judgement,
+            apart: !alike && a.ratio.rounds.min(b.ratio.rounds) > 1,
+        }
+    }
+
+    pub(crate) fn agreement(&self) -> Agreement {
+        match (self.judged_a, self.judged_b) {
+            (a, b) if a == b => Agreement::Same,
+            (Judgement::Same, _) | (_, Judgement::Same) => Agreement::OneSided,
+            _ => Agreement::Contrary,
+        }
     }
 }
 
-/// What both reports judge.
+/// What both reports judge, against each engine alone.
 pub(super) fn judge<'a>(
     a: &[WorkloadFigures<'_>],
     b: &[WorkloadFigures<'_>],
@@ -40,31 +69,18 @@ pub(super) fn judge<'a>(
 ) -> Vec<JudgedTwice> {
     let mut judged = Vec::new();
     for engine in engines.filter(|engine| *engine != SUBJECT) {
-        let in_b = verdicts(b, Opponent::Engine(engine));
-        for verdict in verdicts(a, Opponent::Engine(engine)) {
-            if let Some(other) = in_b.iter().find(|other| same_place(&verdict, other)) {
-                judged.push(JudgedTwice {
-                    workload: verdict.step.workload.name.clone(),
-                    step: verdict.step.step.name.clone(),
-                    measure: verdict.measure.name,
-                    against: engine.to_owned(),
-                    a: verdict.ratio,
-                    b: other.ratio,
-                    judged_a: verdict.judgement,
-                    judged_b: other.judgement,
-                    agree: !verdict.ratio.apart_from(&other.ratio)
-                        || verdict.ratio.is_within(&other.ratio, MARGIN),
-                });
-            }
+        let opponent = Opponent::Engine(engine);
+        let in_b = verdicts(b, opponent);
+        for verdict in verdicts(a, opponent) {
+            let other = in_b.iter().find(|other| place(&verdict) == place(other));
+            judged.extend(other.map(|other| JudgedTwice::new(&verdict, other, engine)));
         }
     }
     judged
 }
 
-fn same_place(a: &Verdict<'_, '_>, b: &Verdict<'_, '_>) -> bool {
-    let place = |verdict: &Verdict<'_, '_>| {
-        let (workload, step) = (&verdict.step.workload.name, &verdict.step.step.name);
-        (workload.clone(), step.clone(), verdict.measure.name)
-    };
-    place(a) == place(b)
+/// A workload, a step and a measure.
+fn place<'v>(verdict: &'v Verdict<'_, '_>) -> (&'v str, &'v str, &'static str) {
+    let (workload, step) = (&verdict.step.workload.name, &verdict.step.step.name);
+    (workload, step, verdict.measure.name)
 }

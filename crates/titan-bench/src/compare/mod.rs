@@ -58,7 +58,7 @@ pub(crate) struct ComparedStep {
     pub(crate) workload: String,
     pub(crate) step: String,
     pub(crate) engine: String,
-    /// Whether a round of it ran out of time before its work was done.
+    /// Whether a round of it ran out of time before its work was done, or fell behind its rate.
     pub(crate) cut_short_a: bool,
     pub(crate) cut_short_b: bool,
     pub(crate) measures: Vec<Compared>,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::report::figures::{RATE, Rounds, Spread, StepFigures};
+use crate::report::verdict::MARGIN;
 
 /// Engines of a step by their rates, the fastest first; those that both reports measured.
 #[derive(Debug, Serialize)]
@@ -11,34 +12,48 @@ pub(crate) struct Ranking {
     pub(crate) step: String,
     pub(crate) a: Vec<String>,
     pub(crate) b: Vec<String>,
-    pub(crate) same: bool,
-    /// The order changed, and two engines that changed places have no round in common with each other
-    /// in either report.
-    pub(crate) contrary: bool,
+    pub(crate) order: Order,
 }
 
-/// None where fewer than two can be ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    Same,
+    /// Engines changed places that at least one report does not tell apart.
+    Changed,
+    /// Of two engines one is faster in A and the other in B, both times in all rounds and by more than
+    /// the margin.
+    Contrary,
+}
+
+/// None where fewer than two can be ranked, or where all were asked for the same rate.
 pub(super) fn rank(a: &StepFigures<'_>, b: &StepFigures<'_>) -> Option<Ranking> {
-    let (in_a, in_b) = (order(a, b), order(b, a));
-    if in_a.len() < 2 {
+    let (in_a, in_b) = (by_rate(a, b), by_rate(b, a));
+    if in_a.len() < 2 || a.step.rate.is_some() {
         return None;
     }
-    let names = |ranked: &[Rated<'_>]| ranked.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let (a_names, b_names): (Vec<String>, Vec<String>) = (names(&in_a), names(&in_b));
+    let names = |rated: &[Rated<'_>]| -> Vec<String> {
+        rated.iter().map(|(name, _)| (*name).to_owned()).collect()
+    };
+    let order = match (names(&in_a) == names(&in_b), contrary(&in_a, &in_b)) {
+        (true, _) => Order::Same,
+        (false, false) => Order::Changed,
+        (false, true) => Order::Contrary,
+    };
     Some(Ranking {
         workload: a.workload.name.clone(),
         step: a.step.name.clone(),
-        same: a_names == b_names,
-        contrary: contrary(&in_a, &in_b),
-        a: a_names,
-        b: b_names,
+        a: names(&in_a),
+        b: names(&in_b),
+        order,
     })
 }
 
 /// An engine and its rates.
 type Rated<'n> = (&'n str, Spread);
 
-fn order<'a>(these: &StepFigures<'a>, others: &StepFigures<'_>) -> Vec<Rated<'a>> {
+/// The engines of a step that the other report measured too.
+fn by_rate<'a>(these: &StepFigures<'a>, others: &StepFigures<'_>) -> Vec<Rated<'a>> {
     let in_both = |rounds: &&Rounds<'_>| {
         let other = others.by(rounds.engine);
         other.is_some_and(|other| other.last().is_some())
@@ -52,13 +67,17 @@ fn order<'a>(these: &StepFigures<'a>, others: &StepFigures<'_>) -> Vec<Rated<'a>
 }
 
 fn contrary(a: &[Rated<'_>], b: &[Rated<'_>]) -> bool {
-    let of_b = |name: &str| b.iter().find(|(other, _)| *other == name);
+    let in_b = |name: &str| b.iter().find(|(other, _)| *other == name);
     a.iter().enumerate().any(|(i, (faster, fast))| {
         a[i + 1..].iter().any(|(slower, slow)| {
-            let (Some((_, fast_in_b)), Some((_, slow_in_b))) = (of_b(faster), of_b(slower)) else {
+            let (Some((_, fast_in_b)), Some((_, slow_in_b))) = (in_b(faster), in_b(slower)) else {
                 return false;
             };
-            fast.least > slow.most && slow_in_b.least > fast_in_b.most
+            is_clearly_faster(fast, slow) && is_clearly_faster(slow_in_b, fast_in_b)
         })
     })
+}
+
+fn is_clearly_faster(a: &Spread, b: &Spread) -> bool {
+    a.rounds.min(b.rounds) > 1 && a.least > b.most && !a.is_within(b, MARGIN)
 }

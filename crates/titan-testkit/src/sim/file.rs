@@ -6,7 +6,7 @@ use std::io;
 use super::content::{BLOCK, Content};
 use super::op::Purpose;
 
-/// Bytes of zeros that a log is extended by.
+/// Bytes of zeros that a log is extended by: more than the real one is.
 pub(super) const EXTENSION: u64 = 256 << 10;
 
 /// A file's bytes in the page cache (`now`) and on the medium as of its last sync.

@@ -36,8 +36,8 @@
 //! 9. **Bulk files** (`create_bulk`) keep unsynced bytes in the memory of the process: reading
 //!    them, or asking for the size while there are any, is an error, and a crash of the process
 //!    loses them.
-//! 10. **Logs** (`create_log`) are extended by zeros, 256 KiB at a time, and cut when they are
-//!     closed. After a crash of the process the zeros are there if the log was open. After a crash
+//! 10. **Logs** (`create_log`) are extended by zeros, 256 KiB at a time, more than real ones, and
+//!     cut when they are closed. After a crash of the process the zeros are there if the log was open. After a crash
 //!     of the machine any number of them may be, also behind a log that was closed, because nothing
 //!     syncs the cut; [`Loss::All`] has none. Programs that are running do not see them.
 //! 11. **Holes** are changes of bytes: each punched block is there until a sync, or not. One that

@@ -85,7 +85,7 @@ impl TableIterator {
             self.block.reset(Default::default());
             let block = match &mut self.reading {
                 Reading::Blocks(ahead) => {
-                    ahead.go(from, at, backward);
+                    ahead.step(from, at, backward);
                     self.table.block_ahead(ahead, handle, self.fill_cache)?
                 }
                 Reading::Stretches(window) => {

@@ -2,21 +2,24 @@
 //!
 //! A seek wants one block, and tables are opened so that the kernel reads no more than that. A cursor
 //! that has gone on to its neighbours is likely to go further: from the third block in a row on, the
-//! kernel is asked for those that follow, twice as many bytes each time. RocksDB does the same
-//! (`num_file_reads_for_auto_readahead`, `max_auto_readahead_size`). Blocks in the block cache ask for
-//! nothing, and nothing is kept here: what was asked for in vain costs the kernel's cache at most
-//! [`MAX`] bytes.
+//! kernel is asked for those that follow, twice as many bytes each time, as RocksDB does it for walks
+//! forward (`max_auto_readahead_size`). Blocks in the block cache ask for nothing.
+//!
+//! Nothing is kept here. What was asked for in vain, where a walk ends, costs the kernel's cache up to
+//! one and a half times [`MAX`]; bounds of an iterator are not known here. A kernel that reads less at
+//! once than it is asked for, as Linux does by the device's limits, leaves the rest to ordinary reads.
 
 use super::block_io::BlockSource;
 use super::footer::BlockHandle;
 
-/// Steps from a block to its neighbour that make a walk.
+/// Steps from a block to its neighbour that make a walk. A seek that falls off the end of its block
+/// makes one.
 const STEPS: u32 = 2;
 
-/// Bytes asked for at first.
+/// Bytes asked for at first, beyond the block that is wanted.
 const FIRST: u64 = 16 << 10;
 
-/// Bytes asked for at once at most.
+/// Bytes asked for at once at most, beyond the block that is wanted.
 const MAX: u64 = 256 << 10;
 
 /// What is known of a cursor's walk.
@@ -25,15 +28,22 @@ pub(super) struct ReadAhead {
     backward: bool,
     /// Steps to a neighbour so far.
     steps: u32,
-    /// Bytes last asked for.
+    /// None as long as nothing was asked for.
+    asked: Option<Asked>,
+}
+
+/// What the kernel was asked for last.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// Bytes.
     amount: u64,
-    /// Where what was asked for ends, in the direction of the walk.
-    edge: Option<u64>,
+    /// Where it ends, in the direction of the walk.
+    edge: u64,
 }
 
 impl ReadAhead {
     /// Notes that the cursor goes from block `from` to block `to`.
-    pub(super) fn go(&mut self, from: Option<usize>, to: usize, backward: bool) {
+    pub(super) fn step(&mut self, from: Option<usize>, to: usize, backward: bool) {
         let neighbour = from.is_some_and(|from| match backward {
             false => from + 1 == to,
             true => to + 1 == from,
@@ -47,9 +57,9 @@ impl ReadAhead {
         self.steps += u32::from(neighbour);
     }
 
-    /// Asks for what will be wanted from the file, which the block at `handle` is about to be read
-    /// from; before that is, so that the device may give both at once.
-    pub(super) fn ask(&mut self, source: &BlockSource, handle: BlockHandle) {
+    /// To be called before the block at `handle` is read: asks for it and for what follows, so that
+    /// the device gets both together. `limit` is where data blocks end.
+    pub(super) fn prefetch(&mut self, source: &BlockSource, handle: BlockHandle, limit: u64) {
         if self.steps < STEPS {
             return;
         }
@@ -57,29 +67,37 @@ impl ReadAhead {
             return;
         };
         let (start, end) = (handle.offset, handle.offset + len as u64);
-        let edge = self.edge.unwrap_or(if self.backward { end } else { start });
-        let left = match self.backward {
-            false => edge.saturating_sub(end),
-            true => start.saturating_sub(edge),
-        };
-        if left > self.amount / 2 {
-            return;
+        // A walk that has gone past it over cached blocks starts small again: the next are likely to
+        // be cached, too.
+        let asked = self.asked.filter(|asked| match self.backward {
+            false => start <= asked.edge,
+            true => asked.edge <= end,
+        });
+        let mut amount = FIRST;
+        if let Some(asked) = asked {
+            let left = match self.backward {
+                false => asked.edge.saturating_sub(end),
+                true => start.saturating_sub(asked.edge),
+            };
+            if left > asked.amount / 2 {
+                return;
+            }
+            amount = (2 * asked.amount).min(MAX);
         }
-        self.amount = (2 * self.amount).clamp(FIRST, MAX);
-        // Blocks of the cache may have led the walk past what was asked for.
         let (from, to) = match self.backward {
             false => {
-                let from = edge.max(start);
-                (from, (from + self.amount).min(source.limit))
+                let from = asked.map_or(start, |asked| asked.edge);
+                (from, (from.max(end) + amount).min(limit))
             }
             true => {
-                let to = edge.min(end);
-                (to.saturating_sub(self.amount), to)
+                let to = asked.map_or(end, |asked| asked.edge);
+                (to.min(start).saturating_sub(amount), to)
             }
         };
         if from < to {
             source.file.prefetch(from, (to - from) as usize);
         }
-        self.edge = Some(if self.backward { from } else { to });
+        let edge = if self.backward { from } else { to };
+        self.asked = Some(Asked { amount, edge });
     }
 }

@@ -226,7 +226,9 @@ impl TableReader {
         fill_cache: bool,
     ) -> Result<Block> {
         self.cached_or(handle, fill_cache, |source| {
-            ahead.ask(source, handle);
+            let last = self.index.handle(self.index.len().saturating_sub(1));
+            let data_end = last.map_or(0, |last| last.offset.saturating_add(last.size));
+            ahead.prefetch(source, handle, data_end);
             source.read(handle)
         })
     }

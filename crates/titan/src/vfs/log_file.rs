@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 /// file waits the longer for it: 19 µs, and 55 µs for four times as much.
 const EXTENSION: usize = 64 << 10;
 
+/// Appends of so many bytes set up many pages at once by themselves: no zeros go behind them.
+const LARGE: usize = 64 << 10;
+
 static ZEROS: [u8; EXTENSION] = [0; EXTENSION];
 
 /// See the module.
@@ -43,12 +46,11 @@ impl LogFile {
     fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
         let end = self.position + data.len() as u64;
         if end > self.extended {
-            // What reaches beyond the zeros extends the file itself; new zeros go behind it. A
-            // large append has set up many pages at once by itself.
+            // What reaches beyond the zeros extends the file itself; new zeros go behind it.
             self.file.write_all_at(data, self.position)?;
             self.extended = end;
             // Zeros that do not fit do not fail an append that did.
-            if data.len() < EXTENSION / 4 && self.file.write_all_at(&ZEROS, end).is_ok() {
+            if data.len() < LARGE && self.file.write_all_at(&ZEROS, end).is_ok() {
                 self.extended = end + EXTENSION as u64;
             }
         } else {
@@ -82,6 +84,28 @@ impl Drop for LogFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_appends_extend_the_file_and_large_ones_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = LogFile::new(File::create(&path).unwrap(), &path);
+        let mut append = |len: usize| {
+            log.append(&vec![1; len]).unwrap();
+            std::fs::metadata(&path).unwrap().len() as usize
+        };
+        let first = 4096 + EXTENSION;
+        assert_eq!(append(4096), first);
+        assert_eq!(append(EXTENSION), first, "into the zeros, to their end");
+        assert_eq!(append(LARGE - 1), first + LARGE - 1 + EXTENSION);
+        let next = first + LARGE - 1 + LARGE + LARGE;
+        assert_eq!(
+            append(LARGE + LARGE),
+            next,
+            "beyond the zeros, without new ones"
+        );
+        assert_eq!(append(LARGE), next + LARGE);
+    }
 
     #[test]
     fn appends_are_readable_at_once_and_the_zeros_go_in_the_end() {

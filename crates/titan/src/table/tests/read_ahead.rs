@@ -1,34 +1,41 @@
 //! What cursors ask the kernel for before they want it.
 
+use std::mem;
+
 use parking_lot::Mutex;
 
+use super::super::iterator::TableIterator;
 use super::*;
 use crate::vfs::ReadableFile;
 
 /// Bytes of a file, from and to.
 type Range = (u64, u64);
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Read(Range),
+    Hint(Range),
+}
+
+use Event::{Hint, Read};
+
 /// A file that notes what it is asked for.
 struct NotingFile {
     file: Arc<dyn ReadableFile>,
-    /// Reads and hints, in order.
-    reads: Mutex<Vec<Range>>,
-    hints: Mutex<Vec<Range>>,
+    events: Mutex<Vec<Event>>,
 }
 
 impl NotingFile {
-    /// Reads and hints since the last call.
-    fn take(&self) -> (Vec<Range>, Vec<Range>) {
-        (
-            std::mem::take(&mut self.reads.lock()),
-            std::mem::take(&mut self.hints.lock()),
-        )
+    /// What it was asked for since the last call, in order.
+    fn take(&self) -> Vec<Event> {
+        mem::take(&mut self.events.lock())
     }
 }
 
 impl ReadableFile for NotingFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.reads.lock().push((offset, offset + buf.len() as u64));
+        let range = (offset, offset + buf.len() as u64);
+        self.events.lock().push(Read(range));
         self.file.read_at(offset, buf)
     }
 
@@ -37,34 +44,31 @@ impl ReadableFile for NotingFile {
     }
 
     fn prefetch(&self, offset: u64, len: usize) {
-        self.hints.lock().push((offset, offset + len as u64));
+        self.events.lock().push(Hint((offset, offset + len as u64)));
         self.file.prefetch(offset, len);
     }
 }
 
-const ENTRIES: u32 = 20_000;
-
-fn key(i: u32) -> Vec<u8> {
+fn key(i: usize) -> Vec<u8> {
     format!("{i:08}").into_bytes()
 }
 
-/// A table of [`ENTRIES`] entries of some 100 bytes: about 500 blocks of 4 KiB.
-fn table(dir: &Path) -> (Arc<NotingFile>, Arc<TableReader>) {
+/// A table of so many entries with values of so many bytes, in blocks of 4 KiB or of one entry.
+fn table(dir: &Path, entries: usize, value: usize) -> (Arc<NotingFile>, Arc<TableReader>) {
     let path = dir.join("000007.sst");
     let options = TableWriterOptions {
         compression: CompressionType::None,
         ..writer_options()
     };
     let mut w = writer(&path, options);
-    for i in 0..ENTRIES {
+    for i in 0..entries {
         let ikey = internal_key(&key(i), SequenceNumber(1), ValueType::Value as u8);
-        w.add(&ikey, &[i as u8; 90]).unwrap();
+        w.add(&ikey, &vec![i as u8; value]).unwrap();
     }
     w.finish().unwrap();
     let file = Arc::new(NotingFile {
         file: StdVfs.open(&path, Access::Random).unwrap(),
-        reads: Mutex::default(),
-        hints: Mutex::default(),
+        events: Mutex::default(),
     });
     let options = reader_options(file.size().unwrap());
     let table = TableReader::open(file.clone(), &path, options).unwrap();
@@ -72,66 +76,100 @@ fn table(dir: &Path) -> (Arc<NotingFile>, Arc<TableReader>) {
     (file, table)
 }
 
-fn uncached(table: &Arc<TableReader>) -> super::super::TableIterator {
+fn uncached(table: &Arc<TableReader>) -> TableIterator {
     table.iter(TableIterOptions {
         fill_cache: false,
         readahead: 0,
     })
 }
 
-fn covered(hints: &[Range], read: &Range) -> bool {
-    let mut from = read.0;
-    while from < read.1 {
-        let Some(hint) = hints.iter().find(|h| h.0 <= from && from < h.1) else {
-            return false;
-        };
-        from = hint.1;
+fn walk(iter: &mut TableIterator, backward: bool) {
+    if backward {
+        iter.seek_to_last().unwrap();
+    } else {
+        iter.seek_to_first().unwrap();
     }
-    true
+    while iter.valid() {
+        if backward {
+            iter.prev().unwrap();
+        } else {
+            iter.next().unwrap();
+        }
+    }
 }
 
-/// Every read but the first two was asked for, in few hints that do not overlap.
-fn assert_walked_ahead(reads: &[Range], hints: &[Range]) {
-    assert!(reads.len() > 400, "{} reads", reads.len());
-    assert!(hints.len() < 20, "{hints:?}");
-    assert!(reads[2..].iter().all(|read| covered(hints, read)));
-    assert!(!reads[..2].iter().any(|read| covered(hints, read)));
-    for (i, a) in hints.iter().enumerate() {
-        assert!(hints[..i].iter().all(|b| a.1 <= b.0 || b.1 <= a.0));
-        assert!(a.1 - a.0 <= 256 << 10);
+/// Every read but the first two was asked for before, in hints that grow and do not overlap; gives
+/// them.
+fn walked_ahead(events: &[Event]) -> Vec<Range> {
+    let mut hints: Vec<Range> = Vec::new();
+    let mut reads = 0;
+    for event in events {
+        match *event {
+            Hint(hint) => {
+                assert!(hints.iter().all(|h| h.1 <= hint.0 || hint.1 <= h.0));
+                hints.push(hint);
+            }
+            Read(read) => {
+                reads += 1;
+                assert_eq!(covered(&hints, read), reads > 2, "read {reads}: {read:?}");
+            }
+        }
     }
+    hints
+}
+
+fn covered(hints: &[Range], read: Range) -> bool {
+    let mut from = read.0;
+    while from < read.1 {
+        match hints.iter().find(|hint| hint.0 <= from && from < hint.1) {
+            // The checksum behind the last block need not have been asked for.
+            None => return read.1 - from <= 5,
+            Some(hint) => from = hint.1,
+        }
+    }
+    true
 }
 
 #[test]
 fn walks_are_read_ahead_in_both_directions() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, table) = table(dir.path());
-    let mut iter = uncached(&table);
-
-    iter.seek_to_first().unwrap();
-    while iter.valid() {
-        iter.next().unwrap();
+    for (entries, value, block) in [
+        (20_000, 90, 8 << 10),
+        (60, 100_000, 101_000),
+        (30, 300_000, 301_000),
+    ] {
+        let (file, table) = table(dir.path(), entries, value);
+        for backward in [false, true] {
+            walk(&mut uncached(&table), backward);
+            let events = file.take();
+            let hints = walked_ahead(&events);
+            let sizes: Vec<u64> = hints.iter().map(|hint| hint.1 - hint.0).collect();
+            assert!(
+                (16 << 10..(16 << 10) + block).contains(&sizes[0]),
+                "{sizes:?}"
+            );
+            assert!(sizes.iter().all(|size| *size <= (256 << 10) + block));
+            if value < 1000 {
+                assert_eq!(sizes[1..5], [32 << 10, 64 << 10, 128 << 10, 256 << 10]);
+            }
+            let last = table.index.handle(table.index.len() - 1).unwrap();
+            assert!(
+                hints
+                    .iter()
+                    .all(|hint| hint.1 <= last.offset + last.size + 5)
+            );
+        }
     }
-    let (reads, hints) = file.take();
-    assert_walked_ahead(&reads, &hints);
-
-    let mut iter = uncached(&table);
-    iter.seek_to_last().unwrap();
-    while iter.valid() {
-        iter.prev().unwrap();
-    }
-    let (reads, hints) = file.take();
-    assert_walked_ahead(&reads, &hints);
 }
 
 #[test]
 fn seeks_and_short_scans_read_nothing_ahead() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, table) = table(dir.path());
+    let (file, table) = table(dir.path(), 20_000, 90);
     let mut iter = uncached(&table);
     let mut rng = fastrand::Rng::with_seed(1);
     for _ in 0..200 {
-        let target = seek_key(&key(rng.u32(..ENTRIES)), SequenceNumber(2));
+        let target = seek_key(&key(rng.usize(..20_000)), SequenceNumber(2));
         iter.seek(&target).unwrap();
         // At most into the next block, and back.
         for _ in 0..20 {
@@ -141,25 +179,42 @@ fn seeks_and_short_scans_read_nothing_ahead() {
             iter.prev().unwrap();
         }
     }
-    let (reads, hints) = file.take();
-    assert!(reads.len() >= 200);
-    assert_eq!(hints, []);
+    let events = file.take();
+    assert!(events.len() >= 200);
+    assert!(events.iter().all(|event| matches!(event, Read(_))));
 }
 
 #[test]
-fn cached_blocks_ask_for_nothing() {
+fn walks_over_cached_blocks_ask_for_little() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, table) = table(dir.path());
-    let walk = || {
-        let mut iter = table.iter(TableIterOptions::default());
-        iter.seek_to_first().unwrap();
-        // The cache holds 1 MiB: all of this.
-        for _ in 0..ENTRIES / 8 {
-            iter.next().unwrap();
-        }
-        file.take()
+    let (file, table) = table(dir.path(), 20_000, 90);
+    // The cache holds 1 MiB: of the first 150 blocks, all but one in thirty.
+    let mut at = 0;
+    let block_of = |i: usize| {
+        let target = seek_key(&key(i), SequenceNumber(2));
+        table.index.find(&order(), &target)
     };
-    let (reads, hints) = walk();
-    assert!(!reads.is_empty() && !hints.is_empty());
-    assert_eq!(walk(), (vec![], vec![]));
+    while block_of(at) < 150 {
+        if block_of(at) % 30 != 10 {
+            let target = seek_key(&key(at), SequenceNumber(2));
+            assert!(table.get(&target, true).unwrap().is_some());
+        }
+        at += 1;
+    }
+    file.take();
+    let mut iter = uncached(&table);
+    iter.seek_to_first().unwrap();
+    for _ in 0..at - 100 {
+        iter.next().unwrap();
+    }
+    let events = file.take();
+    let reads = events.iter().filter(|e| matches!(e, Read(_))).count();
+    let hints: Vec<u64> = (events.iter())
+        .filter_map(|event| match event {
+            Hint(hint) => Some(hint.1 - hint.0),
+            Read(_) => None,
+        })
+        .collect();
+    assert_eq!((reads, hints.len()), (5, 5), "{events:?}");
+    assert!(hints.iter().all(|hint| *hint <= 24 << 10), "{hints:?}");
 }
