@@ -3,6 +3,8 @@
 //! Something counts only if all rounds agree on its direction and the median differs by more than
 //! [`MARGIN`].
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use super::figures::{
@@ -59,7 +61,7 @@ pub(crate) struct Verdict<'f, 'a> {
     pub(crate) step: &'f StepFigures<'a>,
     pub(crate) measure: &'static Measure,
     pub(crate) ours: Spread,
-    /// The opponent's, and which engines that was.
+    /// The opponent's, and which engines that was, the one of most rounds first.
     pub(crate) theirs: Spread,
     pub(crate) engines: Vec<&'a str>,
     /// Ours by theirs, round by round.
@@ -88,7 +90,7 @@ pub(crate) fn verdicts<'f, 'a>(
         .collect()
 }
 
-/// Those of one kind, the largest first.
+/// Those of one kind, by measure in the order of [`MEASURES`], the largest first.
 pub(crate) fn sorted<'v, 'f, 'a>(
     verdicts: &'v [Verdict<'f, 'a>],
     judgement: Judgement,
@@ -96,7 +98,11 @@ pub(crate) fn sorted<'v, 'f, 'a>(
     let mut chosen: Vec<_> = (verdicts.iter())
         .filter(|verdict| verdict.judgement == judgement)
         .collect();
-    chosen.sort_by(|a, b| b.size().total_cmp(&a.size()));
+    let rank = |verdict: &Verdict<'_, '_>| {
+        let same = |measure: &&Measure| measure.name == verdict.measure.name;
+        MEASURES.iter().position(same)
+    };
+    chosen.sort_by(|a, b| (rank(a).cmp(&rank(b))).then(b.size().total_cmp(&a.size())));
     chosen
 }
 
@@ -117,9 +123,7 @@ fn judge<'f, 'a>(
         {
             ours.push(our);
             theirs.push(value);
-            if !engines.contains(&engine) {
-                engines.push(engine);
-            }
+            engines.push(engine);
         }
     }
     let ratios = ours.iter().zip(&theirs);
@@ -131,13 +135,25 @@ fn judge<'f, 'a>(
         measure,
         ours,
         theirs,
-        engines,
+        engines: by_frequency(&engines),
         ratio,
         judgement: match is_noise {
             true => Judgement::Same,
             false => judgement(ratio, measure.better),
         },
     })
+}
+
+/// Each once, those that come most often first.
+fn by_frequency<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let mut each: Vec<&str> = Vec::new();
+    for name in names {
+        if !each.contains(name) {
+            each.push(name);
+        }
+    }
+    each.sort_by_key(|name| Reverse(names.iter().filter(|other| *other == name).count()));
+    each
 }
 
 fn best_of<'a, 'r>(
@@ -212,7 +228,15 @@ mod tests {
         assert!(find("get", WRITE_AMPLIFICATION.name).is_none());
         assert!(find("idle", P99.name).is_none());
         let losses = sorted(&verdicts, Judgement::Loss);
-        assert!(losses.is_sorted_by(|a, b| a.size() >= b.size()));
+        let rates = losses.iter().filter(|v| v.measure.name == RATE.name);
+        assert!(rates.clone().count() > 0);
+        assert!(
+            losses[..rates.clone().count()]
+                .iter()
+                .all(|v| v.measure.name == RATE.name)
+        );
+        assert!(rates.is_sorted_by(|a, b| a.size() >= b.size()));
+        assert_eq!(by_frequency(&["a", "b", "c", "c", "b"]), ["b", "c", "a"]);
     }
 
     #[test]

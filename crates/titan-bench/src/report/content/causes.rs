@@ -11,29 +11,30 @@ use crate::report::units::{bytes, micros, number};
 use crate::report::verdict::{SUBJECT, Verdict};
 use crate::results::Measured;
 
-/// Titan's beside those of the engine that was best in all rounds; none if there is no such one, or
-/// nothing to tell.
+/// Kinds of files that hold less of the whole are not worth a word.
+const SMALL: f64 = 0.005;
+
+/// Titan's beside those of the engine that was best in most rounds; none if there is nothing to tell.
 pub(super) fn of(verdict: &Verdict<'_, '_>) -> Option<String> {
     let ours = verdict.step.by(SUBJECT)?;
-    let [best] = verdict.engines[..] else {
-        return None;
-    };
+    let best = *verdict.engines.first()?;
     let theirs = verdict.step.by(best)?;
     let measure = verdict.measure.name;
     if [RATE.name, P99.name].contains(&measure) {
         let costs = COSTS.iter().filter_map(|cost| cost.both(ours, theirs));
-        return joined(costs, "; ");
+        return joined(costs, "; ").map(|costs| format!("{SUBJECT}, {best}: {costs}"));
     }
     let (when, kinds, whole): (_, KindsOf, WholeOf) = if measure == WRITE_AMPLIFICATION.name {
         ("", |m| &m.written_by_kind, |m| m.work.bytes_written)
     } else if measure == PEAK_SPACE_AMPLIFICATION.name {
-        ("at the end ", |m| &m.disk_by_kind, |m| m.work.live_bytes)
+        (" at the end", |m| &m.disk_by_kind, |m| m.work.live_bytes)
     } else {
         return None;
     };
     let (ours, theirs) = (shares(ours, kinds, whole), shares(theirs, kinds, whole));
     let told = |shares: Option<String>| shares.unwrap_or_else(|| "not told".to_owned());
-    (ours.is_some() || theirs.is_some()).then(|| format!("{when}{}; {}", told(ours), told(theirs)))
+    let none = ours.is_none() && theirs.is_none();
+    (!none).then(|| format!("{SUBJECT}{when} {}; {best} {}", told(ours), told(theirs)))
 }
 
 /// What an operation costs.
@@ -81,6 +82,10 @@ type WholeOf = fn(&Measured) -> u64;
 fn shares(rounds: &Rounds<'_>, kinds: KindsOf, whole: WholeOf) -> Option<String> {
     let whole = rounds.spread(|measured| Some(whole(measured) as f64))?;
     let kinds = rounds.by_kind(kinds).into_iter();
-    let kinds = kinds.map(|(kind, size)| format!("{kind} {}", number(size / whole.median)));
-    joined(kinds, ", ")
+    let shares = kinds.map(|(kind, size)| (kind, size / whole.median));
+    let shares = shares.filter(|(_, share)| *share >= SMALL);
+    joined(
+        shares.map(|(kind, share)| format!("{kind} {}", number(share))),
+        ", ",
+    )
 }

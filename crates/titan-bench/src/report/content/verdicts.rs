@@ -97,7 +97,7 @@ fn list(document: &mut Document, verdicts: &[&Verdict<'_, '_>], tone: Tone) {
         ":which",
         "ratio",
         ":that is",
-        ":why: Titan, the other",
+        ":what goes with it",
     ];
     let mut table = Table::new("", &columns);
     for verdict in verdicts {
