@@ -9,6 +9,9 @@ use crate::format::{FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
+/// Tables of level 0 that are smaller, on the mean, are merged rather than moved: bytes.
+const MIN_MOVED_TOGETHER: u64 = 1 << 20;
+
 /// A compaction to run: inputs and where their merge goes. While it exists its inputs are marked
 /// as compacting; dropping it, run or not, releases them.
 pub(crate) struct Compaction {
@@ -75,7 +78,7 @@ impl Compaction {
         !self.force_rewrite
             && self.start_level != self.output_level
             && self.output_level_inputs.is_empty()
-            && (self.start_level > 0 || self.inputs.len() == 1)
+            && (self.start_level > 0 || can_move_together(&self.inputs, &self.version.comparator))
     }
 
     /// Lets go of everything but the marks. They go under the state lock, and the version must not:
@@ -241,6 +244,30 @@ fn complete(
         return None;
     }
     Some(Compaction::new(version, level, output_level, inputs, below))
+}
+
+/// Whether tables of level 0 may become neighbours in a sorted level as they are, which is what becomes
+/// of keys that are written in order: none overlaps another, and they are not so small that they had
+/// better be merged.
+fn can_move_together(tables: &[Arc<TableFile>], comparator: &InternalKeyComparator) -> bool {
+    if tables.len() > 1 {
+        let bytes: u64 = tables.iter().map(|f| f.size()).sum();
+        if bytes < tables.len() as u64 * MIN_MOVED_TOGETHER {
+            return false;
+        }
+    }
+    let mut sorted: Vec<&Arc<TableFile>> = tables.iter().collect();
+    sorted.sort_by(|a, b| comparator.compare_user(a.smallest_user_key(), b.smallest_user_key()));
+    sorted.windows(2).all(|pair| match pair {
+        [a, b] => {
+            let order = comparator.compare_user(a.largest_user_key(), b.smallest_user_key());
+            match a.end() {
+                Bound::Excluded(_) => order.is_le(),
+                Bound::Included(_) | Bound::Unbounded => order.is_lt(),
+            }
+        }
+        _ => true,
+    })
 }
 
 /// Where the keys of tables start and end, if there are any.

@@ -126,6 +126,54 @@ fn a_memtable_is_flushed_at_its_size() {
 }
 
 #[test]
+fn what_is_written_in_order_is_written_once() {
+    let vfs = SimVfs::new();
+    let family = ColumnFamilyOptions {
+        write_buffer_size: 2 << 20,
+        level0_file_num_compaction_trigger: 4,
+        max_bytes_for_level_base: 8 << 20,
+        enable_blob_files: false,
+        ..ColumnFamilyOptions::default()
+    };
+    let db = open(&options(&vfs, family.clone()));
+    for n in 0..30_000 {
+        db.put(&key(n), &value(n, 1000)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let statistics = db.statistics();
+    assert!(statistics.trivial_moves() > 2);
+    assert_eq!(statistics.compaction_sst_bytes(), 0);
+    let levels = &db.metrics().families[0].levels;
+    assert!(levels[0].files < 4, "{levels:?}");
+    db.close().unwrap();
+
+    let db = open(&options(&vfs, family));
+    let mut entries = db.iter(&ReadOptions::default()).unwrap();
+    entries.seek_to_first().unwrap();
+    for n in 0..30_000 {
+        assert_eq!(entries.key(), key(n), "{n}");
+        entries.next().unwrap();
+    }
+    assert!(!entries.valid());
+
+    // What overlaps is merged, and the newer wins.
+    for n in (0..30_000).step_by(2) {
+        db.put(&key(n), &value(n + 1, 1000)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert!(db.statistics().compaction_sst_bytes() > 0);
+    for n in 0..30_000 {
+        let newest = if n % 2 == 0 { n + 1 } else { n };
+        assert_eq!(
+            db.get(&key(n)).unwrap().as_deref(),
+            Some(&value(newest, 1000)[..])
+        );
+    }
+}
+
+#[test]
 fn levels_stay_within_their_targets_and_files_move_where_they_can() {
     let vfs = SimVfs::new();
     let db = open(&options(
