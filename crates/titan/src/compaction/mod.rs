@@ -2,7 +2,7 @@
 //!
 //! * [`levels`] says how large each level should be and which is furthest over its size.
 //! * [`picker`] turns that into a [`Compaction`](picker::Compaction): a value that names inputs
-//!   and output level, and could be run anywhere.
+//!   and output level, and could be run anywhere. [`level0_move`] says when level 0 need not be merged.
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
@@ -18,6 +18,7 @@ pub(crate) mod factory;
 pub(crate) mod grandparents;
 pub(crate) mod job;
 pub(crate) mod job_output;
+mod level0_move;
 pub(crate) mod levels;
 pub(crate) mod merge;
 pub(crate) mod output;

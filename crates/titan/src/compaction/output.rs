@@ -18,11 +18,11 @@ use crate::table::{TableWriter, TableWriterOptions};
 /// How much larger than an SST's target the values behind its keys may make it, before it is cut.
 /// Tables of pointers are far smaller than the data they stand for; were they allowed to grow to
 /// the full target, one would cover so many values that compacting a part would mean all.
-const LOGICAL_SIZE_FACTOR: u64 = 4;
+pub(super) const LOGICAL_SIZE_FACTOR: u64 = 4;
 
 /// A table overlapping more than this many times its own largest size one level further down is
 /// cut, so that compacting it later stays cheap.
-const MAX_GRANDPARENT_OVERLAP: u64 = 10;
+pub(super) const MAX_GRANDPARENT_OVERLAP: u64 = 10;
 
 /// Writes surviving entries in order.
 pub(crate) struct OutputWriter {

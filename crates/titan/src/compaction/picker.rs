@@ -3,14 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::level0_move;
 use super::levels::{HiddenGarbage, LevelTargets};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
-
-/// Tables of level 0 that are smaller, on the mean, are merged rather than moved: bytes.
-const MIN_MOVED_TOGETHER: u64 = 1 << 20;
 
 /// A compaction to run: inputs and where their merge goes. While it exists its inputs are marked
 /// as compacting; dropping it, run or not, releases them.
@@ -24,6 +22,8 @@ pub(crate) struct Compaction {
     pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
     /// Rewrite even where moving the files would do.
     pub(crate) force_rewrite: bool,
+    /// The inputs are all of level 0, and can change level together as they are.
+    in_order: bool,
     marks: InputMarks,
 }
 
@@ -60,6 +60,7 @@ impl Compaction {
             inputs,
             output_level_inputs,
             force_rewrite: false,
+            in_order: false,
         }
     }
 
@@ -78,7 +79,7 @@ impl Compaction {
         !self.force_rewrite
             && self.start_level != self.output_level
             && self.output_level_inputs.is_empty()
-            && (self.start_level > 0 || can_move_together(&self.inputs, &self.version.comparator))
+            && (self.start_level > 0 || self.inputs.len() == 1 || self.in_order)
     }
 
     /// Lets go of everything but the marks. They go under the state lock, and the version must not:
@@ -117,7 +118,7 @@ pub(crate) fn pick(
             break;
         }
         let picked = if level == 0 {
-            pick_level0(version, targets.base_level)
+            pick_level0(version, targets.base_level, options)
         } else {
             pick_sorted(version, level)
         };
@@ -147,12 +148,18 @@ fn pick_released(version: &Arc<Version>, circumstances: Circumstances) -> Option
 }
 
 /// All of level 0 into the base level. One at a time: level 0 files overlap.
-fn pick_level0(version: &Arc<Version>, base_level: usize) -> Option<Compaction> {
+fn pick_level0(
+    version: &Arc<Version>,
+    base_level: usize,
+    options: &ColumnFamilyOptions,
+) -> Option<Compaction> {
     let inputs = version.level(0).to_vec();
     if inputs.is_empty() || inputs.iter().any(|f| f.is_compacting()) {
         return None;
     }
-    complete(version, 0, base_level, inputs)
+    let mut compaction = complete(version, 0, base_level, inputs)?;
+    compaction.in_order = level0_move::is_possible(&compaction, options);
+    Some(compaction)
 }
 
 /// The table that overlaps least of the next level for its own size, into that level: the least
@@ -244,30 +251,6 @@ fn complete(
         return None;
     }
     Some(Compaction::new(version, level, output_level, inputs, below))
-}
-
-/// Whether tables of level 0 may become neighbours in a sorted level as they are, which is what becomes
-/// of keys that are written in order: none overlaps another, and they are not so small that they had
-/// better be merged.
-fn can_move_together(tables: &[Arc<TableFile>], comparator: &InternalKeyComparator) -> bool {
-    if tables.len() > 1 {
-        let bytes: u64 = tables.iter().map(|f| f.size()).sum();
-        if bytes < tables.len() as u64 * MIN_MOVED_TOGETHER {
-            return false;
-        }
-    }
-    let mut sorted: Vec<&Arc<TableFile>> = tables.iter().collect();
-    sorted.sort_by(|a, b| comparator.compare_user(a.smallest_user_key(), b.smallest_user_key()));
-    sorted.windows(2).all(|pair| match pair {
-        [a, b] => {
-            let order = comparator.compare_user(a.largest_user_key(), b.smallest_user_key());
-            match a.end() {
-                Bound::Excluded(_) => order.is_le(),
-                Bound::Included(_) | Bound::Unbounded => order.is_lt(),
-            }
-        }
-        _ => true,
-    })
 }
 
 /// Where the keys of tables start and end, if there are any.

@@ -132,6 +132,7 @@ fn what_is_written_in_order_is_written_once() {
         write_buffer_size: 2 << 20,
         level0_file_num_compaction_trigger: 4,
         max_bytes_for_level_base: 8 << 20,
+        target_file_size_base: 4 << 20,
         enable_blob_files: false,
         ..ColumnFamilyOptions::default()
     };
@@ -171,6 +172,29 @@ fn what_is_written_in_order_is_written_once() {
             Some(&value(newest, 1000)[..])
         );
     }
+}
+
+#[test]
+fn a_queue_leaves_nothing_behind() {
+    let vfs = SimVfs::new();
+    let family = ColumnFamilyOptions {
+        write_buffer_size: 256 << 10,
+        level0_file_num_compaction_trigger: 4,
+        target_file_size_base: 64 << 10,
+        enable_blob_files: false,
+        ..ColumnFamilyOptions::default()
+    };
+    let db = open(&options(&vfs, family));
+    // Put and taken, in order: tables have nothing but deletions of what is in no table.
+    for n in 0..40_000 {
+        db.put(&key(n), &value(n, 20)).unwrap();
+        db.delete(&key(n)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let levels = &db.metrics().families[0].levels;
+    let beneath: u64 = levels[1..].iter().map(|level| level.bytes).sum();
+    assert!(beneath < 16 << 10, "{levels:?}");
 }
 
 #[test]

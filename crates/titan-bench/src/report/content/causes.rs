@@ -14,7 +14,8 @@ use crate::results::Measured;
 /// Kinds of files that hold less of the whole are not worth a word.
 const SMALL: f64 = 0.005;
 
-/// Titan's beside those of the engine that was best in most rounds; none if there is nothing to tell.
+/// Titan's beside those of the engine that was best in most rounds, the first of several; none if there
+/// is nothing to tell.
 pub(super) fn of(verdict: &Verdict<'_, '_>) -> Option<String> {
     let ours = verdict.step.by(SUBJECT)?;
     let best = *verdict.engines.first()?;
@@ -81,11 +82,15 @@ type WholeOf = fn(&Measured) -> u64;
 /// Bytes by kind for each byte of the whole.
 fn shares(rounds: &Rounds<'_>, kinds: KindsOf, whole: WholeOf) -> Option<String> {
     let whole = rounds.spread(|measured| Some(whole(measured) as f64))?;
-    let kinds = rounds.by_kind(kinds).into_iter();
-    let shares = kinds.map(|(kind, size)| (kind, size / whole.median));
-    let shares = shares.filter(|(_, share)| *share >= SMALL);
-    joined(
-        shares.map(|(kind, share)| format!("{kind} {}", number(share))),
+    let kinds = rounds.by_kind(kinds);
+    if kinds.is_empty() {
+        return None;
+    }
+    let shares = kinds.iter().map(|(kind, size)| (kind, size / whole.median));
+    let large = shares.filter(|(_, share)| *share >= SMALL);
+    let large = joined(
+        large.map(|(kind, share)| format!("{kind} {}", number(share))),
         ", ",
-    )
+    );
+    Some(large.unwrap_or_else(|| "next to nothing".to_owned()))
 }

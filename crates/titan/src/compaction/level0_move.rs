@@ -1,0 +1,136 @@
+//! Whether the tables of level 0 can change level as they are, which is what becomes of keys that are
+//! written in order: merging them would write everything once more and find nothing.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::output::{LOGICAL_SIZE_FACTOR, MAX_GRANDPARENT_OVERLAP};
+use super::picker::Compaction;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::options::ColumnFamilyOptions;
+use crate::version::TableFile;
+
+/// Tables that are smaller than this part of a level's tables, on the mean, are merged: there would be
+/// many of them for good.
+const MIN_SHARE_OF_TARGET: u64 = 4;
+
+/// Whether the inputs, all of level 0, can be moved together if the output level has nothing in their
+/// range.
+pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions) -> bool {
+    let tables = &compaction.inputs;
+    let comparator = &compaction.version.comparator;
+    let bytes: u64 = tables.iter().map(|table| table.size()).sum();
+    let target = options.target_file_size_base;
+    let least = (tables.len() as u64).saturating_mul(target / MIN_SHARE_OF_TARGET);
+    let beneath = compaction.output_level + 1;
+    let most = target
+        .saturating_mul(LOGICAL_SIZE_FACTOR)
+        .saturating_mul(MAX_GRANDPARENT_OVERLAP);
+    let overlapped = |table: &TableFile| -> u64 {
+        let start = Some(table.smallest_user_key());
+        let tables = compaction.version.overlapping(beneath, start, table.end());
+        tables.iter().map(|table| table.logical_size()).sum()
+    };
+    bytes >= least
+        && !tables.iter().any(|table| may_delete(table))
+        && are_disjoint(tables, comparator)
+        && tables.iter().all(|table| overlapped(table) <= most)
+}
+
+/// A merge drops deletions that have nothing beneath them. Moved, they would stay for good.
+fn may_delete(table: &TableFile) -> bool {
+    let none = (table.facts())
+        .is_some_and(|facts| facts.num_deletions == 0 && facts.num_range_deletions == 0);
+    !none
+}
+
+/// Whether tables may be neighbours in a sorted level: none has a user key of another's range.
+fn are_disjoint(tables: &[Arc<TableFile>], comparator: &InternalKeyComparator) -> bool {
+    let mut sorted: Vec<&TableFile> = tables.iter().map(Arc::as_ref).collect();
+    sorted.sort_by(|a, b| comparator.compare_user(a.smallest_user_key(), b.smallest_user_key()));
+    sorted.windows(2).all(|pair| match pair {
+        [a, b] => {
+            let order = comparator.compare_user(a.largest_user_key(), b.smallest_user_key());
+            match a.end() {
+                Bound::Excluded(_) => order.is_le(),
+                Bound::Included(_) | Bound::Unbounded => order.is_lt(),
+            }
+        }
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::internal_key::{ValueType, internal_key};
+    use crate::format::{BytewiseComparator, FileNumber, SequenceNumber};
+    use crate::version::ObsoleteFiles;
+    use crate::version::edit::{NewFile, TableFacts};
+
+    fn table(smallest: &str, largest: Vec<u8>, deletions: u64) -> Arc<TableFile> {
+        let meta = NewFile {
+            number: FileNumber(1),
+            size: 100,
+            smallest: internal_key(
+                smallest.as_bytes(),
+                SequenceNumber(1),
+                ValueType::Value as u8,
+            ),
+            largest,
+            ..NewFile::default()
+        };
+        let facts = TableFacts {
+            num_entries: 2,
+            num_deletions: deletions,
+            ..TableFacts::default()
+        };
+        Arc::new(TableFile::new(meta, Some(facts), &Arc::default()))
+    }
+
+    /// A table from one key to another, that one included.
+    fn up_to(smallest: &str, largest: &str) -> Arc<TableFile> {
+        let largest = internal_key(
+            largest.as_bytes(),
+            SequenceNumber(1),
+            ValueType::Value as u8,
+        );
+        table(smallest, largest, 0)
+    }
+
+    /// A table that ends with a deletion of keys before `end`.
+    fn before(smallest: &str, end: &str) -> Arc<TableFile> {
+        let end = internal_key(
+            end.as_bytes(),
+            SequenceNumber::MAX,
+            ValueType::RangeDeletion as u8,
+        );
+        table(smallest, end, 0)
+    }
+
+    #[test]
+    fn neighbours_share_no_user_key() {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let disjoint = |tables: &[Arc<TableFile>]| are_disjoint(tables, &comparator);
+        assert!(disjoint(&[
+            up_to("e", "f"),
+            up_to("a", "b"),
+            up_to("c", "d")
+        ]));
+        assert!(!disjoint(&[up_to("c", "d"), up_to("a", "c")]));
+        assert!(!disjoint(&[up_to("a", "z"), up_to("c", "d")]));
+        assert!(!disjoint(&[up_to("a", "b"), up_to("a", "a")]));
+        assert!(disjoint(&[before("a", "c"), up_to("c", "d")]));
+        assert!(!disjoint(&[before("a", "d"), up_to("c", "d")]));
+    }
+
+    #[test]
+    fn deletions_are_not_moved() {
+        let largest = internal_key(b"b", SequenceNumber(1), ValueType::Deletion as u8);
+        assert!(may_delete(&table("a", largest, 1)));
+        assert!(!may_delete(&up_to("a", "b")));
+        let unknown = NewFile::default();
+        let queue: Arc<ObsoleteFiles> = Arc::default();
+        assert!(may_delete(&TableFile::new(unknown, None, &queue)));
+    }
+}
