@@ -129,20 +129,15 @@ impl Comparison {
             ":step", ":measure", ":against", "A", "B", ":A says", ":B says",
         ];
         let mut contrary = Table::new("Where they contradict each other", &columns);
-        for judged in of(Agreement::Contrary) {
-            contrary.row(judged.cells());
+        let mut apart = Table::new("Others that lie apart", &columns);
+        for judged in &self.judged {
+            if judged.agreement() == Agreement::Contrary {
+                contrary.row(judged.cells());
+            } else if judged.apart {
+                apart.row(judged.cells());
+            }
         }
         document.table(contrary);
-        let mut apart = Table::new("Others that lie apart", &columns);
-        let others = |judged: &&JudgedTwice| judged.agreement() != Agreement::Contrary;
-        for judged in self
-            .judged
-            .iter()
-            .filter(|judged| judged.apart)
-            .filter(others)
-        {
-            apart.row(judged.cells());
-        }
         document.table(apart);
     }
 

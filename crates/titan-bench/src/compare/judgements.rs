@@ -5,8 +5,9 @@
 
 use serde::Serialize;
 
-use crate::report::figures::{Spread, WorkloadFigures};
-use crate::report::verdict::{Judgement, MARGIN, Opponent, SUBJECT, Verdict, verdicts};
+use super::{Pair, exceeds_spread};
+use crate::report::figures::Spread;
+use crate::report::verdict::{self, Judgement, MEASURES, Opponent, SUBJECT, Verdict};
 
 /// Titan against one other engine in one measure of a step.
 #[derive(Debug, Serialize)]
@@ -36,9 +37,7 @@ pub(crate) enum Agreement {
 
 impl JudgedTwice {
     fn new(a: &Verdict<'_, '_>, b: &Verdict<'_, '_>, against: &str) -> Self {
-        let alike = (a.judgement, b.judgement) == (Judgement::Same, Judgement::Same)
-            || a.ratio.is_within(&b.ratio, MARGIN)
-            || !a.ratio.apart_from(&b.ratio);
+        let small = (a.judgement, b.judgement) == (Judgement::Same, Judgement::Same);
         JudgedTwice {
             workload: a.step.workload.name.clone(),
             step: a.step.step.name.clone(),
@@ -48,7 +47,7 @@ impl JudgedTwice {
             b: b.ratio,
             judged_a: a.judgement,
             judged_b: b.judgement,
-            apart: !alike && a.ratio.rounds.min(b.ratio.rounds) > 1,
+            apart: !small && exceeds_spread(&a.ratio, &b.ratio) == Some(true),
         }
     }
 
@@ -62,25 +61,19 @@ impl JudgedTwice {
 }
 
 /// What both reports judge, against each engine alone.
-pub(super) fn judge<'a>(
-    a: &[WorkloadFigures<'_>],
-    b: &[WorkloadFigures<'_>],
-    engines: impl Iterator<Item = &'a str>,
-) -> Vec<JudgedTwice> {
+pub(super) fn judge(pairs: &[Pair<'_, '_>], engines: &[String]) -> Vec<JudgedTwice> {
     let mut judged = Vec::new();
-    for engine in engines.filter(|engine| *engine != SUBJECT) {
+    for engine in engines.iter().filter(|engine| *engine != SUBJECT) {
         let opponent = Opponent::Engine(engine);
-        let in_b = verdicts(b, opponent);
-        for verdict in verdicts(a, opponent) {
-            let other = in_b.iter().find(|other| place(&verdict) == place(other));
-            judged.extend(other.map(|other| JudgedTwice::new(&verdict, other, engine)));
+        for (a, b) in pairs {
+            judged.extend(MEASURES.iter().filter_map(|measure| {
+                let (a, b) = (
+                    verdict::judge(a, measure, opponent)?,
+                    verdict::judge(b, measure, opponent)?,
+                );
+                Some(JudgedTwice::new(&a, &b, engine))
+            }));
         }
     }
     judged
-}
-
-/// A workload, a step and a measure.
-fn place<'v>(verdict: &'v Verdict<'_, '_>) -> (&'v str, &'v str, &'static str) {
-    let (workload, step) = (&verdict.step.workload.name, &verdict.step.step.name);
-    (workload, step, verdict.measure.name)
 }

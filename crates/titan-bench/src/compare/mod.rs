@@ -101,11 +101,7 @@ pub(crate) fn compare(a: &Report, b: &Report) -> Comparison {
     Comparison {
         conditions: differences(a, b),
         device: device(a, b),
-        judged: judgements::judge(
-            &figures_of_a,
-            &figures_of_b,
-            a.engines.iter().map(String::as_str),
-        ),
+        judged: judgements::judge(&pairs, &a.engines),
         steps: pairs.iter().flat_map(|(a, b)| compare_step(a, b)).collect(),
         rankings: pairs
             .iter()
@@ -114,6 +110,16 @@ pub(crate) fn compare(a: &Report, b: &Report) -> Comparison {
         only_in_a: only(&in_a, &in_b),
         only_in_b: only(&in_b, &in_a),
     }
+}
+
+/// The same step of both reports.
+type Pair<'p, 'a> = (&'p StepFigures<'a>, &'p StepFigures<'a>);
+
+/// Whether no round of one lies within the rounds of the other, and medians differ by more than the
+/// margin. None if either has a single round.
+fn exceeds_spread(a: &Spread, b: &Spread) -> Option<bool> {
+    let several = a.rounds.min(b.rounds) > 1;
+    several.then(|| a.apart_from(b) && !a.is_within(b, MARGIN))
 }
 
 /// A workload, a step and an engine.
@@ -215,7 +221,7 @@ impl Compared {
                 most: ratio(b.most, a.least),
                 rounds,
             },
-            exceeds_spread: (rounds > 1).then(|| a.apart_from(&b) && !a.is_within(&b, MARGIN)),
+            exceeds_spread: exceeds_spread(&a, &b),
             show,
         }
     }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::exceeds_spread;
 use crate::report::figures::{RATE, Rounds, Spread, StepFigures};
-use crate::report::verdict::MARGIN;
 
 /// Engines of a step by their rates, the fastest first; those that both reports measured.
 #[derive(Debug, Serialize)]
@@ -79,5 +79,5 @@ fn contrary(a: &[Rated<'_>], b: &[Rated<'_>]) -> bool {
 }
 
 fn is_clearly_faster(a: &Spread, b: &Spread) -> bool {
-    a.rounds.min(b.rounds) > 1 && a.least > b.most && !a.is_within(b, MARGIN)
+    exceeds_spread(a, b) == Some(true) && a.least > b.most
 }

@@ -106,7 +106,8 @@ pub(crate) fn sorted<'v, 'f, 'a>(
     chosen
 }
 
-fn judge<'f, 'a>(
+/// Nothing if either did not do the step.
+pub(crate) fn judge<'f, 'a>(
     step: &'f StepFigures<'a>,
     measure: &'static Measure,
     opponent: Opponent<'_>,
