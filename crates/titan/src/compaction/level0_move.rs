@@ -1,14 +1,12 @@
 //! Whether the tables of level 0 can change level as they are, which is what becomes of keys that are
 //! written in order: merging them would write everything once more and find nothing.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use super::output::{LOGICAL_SIZE_FACTOR, MAX_GRANDPARENT_OVERLAP};
+use super::output::max_overlap;
 use super::picker::Compaction;
-use crate::format::internal_key::InternalKeyComparator;
 use crate::options::ColumnFamilyOptions;
-use crate::version::TableFile;
+use crate::version::{TableFile, Version};
 
 /// Tables that are smaller than this part of a level's tables, on the mean, are merged: there would be
 /// many of them for good.
@@ -17,45 +15,33 @@ const MIN_SHARE_OF_TARGET: u64 = 4;
 /// Whether the inputs, all of level 0, can be moved together if the output level has nothing in their
 /// range.
 pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions) -> bool {
-    let tables = &compaction.inputs;
-    let comparator = &compaction.version.comparator;
+    let (tables, version) = (&compaction.inputs, &compaction.version);
     let bytes: u64 = tables.iter().map(|table| table.size()).sum();
     let target = options.target_file_size_base;
     let least = (tables.len() as u64).saturating_mul(target / MIN_SHARE_OF_TARGET);
-    let beneath = compaction.output_level + 1;
-    let most = target
-        .saturating_mul(LOGICAL_SIZE_FACTOR)
-        .saturating_mul(MAX_GRANDPARENT_OVERLAP);
-    let overlapped = |table: &TableFile| -> u64 {
-        let start = Some(table.smallest_user_key());
-        let tables = compaction.version.overlapping(beneath, start, table.end());
-        tables.iter().map(|table| table.logical_size()).sum()
+    let overlapped = |table: &TableFile| {
+        let beneath = compaction.output_level + 1;
+        version.overlapped_bytes(beneath, table)
     };
     bytes >= least
         && !tables.iter().any(|table| may_delete(table))
-        && are_disjoint(tables, comparator)
-        && tables.iter().all(|table| overlapped(table) <= most)
+        && are_disjoint(tables, version)
+        && (tables.iter()).all(|table| overlapped(table) <= max_overlap(target))
 }
 
 /// A merge drops deletions that have nothing beneath them. Moved, they would stay for good.
 fn may_delete(table: &TableFile) -> bool {
-    let none = (table.facts())
-        .is_some_and(|facts| facts.num_deletions == 0 && facts.num_range_deletions == 0);
-    !none
+    let has_deletions = table.facts().is_none_or(|facts| facts.num_deletions > 0);
+    has_deletions || table.may_have_tombstones()
 }
 
 /// Whether tables may be neighbours in a sorted level: none has a user key of another's range.
-fn are_disjoint(tables: &[Arc<TableFile>], comparator: &InternalKeyComparator) -> bool {
+fn are_disjoint(tables: &[Arc<TableFile>], version: &Version) -> bool {
     let mut sorted: Vec<&TableFile> = tables.iter().map(Arc::as_ref).collect();
-    sorted.sort_by(|a, b| comparator.compare_user(a.smallest_user_key(), b.smallest_user_key()));
+    let order = &version.comparator;
+    sorted.sort_by(|a, b| order.compare_user(a.smallest_user_key(), b.smallest_user_key()));
     sorted.windows(2).all(|pair| match pair {
-        [a, b] => {
-            let order = comparator.compare_user(a.largest_user_key(), b.smallest_user_key());
-            match a.end() {
-                Bound::Excluded(_) => order.is_le(),
-                Bound::Included(_) | Bound::Unbounded => order.is_lt(),
-            }
-        }
+        [a, b] => !version.overlaps(b, Some(a.smallest_user_key()), a.end()),
         _ => true,
     })
 }
@@ -63,8 +49,8 @@ fn are_disjoint(tables: &[Arc<TableFile>], comparator: &InternalKeyComparator) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::internal_key::{ValueType, internal_key};
-    use crate::format::{BytewiseComparator, FileNumber, SequenceNumber};
+    use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
+    use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
     use crate::version::ObsoleteFiles;
     use crate::version::edit::{NewFile, TableFacts};
 
@@ -111,7 +97,8 @@ mod tests {
     #[test]
     fn neighbours_share_no_user_key() {
         let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
-        let disjoint = |tables: &[Arc<TableFile>]| are_disjoint(tables, &comparator);
+        let version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 7);
+        let disjoint = |tables: &[Arc<TableFile>]| are_disjoint(tables, &version);
         assert!(disjoint(&[
             up_to("e", "f"),
             up_to("a", "b"),

@@ -18,11 +18,11 @@ use crate::table::{TableWriter, TableWriterOptions};
 /// How much larger than an SST's target the values behind its keys may make it, before it is cut.
 /// Tables of pointers are far smaller than the data they stand for; were they allowed to grow to
 /// the full target, one would cover so many values that compacting a part would mean all.
-pub(super) const LOGICAL_SIZE_FACTOR: u64 = 4;
+const LOGICAL_SIZE_FACTOR: u64 = 4;
 
 /// A table overlapping more than this many times its own largest size one level further down is
 /// cut, so that compacting it later stays cheap.
-pub(super) const MAX_GRANDPARENT_OVERLAP: u64 = 10;
+const MAX_GRANDPARENT_OVERLAP: u64 = 10;
 
 /// Writes surviving entries in order.
 pub(crate) struct OutputWriter {
@@ -170,7 +170,7 @@ impl OutputWriter {
         let Some((_, table)) = &self.current else {
             return false;
         };
-        let max_logical = self.max_table_bytes.saturating_mul(LOGICAL_SIZE_FACTOR);
+        let max_logical = max_logical_bytes(self.max_table_bytes);
         if table.file_size() >= self.max_table_bytes
             || table.file_size() + table.referenced_blob_bytes() >= max_logical
         {
@@ -179,7 +179,7 @@ impl OutputWriter {
         let overlapped = self
             .grandparents
             .overlapped_at(next_user_key, &self.family.comparator);
-        overlapped > max_logical.saturating_mul(MAX_GRANDPARENT_OVERLAP)
+        overlapped > max_overlap(self.max_table_bytes)
     }
 
     fn table(&mut self) -> Result<&mut TableWriter> {
@@ -280,4 +280,14 @@ impl OutputWriter {
             .chain(separator.iter().map(|n| FileKind::Blob(*n)))
             .collect()
     }
+}
+
+/// Bytes that a table may have with the values it refers to.
+fn max_logical_bytes(max_table_bytes: u64) -> u64 {
+    max_table_bytes.saturating_mul(LOGICAL_SIZE_FACTOR)
+}
+
+/// Bytes of the level below that a table may overlap, values included.
+pub(super) fn max_overlap(max_table_bytes: u64) -> u64 {
+    max_logical_bytes(max_table_bytes).saturating_mul(MAX_GRANDPARENT_OVERLAP)
 }

@@ -170,11 +170,7 @@ fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
         .iter()
         .filter(|f| !f.is_compacting())
         .map(|f| {
-            let overlap: u64 = version
-                .overlapping(level + 1, Some(f.smallest_user_key()), f.end())
-                .iter()
-                .map(|f| f.logical_size())
-                .sum();
+            let overlap = version.overlapped_bytes(level + 1, f);
             (overlap as f64 / f.compensated_size().max(1) as f64, f)
         })
         .collect();

@@ -141,6 +141,12 @@ impl Version {
         files.get(first..behind).unwrap_or_default()
     }
 
+    /// The logical bytes of the files of a sorted level that meet a file's key range.
+    pub(crate) fn overlapped_bytes(&self, level: usize, file: &TableFile) -> u64 {
+        let overlapping = self.overlapping(level, Some(file.smallest_user_key()), file.end());
+        overlapping.iter().map(|f| f.logical_size()).sum()
+    }
+
     /// Whether any file of `level`, sorted or not, meets the range.
     pub(crate) fn has_overlapping(
         &self,
