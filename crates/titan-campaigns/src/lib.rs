@@ -18,8 +18,11 @@
 //! | [`lists`], [`session`] | lists of operations, and an open database they are applied to |
 //! | `answers` | what the operations of a list answer, expected and found |
 //! | [`metamorphic`] | many configurations, equal answers |
+//! | [`beside`] | campaign: each look at a database under full load is one moment of its history |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
 //! | [`differential`] | RocksDB itself, equal answers, and directories handed to and fro |
+//! | [`matrix`] | releases of RocksDB: each reads Titan's directories, and Titan theirs |
+//! | `peer` | another engine in a process of its own |
 //! | `schedules` | the whole engine under a scheduler that a seed decides; only with `--cfg shuttle` |
 //!
 //! A campaign is a function that takes a [`Run`], asks it for its seed and whether to go on, and
@@ -28,13 +31,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
 mod answers;
+pub mod beside;
 pub mod calls;
 pub mod crash;
 pub mod differential;
 pub mod faults;
 pub mod fuzz;
 pub mod lists;
+pub mod matrix;
 pub mod metamorphic;
+mod peer;
 pub mod pool;
 pub mod reads;
 pub mod record;

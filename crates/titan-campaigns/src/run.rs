@@ -60,6 +60,7 @@ pub struct Run {
     passed: AtomicU64,
     failed: AtomicU64,
     stopped: AtomicBool,
+    looks_at_everything: AtomicBool,
     failures: Mutex<Vec<String>>,
 }
 
@@ -75,6 +76,7 @@ impl Run {
             passed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            looks_at_everything: AtomicBool::new(false),
             failures: Mutex::new(Vec::new()),
         }
     }
@@ -104,10 +106,16 @@ impl Run {
             .map(|round| self.seed.wrapping_add(round))
     }
 
+    /// However much fails, the run goes on: for campaigns of which each part says something else.
+    pub(crate) fn look_at_everything(&self) {
+        self.looks_at_everything.store(true, Ordering::Relaxed);
+    }
+
     /// Whether to go on: not stopped, not over time, and not too much has failed.
     pub fn goes_on(&self) -> bool {
+        let too_much = self.failed.load(Ordering::Relaxed) >= FAILURES_SHOWN;
         !self.stopped.load(Ordering::Relaxed)
-            && self.failed.load(Ordering::Relaxed) < FAILURES_SHOWN
+            && (!too_much || self.looks_at_everything.load(Ordering::Relaxed))
             && self.time.is_none_or(|time| self.started.elapsed() < time)
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options};
+use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
 use titan_testkit::sim::SimVfs;
 
 use crate::trouble::{Checked, Trouble};
@@ -124,6 +124,7 @@ impl Settings {
             enable_blob_garbage_collection: self.collects,
             blob_garbage_collection_low_threshold: 0.05,
             blob_garbage_collection_punch_holes: self.punches,
+            stated: Stated::all(),
             ..ColumnFamilyOptions::default()
         };
         Options {

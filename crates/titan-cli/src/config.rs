@@ -1,7 +1,8 @@
 //! `--config FILE`: the options of a database as TOML.
 //!
 //! A table `[db]`, a table `[default]`, and a table `[families.NAME]` for each family that is to
-//! differ from `[default]`: what that does not mention is as there.
+//! differ from `[default]`: what that does not mention is as there. What the file mentions is
+//! stated; of what it does not mention, a database keeps what it has.
 
 use std::path::Path;
 
@@ -14,29 +15,49 @@ pub(crate) fn options(global: &Global) -> Result<Options> {
     options_over(global, &Options::default())
 }
 
-/// The options that `--config` names, with `base` for what the file does not mention.
+/// The options that `--config` names, with `base` for what the file does not mention, and the orders
+/// that `--comparator` names.
 ///
 /// # Errors
 /// `InvalidOption` naming the key and the line for a key or value that cannot be accepted.
 pub(crate) fn options_over(global: &Global, base: &Options) -> Result<Options> {
-    let Some(path) = &global.config else {
-        return Ok(base.clone());
+    let mut options = match &global.config {
+        None => base.clone(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| Error::io(e, "read", path))?;
+            parse_over(&text, path, base)?
+        }
     };
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io(e, "read", path))?;
-    parse_over(&text, path, base)
+    let aliases = global.comparators.iter().cloned();
+    options.db.comparator_aliases.extend(aliases);
+    Ok(options)
 }
 
 fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
     // By itself first, so that errors know their line.
     toml::from_str::<Options>(text).map_err(|e| complaint(text, path, &e))?;
     let own: toml::Table = text.parse().map_err(|e| complaint(text, path, &e))?;
-    let mut merged = toml::Table::try_from(base)
-        .map_err(|e| Error::invalid_option(e.to_string()).in_file(path))?;
+    let mut merged =
+        changes(base).map_err(|e| Error::invalid_option(e.to_string()).in_file(path))?;
     merge(&mut merged, own);
     lay_families_upon_default(&mut merged);
     let options: Options = merged.try_into().map_err(|e| complaint(text, path, &e))?;
     options.validate().map_err(|e| e.in_file(path))?;
     Ok(options)
+}
+
+/// What in `base` differs from the defaults.
+fn changes(base: &Options) -> Result<toml::Table, toml::ser::Error> {
+    let defaults = toml::Table::try_from(Options::default())?;
+    let mut changes = toml::Table::try_from(base)?;
+    for (name, options) in &mut changes {
+        if let (Some(toml::Value::Table(defaults)), toml::Value::Table(options)) =
+            (defaults.get(name), options)
+        {
+            options.retain(|key, value| defaults.get(key) != Some(value));
+        }
+    }
+    Ok(changes)
 }
 
 /// What the table of a family does not mention is as in `[default]`.

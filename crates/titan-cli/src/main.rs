@@ -18,7 +18,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use titan::KeyOrder;
 
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
@@ -32,6 +34,9 @@ struct Cli {
     /// Options of the database, those that are to differ from what `titan options` prints.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Another program's name for an order of keys: ORDER is bytewise or reverse.
+    #[arg(long = "comparator", global = true, value_name = "NAME=ORDER", value_parser = alias)]
+    comparators: Vec<(String, KeyOrder)>,
     /// Print data as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -71,7 +76,17 @@ enum Command {
 /// What holds for every command.
 struct Global {
     config: Option<PathBuf>,
+    comparators: Vec<(String, KeyOrder)>,
     json: bool,
+}
+
+/// A name and the order it stands for. Names may have `=` in them, orders have none.
+fn alias(text: &str) -> Result<(String, KeyOrder), String> {
+    match text.rsplit_once('=') {
+        Some((name, "bytewise")) if !name.is_empty() => Ok((name.to_owned(), KeyOrder::Bytewise)),
+        Some((name, "reverse")) if !name.is_empty() => Ok((name.to_owned(), KeyOrder::Reverse)),
+        _ => Err("expected NAME=bytewise or NAME=reverse".to_owned()),
+    }
 }
 
 fn main() -> ExitCode {
@@ -79,8 +94,14 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    if let (Command::Options(options::Args { db: Some(_) }), Some(_)) = (&cli.command, &cli.config)
+    {
+        let message = "options of a database are printed as it keeps them, without --config";
+        return usage(&Cli::command().error(ErrorKind::ArgumentConflict, message));
+    }
     let global = Global {
         config: cli.config,
+        comparators: cli.comparators,
         json: cli.json,
     };
     let result = match &cli.command {

@@ -2,14 +2,18 @@
 
 use std::path::Path;
 
-use titan::{ColumnFamily, Db, Error, ErrorKind, Result};
+use titan::{
+    ColumnFamily, ColumnFamilyId, ColumnFamilyOptions, Db, Error, ErrorKind, Options, Result,
+    Secondary,
+};
 
-use crate::{Global, config};
+use crate::{Global, config, output};
 
 /// What a command does with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Only reads: the database must exist, and nothing in its directory is changed.
+    /// Only reads: the database must exist, and nothing in its directory is changed. If another
+    /// process has it open, it is shown as it is at one moment, and standard error says so.
     Read,
     /// Copies it: the database must exist, and is changed by nothing but a flush.
     Copy,
@@ -23,9 +27,11 @@ pub(crate) enum Access {
 pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     let mut options = config::options(global)?;
     options.db.create_if_missing = access == Access::Create;
-    match access {
-        Access::Read => Db::open_read_only(path, &options),
+    let db = match access {
+        Access::Read => return read(path, &options, global.json),
         Access::Copy => {
+            only_for_families_of(path, &mut options);
+            options.db.keep_options = false;
             let families = options.families.values_mut();
             for family in families.chain([&mut options.default]) {
                 family.disable_auto_compactions = true;
@@ -34,6 +40,40 @@ pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
             Db::open(path, &options)
         }
         Access::Write | Access::Create => Db::open(path, &options),
+    }?;
+    output::tell_taken_options(db.taken_options(), global.json);
+    Ok(db)
+}
+
+/// Gives `options` a table for each family of the database, and none for others: those would be
+/// created.
+fn only_for_families_of(path: &Path, options: &mut Options) {
+    let mut given = std::mem::take(&mut options.families);
+    // What is wrong with the directory, the opening will say.
+    let names = Db::list_column_families(path, options);
+    for name in names.unwrap_or_default() {
+        match given.remove(&name) {
+            Some(family) => drop(options.families.insert(name, family)),
+            // It has a field of its own.
+            None if name == ColumnFamilyId::DEFAULT_NAME => {}
+            None => drop(
+                options
+                    .families
+                    .insert(name, ColumnFamilyOptions::default()),
+            ),
+        }
+    }
+}
+
+/// Opens the database to read it, beside another process that has it open.
+fn read(path: &Path, options: &Options, json: bool) -> Result<Db> {
+    match Db::open_read_only(path, options) {
+        Err(e) if e.kind() == ErrorKind::Locked => {
+            let db = Secondary::open(path, options)?.db();
+            output::tell_moment(db.moment(), json);
+            Ok(db)
+        }
+        opened => opened,
     }
 }
 

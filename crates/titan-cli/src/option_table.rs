@@ -23,10 +23,27 @@ struct Entry {
     key: &'static str,
     unit: Unit,
     meaning: &'static str,
+    /// A value, for an option that has none by default.
+    example: Option<&'static str>,
 }
 
 const fn entry(key: &'static str, unit: Unit, meaning: &'static str) -> Entry {
-    Entry { key, unit, meaning }
+    Entry {
+        key,
+        unit,
+        meaning,
+        example: None,
+    }
+}
+
+/// An option that is nothing by default.
+const fn unset(key: &'static str, example: &'static str, meaning: &'static str) -> Entry {
+    Entry {
+        key,
+        unit: Plain,
+        meaning,
+        example: Some(example),
+    }
 }
 
 const DB: &[Entry] = &[
@@ -41,10 +58,24 @@ const DB: &[Entry] = &[
         "Fail if the directory already holds a database.",
     ),
     entry(
+        "keep_options",
+        Plain,
+        "Keep the options that are stated for families with the database, so that they hold for\n\
+         later openings, too.",
+    ),
+    entry(
         "max_open_files",
         Plain,
         "SST and blob files kept open between uses; at least 16. Iterators and values in use may\n\
-         hold more.",
+         hold more. 0 means three quarters of what the process may open: each database takes so\n\
+         many, and a process that opens several states it.",
+    ),
+    entry(
+        "max_open_files_memory",
+        Bytes,
+        "Bytes of memory that open files may take, indexes and filters of SSTs above all; at least\n\
+         1 MiB. 0 means a quarter of the process's memory: each database takes so much, and a process\n\
+         that opens several states it.",
     ),
     entry(
         "max_background_jobs",
@@ -65,9 +96,16 @@ const DB: &[Entry] = &[
          families.",
     ),
     entry(
+        "data_in_memory",
+        Plain,
+        "Whether the database is taken to fit in memory: auto (all its files take no more than\n\
+         half of the memory left), always or never. Where it does, it is read into the kernel's\n\
+         cache when it is opened, and compactions write through that cache, not around it.",
+    ),
+    entry(
         "use_direct_io_for_flush_and_compaction",
         Plain,
-        "Write SST and blob files around the kernel's cache, where the file system can: less\n\
+        "Write all SST and blob files around the kernel's cache, where the file system can: less\n\
          copying, and no dirty pages for the next sync to wait for; what was just written must be\n\
          read from the device.",
     ),
@@ -87,6 +125,18 @@ const DB: &[Entry] = &[
         "max_manifest_file_size",
         Bytes,
         "Bytes after which a new MANIFEST is started; at least 4096.",
+    ),
+    unset(
+        "wal_dir",
+        "\"/fast/photos.wal\"",
+        "The directory of the WAL files, where it is not the database's. It is stated at each opening\n\
+         to write; two databases must not share one.",
+    ),
+    entry(
+        "comparator_aliases",
+        Plain,
+        "Names under which other programs recorded a built-in order of keys, each with \"bytewise\" or\n\
+         \"reverse\".",
     ),
 ];
 
@@ -214,14 +264,15 @@ const FAMILY: &[Entry] = &[
     entry(
         "max_space_amp",
         Plain,
-        "How many times what lives all files may measure, beside 256 MiB; 1.1 to 100.",
+        "How many times what lives the files of the family may measure; 1.1 to 100. All families\n\
+         together have up to 256 MiB beside that.",
     ),
 ];
 
 const HEAD: &str = "\
 # Options of a Titan database with their defaults. Keep the lines that are to differ and give the
-# file to --config; an option that is not mentioned has its default, in a table [families.NAME] the
-# value of [default].
+# file to --config. An option of a family that is not mentioned is as the database keeps it, for a new
+# family its default; in a table [families.NAME] it is as in [default].
 ";
 
 const TAIL: &str = "
@@ -239,7 +290,7 @@ pub(crate) fn document() -> Result<String> {
         .map_err(|e| Error::invalid_option(e.to_string()))?;
     let mut text = HEAD.to_owned();
     section(&mut text, "db", "The whole database.", DB, &defaults)?;
-    let about = "Column family `default`, and those that have no table of their own.";
+    let about = "Column family `default`, and new ones that have no table of their own.";
     section(&mut text, "default", about, FAMILY, &defaults)?;
     text.push_str(TAIL);
     Ok(text)
@@ -253,15 +304,24 @@ fn section(
     defaults: &toml::Table,
 ) -> Result<()> {
     let _ = write!(text, "\n# {about}\n[{name}]\n");
-    for Entry { key, unit, meaning } in entries {
-        let value = defaults
-            .get(name)
-            .and_then(|table| table.get(key))
-            .ok_or_else(|| Error::invalid_option(format!("no option {name}.{key}")))?;
+    for Entry {
+        key,
+        unit,
+        meaning,
+        example,
+    } in entries
+    {
         text.push('\n');
         for line in meaning.lines() {
             let _ = writeln!(text, "# {line}");
         }
+        let value = defaults.get(name).and_then(|table| table.get(key));
+        let Some(value) = value else {
+            let example =
+                example.ok_or_else(|| Error::invalid_option(format!("no option {name}.{key}")))?;
+            let _ = writeln!(text, "# Default: none\n# {key} = {example}");
+            continue;
+        };
         let _ = write!(text, "# Default: {value}");
         match value.as_integer().map(u64::try_from) {
             Some(Ok(n)) if *unit == Bytes && n >= 1024 => {
@@ -285,15 +345,31 @@ mod tests {
         let parsed: Options = toml::from_str(&text).unwrap();
         assert_eq!(toml::Table::try_from(parsed).unwrap(), defaults);
 
-        let written: toml::Table = text.parse().unwrap();
+        // Those that are nothing by default, too.
+        let all = text.replace("\n# wal_dir =", "\nwal_dir =");
+        let written: toml::Table = all.parse().unwrap();
+        toml::from_str::<Options>(&all).unwrap();
         for name in ["db", "default"] {
-            let keys = |table: &toml::Table| -> Vec<String> {
-                let mut keys: Vec<_> = table[name].as_table().unwrap().keys().cloned().collect();
-                keys.sort();
-                keys
-            };
-            assert_eq!(keys(&written), keys(&defaults), "options of [{name}]");
+            let table = written[name].as_table().unwrap();
+            let mut keys: Vec<_> = table.keys().cloned().collect();
+            keys.sort();
+            assert_eq!(keys, names_of_options(name), "options of [{name}]");
         }
+    }
+
+    /// All options of a section: whoever names one that there is not is told of all.
+    fn names_of_options(section: &str) -> Vec<String> {
+        let error = toml::from_str::<Options>(&format!("[{section}]\nno_such = 1\n"));
+        let error = error.unwrap_err().to_string();
+        let (_, names) = error.split_once("expected one of").unwrap();
+        let mut names: Vec<_> = names
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect();
+        names.sort();
+        names
     }
 
     #[test]

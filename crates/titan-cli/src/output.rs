@@ -3,10 +3,30 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use humansize::{BINARY, format_size};
 use serde::Serialize;
-use titan::{Error, Result};
+use serde_json::json;
+use titan::{Error, Moment, Result, TakenOptions};
+
+/// Says on standard error, on one line, which moment is shown of a database that another process
+/// has open.
+pub(crate) fn tell_moment(moment: Option<Moment>, json: bool) {
+    if let Some(moment) = moment {
+        if json {
+            eprintln!("{}", json!({ "moment": moment }));
+            return;
+        }
+        let time = UNIX_EPOCH + Duration::from_secs(moment.unix_seconds);
+        eprintln!(
+            "titan: another process has the database open; shown as of sequence number {} in MANIFEST-{:06}, {}",
+            moment.sequence,
+            moment.manifest,
+            humantime::format_rfc3339_seconds(time)
+        );
+    }
+}
 
 /// Standard output, buffered. A closed pipe comes out as an error that [`is_broken_pipe`] knows.
 /// Whoever prints calls [`Out::flush`] at the end, or the last bytes may fail unnoticed.
@@ -63,6 +83,42 @@ pub(crate) fn complain(error: &Error) {
         .filter(|l| !l.is_empty())
         .collect();
     eprintln!("titan: {}", lines.join(" "));
+}
+
+/// Families whose options are told; of further ones it is told how many there are.
+const MAX_FAMILIES_TOLD: usize = 4;
+
+/// Tells the user, on one line, which options a command took over from the database: what was not
+/// asked for stays as it is.
+pub(crate) fn tell_taken_options(taken: &[TakenOptions], json: bool) {
+    if taken.is_empty() {
+        return;
+    }
+    if json {
+        eprintln!("{}", json!({ "taken_options": taken }));
+        return;
+    }
+    let mut told: Vec<_> = taken
+        .iter()
+        .take(MAX_FAMILIES_TOLD)
+        .map(taken_text)
+        .collect();
+    if let more @ 1.. = taken.len().saturating_sub(MAX_FAMILIES_TOLD) {
+        told.push(format!("{more} more families"));
+    }
+    eprintln!("titan: options kept with the database: {}", told.join("; "));
+}
+
+fn taken_text(taken: &TakenOptions) -> String {
+    let options = taken.options.iter();
+    let options: Vec<_> = options
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let mut text = format!("{} {} ({})", taken.family, options.join(" "), taken.file);
+    for note in &taken.notes {
+        let _ = write!(text, ", note: {note}");
+    }
+    text
 }
 
 /// Says what helps against damage.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
-use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options};
+use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
 
 use crate::op::Family;
 use crate::value::EDGES;
@@ -136,6 +136,7 @@ fn family(rng: &mut Rng, buffers: impl Fn(&mut Rng) -> u64) -> ColumnFamilyOptio
                 CompressionType::Zstd,
             ],
         ),
+        stated: Stated::all(),
         ..ColumnFamilyOptions::default()
     }
 }

@@ -40,7 +40,8 @@ pub enum ErrorKind {
     WritesStopped,
     /// The database was opened for reading only.
     ReadOnly,
-    /// Writes are stalled and the caller asked not to wait.
+    /// Writes are stalled and the caller asked not to wait; or the files of a database that another
+    /// process writes changed faster than they could be looked at.
     Busy,
     /// The database was closed.
     Closed,

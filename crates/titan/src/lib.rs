@@ -9,6 +9,7 @@
 //! | room | owns |
 //! |---|---|
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
+//! | `shared_map` | a sorted map of which copies share what they have in common |
 //! | `clock` | time, and the random numbers of names |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
 //! | `wal` | log records, which WAL files and MANIFESTs are made of |
@@ -41,6 +42,7 @@ mod memtable;
 mod options;
 mod range_del;
 mod read;
+mod shared_map;
 mod stats;
 mod sync;
 mod table;
@@ -54,12 +56,12 @@ pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
 pub use db::{
     CheckpointSummary, ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics,
-    Metrics,
+    Metrics, Secondary,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
-    ReverseBytewiseComparator, SequenceNumber,
+    KeyOrder, ReverseBytewiseComparator, SequenceNumber,
 };
 pub use gc::disk_usage::DiskUsage;
 pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
@@ -67,12 +69,13 @@ pub use gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
 };
 pub use options::{
-    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options,
-    ReadOptions, WriteOptions,
+    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, DataInMemory, DbOptions,
+    LoadedOptions, Options, ReadOptions, Stated, TakenOptions, WriteOptions,
 };
 pub use read::{DbIterator, LazyValue, Snapshot};
 pub use stats::{
     CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
     StallEvent, Statistics,
 };
-pub use write::{BatchOp, BatchOps, WriteBatch};
+pub use version::Moment;
+pub use write::{BatchOp, BatchOps, BatchTarget, WriteBatch};

@@ -4,6 +4,7 @@
 //! Each command has a module with its arguments and a function `main`; what all share is in
 //! `campaign`; `rebuild` is for those that need another build.
 
+mod beside;
 mod campaign;
 mod crash;
 mod differential;
@@ -13,6 +14,7 @@ mod loom;
 mod metamorphic;
 mod mutants;
 mod rebuild;
+mod rocksdb_matrix;
 mod sanitize;
 mod shuttle;
 mod stress;
@@ -35,6 +37,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Beside(beside::BesideArgs),
     Crash(crash::CrashArgs),
     Differential(differential::DifferentialArgs),
     Faults(faults::FaultsArgs),
@@ -42,6 +45,7 @@ enum Command {
     Loom(loom::LoomArgs),
     Metamorphic(metamorphic::MetamorphicArgs),
     Mutants(mutants::MutantsArgs),
+    RocksdbMatrix(rocksdb_matrix::MatrixArgs),
     Sanitize(sanitize::SanitizeArgs),
     Shuttle(shuttle::ShuttleArgs),
     Stress(stress::StressArgs),
@@ -49,6 +53,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
+        Command::Beside(args) => beside::main(&args),
         Command::Crash(args) => crash::main(&args),
         Command::Differential(args) => differential::main(&args),
         Command::Faults(args) => faults::main(&args),
@@ -56,6 +61,7 @@ fn main() -> ExitCode {
         Command::Loom(args) => loom::main(&args),
         Command::Metamorphic(args) => metamorphic::main(&args),
         Command::Mutants(args) => mutants::main(&args),
+        Command::RocksdbMatrix(args) => rocksdb_matrix::main(&args),
         Command::Sanitize(args) => sanitize::main(&args),
         Command::Shuttle(args) => shuttle::main(&args),
         Command::Stress(args) => stress::main(&args),

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use titan_campaigns::run::Tally;
@@ -124,6 +125,22 @@ impl Rebuild {
             self.name
         );
     }
+}
+
+/// Builds a program of the workspace, beside this one and with its profile.
+pub(crate) fn beside_this(package: &str, program: &str) -> Result<PathBuf, String> {
+    let failed = |e: String| format!("building {program}: {e}");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--profile", "campaign"])
+        .args(["--package", package])
+        .status()
+        .map_err(|e| failed(e.to_string()))?;
+    if !status.success() {
+        return Err(failed(status.to_string()));
+    }
+    let this = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
+    Ok(this.with_file_name(program))
 }
 
 /// `cargo` by way of rustup, which chooses the toolchain: the one that runs this program was told

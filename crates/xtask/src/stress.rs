@@ -1,12 +1,12 @@
 //! `cargo xtask stress`.
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use titan_stress::{Mode, stress};
 
 use crate::campaign::{self, Budget};
+use crate::rebuild;
 
 /// Kills a process of many threads that works on a real file system, again and again, and looks
 /// whether what it acknowledged is there.
@@ -53,23 +53,8 @@ impl Which {
 }
 
 pub(crate) fn main(args: &StressArgs) -> Result<ExitCode, String> {
-    let program = build().map_err(|e| format!("building titan-stress: {e}"))?;
+    let program = rebuild::beside_this("titan-stress", "titan-stress")?;
     campaign::run("stress", args.budget, |run| {
         stress(run, args.mode.modes(), &program);
     })
-}
-
-/// Builds the program that is killed, beside this one and with its profile.
-fn build() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--profile", "campaign"])
-        .args(["--package", "titan-stress"])
-        .status()
-        .map_err(|e| e.to_string())?;
-    if !status.success() {
-        return Err(status.to_string());
-    }
-    let this = std::env::current_exe().map_err(|e| e.to_string())?;
-    Ok(this.with_file_name("titan-stress"))
 }

@@ -55,6 +55,10 @@ fn main() -> Result<()> {
 fn cut(dir: &Path, found: &mut BTreeMap<&str, BTreeSet<Vec<u8>>>) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
+        // Databases that are refused lie in a directory of their own.
+        if entry.path().is_dir() {
+            continue;
+        }
         let name = entry.file_name();
         let bytes = fs::read(entry.path())?;
         for (target, input) in titan::fuzzing::seeds(&name.to_string_lossy(), &bytes) {

@@ -22,13 +22,12 @@ fn options(settings: &Settings) -> Options {
         Compression::Zstd => CompressionType::Zstd,
     };
     let family = ColumnFamilyOptions::default();
-    let direct_io = DbOptions::default().use_direct_io_for_flush_and_compaction;
     Options {
         db: DbOptions {
             create_if_missing: true,
             block_cache_size: settings.block_cache,
             max_background_jobs: settings.background_jobs as usize,
-            use_direct_io_for_flush_and_compaction: direct_io || settings.direct_io,
+            use_direct_io_for_flush_and_compaction: settings.direct_io,
             ..DbOptions::default()
         },
         default: ColumnFamilyOptions {
@@ -65,7 +64,7 @@ impl Engine for Titan {
         ];
         let notes = vec![
             "collects garbage in a thread beside its background jobs".to_owned(),
-            "max_space_amp allows 256 MiB beside it".to_owned(),
+            "max_space_amp allows up to 256 MiB beside it".to_owned(),
         ];
         AboutEngine::new(self.name(), env!("CARGO_PKG_VERSION"), options, notes)
     }

@@ -8,8 +8,8 @@ use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator};
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
 
-use super::peer::Peer;
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
+use crate::peer::Peer;
 use crate::session::Session;
 use crate::trouble::Checked;
 

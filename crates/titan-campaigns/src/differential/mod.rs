@@ -2,7 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`peer`] | RocksDB in a process of its own, a line for each operation |
+//! | [`peer`] | the program that is RocksDB, a line for each operation |
 //! | `engines` | both engines set up alike |
 //!
 //! A list is performed in two ways:
@@ -28,9 +28,10 @@ use titan_testkit::reference::Outcome;
 use titan_testkit::sim::SimVfs;
 
 use self::engines::{Setup, for_rocksdb};
-use self::peer::{Peer, Program};
+use self::peer::Program;
 use crate::answers::{Deviation, expected, same};
 use crate::lists::list;
+use crate::peer::Peer;
 use crate::pool::{Task, run_all};
 use crate::recovery::sound;
 use crate::regression::smaller;
@@ -115,7 +116,7 @@ impl Differential {
         let at = |after| move |what| Deviation { after, what };
         let dir = scratch().map_err(at(0))?;
         let dir = dir.path().join("db");
-        let peer = Peer::start(&self.program).map_err(at(0))?;
+        let peer = self.program.start().map_err(at(0))?;
         let mut engines: Box<dyn Engines> = match way {
             Way::SideBySide => Box::new(SideBySide::new(setup, peer, &dir).map_err(at(0))?),
             Way::HandedOver => Box::new(HandedOver::new(setup, peer, &dir).map_err(at(0))?),

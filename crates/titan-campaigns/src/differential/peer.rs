@@ -1,10 +1,10 @@
-//! RocksDB in a process of its own: `peer/rocksdb_peer.cc`, compiled when it is first needed.
+//! The program that is RocksDB: `peer/rocksdb_peer.cc`, compiled when it is first needed.
 
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
+use crate::peer::Peer;
 use crate::trouble::{Checked, Doing, Trouble};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/rocksdb_peer.cc");
@@ -55,66 +55,8 @@ impl Program {
         fs::rename(&mine, &program).doing(program.display())?;
         Ok(Program(program))
     }
-}
 
-/// RocksDB, running. It ends when this is dropped.
-pub(super) struct Peer {
-    process: Child,
-    input: BufWriter<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Peer {
-    pub(super) fn start(program: &Program) -> Checked<Peer> {
-        let mut process = Command::new(&program.0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .doing(program.0.display())?;
-        let (input, output) = (process.stdin.take(), process.stdout.take());
-        let pipes = input.zip(output);
-        let pipes = pipes.ok_or_else(|| Trouble::wrong("RocksDB's process has no pipes"))?;
-        Ok(Peer {
-            process,
-            input: BufWriter::new(pipes.0),
-            output: BufReader::new(pipes.1),
-        })
-    }
-
-    /// Sends a line; RocksDB works on it meanwhile.
-    pub(super) fn send(&mut self, line: &str) -> Checked<()> {
-        let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
-        sent.doing("RocksDB's process")
-    }
-
-    /// The answer to the line sent.
-    pub(super) fn receive(&mut self) -> Checked<String> {
-        let mut answer = String::new();
-        let read = self.output.read_line(&mut answer);
-        read.doing("RocksDB's process")?;
-        match answer.pop() {
-            Some('\n') => Ok(answer),
-            _ => Err(Trouble::wrong(format!(
-                "RocksDB's process ended: {:?}",
-                self.process.wait()
-            ))),
-        }
-    }
-
-    /// Sends a line that must be answered `ok`.
-    pub(super) fn ask(&mut self, line: &str) -> Checked<()> {
-        self.send(line)?;
-        match self.receive()?.as_str() {
-            "ok" => Ok(()),
-            answer => Err(Trouble::wrong(format!("RocksDB: {answer}"))),
-        }
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // It may be in the middle of something, or have ended: nothing is lost either way.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    pub(super) fn start(&self) -> Checked<Peer> {
+        Peer::start(Command::new(&self.0))
     }
 }

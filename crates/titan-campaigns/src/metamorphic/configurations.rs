@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use titan::vfs::Vfs;
-use titan::{ColumnFamilyOptions, CompressionType, Options, ReverseBytewiseComparator};
+use titan::{
+    ColumnFamilyOptions, CompressionType, DataInMemory, Options, ReverseBytewiseComparator,
+};
 
 use crate::session::Durability;
 
@@ -253,12 +255,15 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     },
     Configuration {
         real_files: true,
-        ..configuration("real files, direct I/O", |o, _| separated_from(o, 100))
+        ..configuration("real files, direct I/O", |o, _| {
+            o.db.use_direct_io_for_flush_and_compaction = true;
+            separated_from(o, 100);
+        })
     },
     Configuration {
         real_files: true,
         ..configuration("real files, the kernel's cache, tiny levels", |o, _| {
-            o.db.use_direct_io_for_flush_and_compaction = false;
+            o.db.data_in_memory = DataInMemory::Always;
             separated_from(o, 100);
             tiny_levels(&mut o.default);
         })

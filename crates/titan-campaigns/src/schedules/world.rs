@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use titan::{
     Bytes, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
-    ErrorKind, LazyValue, Options, ReadOptions, WriteBatch, WriteOptions,
+    ErrorKind, LazyValue, Options, ReadOptions, Stated, WriteBatch, WriteOptions,
 };
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Call, Loss, SimVfs};
@@ -63,6 +63,7 @@ pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
         blob_garbage_collection_low_threshold: 0.05,
         compression: CompressionType::None,
         bloom_bits_per_key: 0.0,
+        stated: Stated::all(),
         ..ColumnFamilyOptions::default()
     };
     Options {

@@ -11,5 +11,6 @@
 mod crash;
 mod differential;
 mod faults;
+mod matrix;
 mod metamorphic;
 mod regressions;

@@ -14,7 +14,8 @@ use crate::{Global, config, progress};
 ///
 /// Reads all tables, blob files and logs, verifies their checksums, and that every pointer leads
 /// to the value it means. Prints each place where something is wrong; the exit status is then 1.
-/// Nothing is changed.
+/// Nothing is changed. If another process has the database open, it is checked as it is at one
+/// moment.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let report = report?;
+    output::tell_moment(report.moment, global.json);
     let ok = report.problems.is_empty();
     let mut out = Out::new();
     if global.json {

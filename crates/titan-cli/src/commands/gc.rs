@@ -61,17 +61,18 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         keys::parse_if_given(&args.from)?,
         keys::parse_if_given(&args.to)?,
     );
-    let db = open::open(&args.db, global, Access::Write)?;
-    close_when_interrupted(&db)?;
-    let before = usage::disk_usage(&args.db)?;
-    let started = Instant::now();
-    let families = open::family_or_all(&db, args.cf.as_deref())?;
     let bar = progress::bytes("gc", Some(0));
     let options = CollectGarbageOptions {
         threshold: args.threshold,
         compact: !args.no_compact,
         progress: Some(shown_by(&bar)),
     };
+    options.validate()?;
+    let db = open::open(&args.db, global, Access::Write)?;
+    close_when_interrupted(&db)?;
+    let before = usage::disk_usage(&args.db)?;
+    let started = Instant::now();
+    let families = open::family_or_all(&db, args.cf.as_deref())?;
     let collect = || -> Result<Vec<GarbageCollectionSummary>> {
         let each = families.iter();
         each.map(|family| family.collect_garbage(from.as_deref(), to.as_deref(), &options))

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// The value is the record as a JSON object.
     #[arg(long, value_enum, requires = "key")]
     format: Option<Format>,
-    /// The field of a record whose value is the key.
+    /// The field of a record whose value is the key: text, or a number as it is spelt.
     #[arg(long, value_name = "FIELD", requires = "format")]
     key: Option<String>,
     /// Column family, created if it does not exist.

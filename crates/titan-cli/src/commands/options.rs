@@ -1,22 +1,32 @@
 //! `titan options`: every option, for a file to give to `--config`.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use titan::Result;
+use serde_json::json;
+use titan::vfs::StdVfs;
+use titan::{Error, LoadedOptions, Options, Result, TakenOptions};
 
 use crate::output::Out;
 use crate::{Global, config, option_table};
 
-/// Print every option with its meaning and default, as TOML
+/// Print every option with its meaning and default, or those that a database keeps, as TOML
 ///
-/// With --json, prints the options in force instead: the defaults and what --config changes.
+/// With --json and without a database, prints the defaults and what --config changes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Directory of a database: print the options that it keeps, as a file for --config, and the
+    /// names that --comparator states. Nothing is changed. Goes without --config.
+    pub(crate) db: Option<PathBuf>,
+}
 
 const EXAMPLES: &str = "Examples:
   titan options > titan.toml
   titan stats photos.db --config titan.toml
+  titan options photos.db
 
 A file needs only what is to differ. A family's table is laid upon [default]:
   [default]
@@ -24,13 +34,53 @@ A file needs only what is to differ. A family's table is laid upon [default]:
   [families.thumbnails]           # compressed, too
   enable_blob_files = false";
 
-pub(crate) fn run(_: &Args, global: &Global) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut out = Out::new();
-    if global.json {
+    if let Some(db) = &args.db {
+        let LoadedOptions { mut options, taken } = LoadedOptions::load(Arc::new(StdVfs), db)?;
+        // A database does not keep them.
+        let aliases = global.comparators.iter().cloned();
+        options.db.comparator_aliases.extend(aliases);
+        match global.json {
+            true => out.json(&json!({ "options": options, "taken_options": taken }))?,
+            false => print_kept(&options, &taken, &mut out)?,
+        }
+    } else if global.json {
         out.json(&config::options(global)?)?;
     } else {
         out.bytes(option_table::document()?.as_bytes())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The options as TOML. In front of them, as comments, what Titan does differently.
+fn print_kept(options: &Options, taken: &[TakenOptions], out: &mut Out) -> Result<()> {
+    for TakenOptions {
+        family,
+        file,
+        notes,
+        ..
+    } in taken
+    {
+        out.line(format_args!("# {family}: from {file}"))?;
+        for note in notes {
+            out.line(format_args!("#   {note}"))?;
+        }
+    }
+    let text = toml::to_string(options).map_err(|e| Error::invalid_option(e.to_string()))?;
+    for line in text.lines() {
+        out.line(readable(line))?;
+    }
+    Ok(())
+}
+
+/// TOML has no numbers above those of `i64`. Options that are so large mean that there is no limit.
+fn readable(line: &str) -> Cow<'_, str> {
+    match line.split_once(" = ") {
+        Some((key, number)) if number.parse().is_ok_and(|n: u64| i64::try_from(n).is_err()) => {
+            format!("{key} = {}", i64::MAX).into()
+        }
+        _ => line.into(),
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use titan::{Db, DiskUsage, FamilyMetrics, LevelMetrics, Metrics, Result};
+use titan::{Db, DiskUsage, FamilyMetrics, LevelMetrics, Metrics, Moment, Result};
 
 use crate::Global;
 use crate::open::{self, Access};
@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if global.json {
         let counters = db.statistics().counters().into_iter().collect();
         out.json(&Document {
+            moment: db.moment(),
             metrics: db.metrics(),
             disk,
             counters,
@@ -50,6 +51,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 /// The engine's own metrics, and what is around them.
 #[derive(Serialize)]
 struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moment: Option<Moment>,
     #[serde(flatten)]
     metrics: Metrics,
     disk: DiskUsage,
@@ -80,8 +83,24 @@ fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {
         metrics.last_sequence
     ))?;
     out.line(format_args!(
-        "  open files {}, block cache {}, snapshots {}",
-        metrics.open_files,
+        "  open files {} of {}, their memory {} of {}",
+        output::count(metrics.open_files as u64),
+        output::count(metrics.max_open_files),
+        output::size(metrics.open_files_memory),
+        output::size(metrics.max_open_files_memory),
+    ))?;
+    let memory = metrics.data_memory.map(output::size);
+    out.line(format_args!(
+        "  data of {} taken {} in memory; half of the memory left is {}",
+        output::size(metrics.data_bytes),
+        match metrics.data_in_memory {
+            true => "to fit",
+            false => "not to fit",
+        },
+        memory.as_deref().unwrap_or("not known")
+    ))?;
+    out.line(format_args!(
+        "  block cache {}, snapshots {}",
         output::size(metrics.block_cache_bytes),
         metrics.snapshots
     ))?;

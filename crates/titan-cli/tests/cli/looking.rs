@@ -109,3 +109,36 @@ fn inspect_shows_every_kind_of_file() {
             .starts_with("titan: ")
     );
 }
+
+/// As MyRocks names the order of bytes.
+struct Named;
+
+impl titan::Comparator for Named {
+    fn name(&self) -> &str {
+        "RocksDB_SE_v3.10"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        a.cmp(b)
+    }
+}
+
+#[test]
+fn an_order_of_another_name_is_told() {
+    let place = Place::new();
+    let mut options = titan::Options::default();
+    options.default.comparator = std::sync::Arc::new(Named);
+    let db = titan::Db::open(place.path("db"), &options).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let said = place.fails(1, &["get", "db", "key"]);
+    assert!(said.contains("RocksDB_SE_v3.10"), "{said}");
+    let order = ["--comparator", "RocksDB_SE_v3.10=bytewise"];
+    let value = place.ok(&[&["get", "db", "key"], &order[..]].concat());
+    assert_eq!(value, b"value");
+    place.ok(&[&["put", "db", "more", "values"], &order[..]].concat());
+    place.ok(&[&["check", "db"], &order[..]].concat());
+    let said = place.fails(2, &["get", "db", "key", "--comparator", "name=sideways"]);
+    assert!(said.contains("NAME=bytewise"), "{said}");
+}

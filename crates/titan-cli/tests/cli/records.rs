@@ -60,3 +60,35 @@ fn records_of_comma_separated_values() {
             .contains("--key")
     );
 }
+
+#[test]
+fn numbers_of_any_size_stay_apart() {
+    let place = Place::new();
+    let numbers = [
+        "-9223372036854775809",
+        "-9223372036854775810",
+        "1.50",
+        "18446744073709551616",
+        "18446744073709551617",
+        "1e400",
+    ];
+    let lines: String = numbers.map(|n| format!("{{\"id\": {n}}}\n")).concat();
+    place.write("numbers.jsonl", &lines);
+    let args = [
+        "load",
+        "db",
+        "numbers.jsonl",
+        "--format",
+        "jsonl",
+        "--key",
+        "id",
+    ];
+    place.text(&args);
+    let expected: String = numbers.map(|n| format!("{n} : {{\"id\": {n}}}\n")).concat();
+    let lines = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(lines(&place.text(&["scan", "db"])), lines(&expected));
+}

@@ -116,6 +116,10 @@ impl ReadableFile for Reader {
         outcome.map_err(|e| e.at_offset(offset))
     }
 
+    fn prefetch(&self, _offset: u64, len: usize) {
+        self.vfs.count_prefetched(&self.path, len);
+    }
+
     fn size(&self) -> Result<u64> {
         self.vfs
             .observe(&Call::new(OpKind::Stat, &self.path), "stat file", |state| {

@@ -1,13 +1,13 @@
 //! The simulated file system itself: every call passes hook, faults, model, journal and counters,
 //! in this order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use titan::vfs::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile};
+use titan::vfs::{Access, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
 use titan::{Bytes, Error, ErrorKind, Result};
 
 use crate::clock::SimClock;
@@ -38,6 +38,11 @@ pub(super) struct State {
     counters: Counters,
     capacity: Option<u64>,
     max_open_files: Option<usize>,
+    resources: Resources,
+    /// Created to be written around the cache.
+    direct: BTreeSet<PathBuf>,
+    /// Bytes that were asked for ahead.
+    prefetched: BTreeMap<PathBuf, u64>,
     device: Option<Device>,
     pub(super) locks: BTreeSet<PathBuf>,
 }
@@ -63,6 +68,9 @@ impl SimVfs {
                 counters: Counters::default(),
                 capacity: None,
                 max_open_files: None,
+                resources: Resources::default(),
+                direct: BTreeSet::new(),
+                prefetched: BTreeMap::new(),
                 device: None,
                 locks: BTreeSet::new(),
             }),
@@ -128,6 +136,16 @@ impl SimVfs {
         self.state().max_open_files = files;
     }
 
+    /// What the machine says of itself from now on. Nothing holds anybody to it.
+    pub fn set_resources(&self, resources: Resources) {
+        self.state().resources = resources;
+    }
+
+    /// The files that were created since the last call to be written around the kernel's cache.
+    pub fn take_direct_files(&self) -> BTreeSet<PathBuf> {
+        std::mem::take(&mut self.state().direct)
+    }
+
     /// From now on each operation, failing ones included, moves `clock` on by what it costs.
     /// Nothing really waits.
     pub fn set_latency(&self, latency: Latency, clock: &SimClock) {
@@ -149,8 +167,22 @@ impl SimVfs {
         self.state().counters.sum(OpKind::Read, suffix).bytes
     }
 
+    /// Bytes of paths ending in `suffix` that were asked for ahead. Nothing is read by that.
+    pub fn bytes_prefetched(&self, suffix: &str) -> u64 {
+        let state = self.state();
+        let paths = state.prefetched.iter();
+        let wanted = paths.filter(|(path, _)| path.to_string_lossy().ends_with(suffix));
+        wanted.map(|(_, bytes)| bytes).sum()
+    }
+
+    pub(super) fn count_prefetched(&self, path: &Path, bytes: usize) {
+        let mut state = self.state();
+        *state.prefetched.entry(path.to_owned()).or_default() += bytes as u64;
+    }
+
     /// Starts the counters anew.
     pub fn reset_counters(&self) {
+        self.state().prefetched.clear();
         self.state().counters = Counters::default();
     }
 
@@ -357,8 +389,16 @@ impl Vfs for SimVfs {
         self.create_for(Purpose::Log, path)
     }
 
-    fn create_bulk(&self, path: &Path, _direct: bool) -> Result<Box<dyn WritableFile>> {
-        self.create_for(Purpose::Bulk, path)
+    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+        let file = self.create_for(Purpose::Bulk, path)?;
+        if direct {
+            self.state().direct.insert(path.to_owned());
+        }
+        Ok(file)
+    }
+
+    fn resources(&self) -> Resources {
+        self.state().resources
     }
 
     fn open(&self, path: &Path, _access: Access) -> Result<Arc<dyn ReadableFile>> {

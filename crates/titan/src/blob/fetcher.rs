@@ -5,7 +5,7 @@
 //! kernel is told of all reads before the first one waits, so that the device sees them together.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -142,9 +142,54 @@ impl ValueFetcher {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// Asks the kernel to read the records ahead, without waiting. No promise.
-    pub(crate) fn prefetch_many<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) {
-        self.plan(requests).prefetch();
+    /// Prepares the reads of values that will be asked for one after the other, joined as
+    /// [`ValueFetcher::fetch_many`] does, and tells the kernel of them without waiting; a single
+    /// read whose value is asked for `at_once` waits for itself. In the order of `requests`; `None`
+    /// for what leads to no record.
+    pub(crate) fn read_ahead<K: AsRef<[u8]>>(
+        &self,
+        requests: &[(K, BlobIndex)],
+        at_once: bool,
+    ) -> Vec<Option<ValueAhead>> {
+        let plan = self.plan(requests);
+        if plan.runs.len() > 1 || !at_once {
+            plan.prefetch();
+        }
+        let mut values: Vec<_> = requests.iter().map(|_| None).collect();
+        let mut records = plan.records.into_iter();
+        for run in plan.runs {
+            let records = records.by_ref().take(run.records.len());
+            let run = Arc::new(RunAhead {
+                run,
+                buffer: OnceLock::new(),
+            });
+            for record in records {
+                if let Some(value) = values.get_mut(record.request) {
+                    let run = Arc::clone(&run);
+                    *value = Some(ValueAhead { run, record });
+                }
+            }
+        }
+        values
+    }
+
+    /// The value that was asked for ahead with this key and pointer, as [`ValueFetcher::fetch`]
+    /// returns it. The first of a joined read reads it.
+    pub(crate) fn fetch_ahead(
+        &self,
+        ahead: &ValueAhead,
+        user_key: &[u8],
+        index: &BlobIndex,
+    ) -> Result<Bytes> {
+        match ahead.value(user_key) {
+            Ok(value) => {
+                self.count([&value]);
+                Ok(value)
+            }
+            // It may have been moved since; and the fault of a joined read may lie in another of
+            // its records.
+            Err(_) => self.fetch(user_key, index),
+        }
     }
 
     fn count<'a>(&self, values: impl IntoIterator<Item = &'a Bytes>) {
@@ -265,6 +310,41 @@ impl Plan {
     }
 }
 
+impl Record {
+    /// The value, out of the bytes read from `run`.
+    fn value_in(&self, run: &Run, buffer: &Bytes, key: &[u8], shared: bool) -> Result<Bytes> {
+        let from = (self.extent.start - run.extent.start) as usize;
+        let bytes = buffer.slice(from..from + self.extent.len() as usize);
+        run.reader
+            .value_in(&bytes, self.extent, key, &self.index, shared)
+    }
+}
+
+/// A value whose read has been prepared.
+pub(crate) struct ValueAhead {
+    run: Arc<RunAhead>,
+    record: Record,
+}
+
+/// A read that has been prepared: it is done when the first of its values is asked for, and its
+/// bytes live as long as any of them.
+struct RunAhead {
+    run: Run,
+    buffer: OnceLock<Result<Bytes>>,
+}
+
+impl ValueAhead {
+    fn value(&self, user_key: &[u8]) -> Result<Bytes> {
+        let RunAhead { run, buffer } = &*self.run;
+        let buffer = buffer.get_or_init(|| run.reader.read(run.extent));
+        let buffer = buffer.as_ref().map_err(Error::clone)?;
+        // Values are used one by one, so each is judged by itself: a small one that somebody keeps
+        // would keep the others.
+        let shared = worth_sharing(self.record.index.size, run.extent.len());
+        self.record.value_in(run, buffer, user_key, shared)
+    }
+}
+
 impl Run {
     /// Reads the run and adds the outcome of each of its records.
     fn read<K: AsRef<[u8]>>(
@@ -281,12 +361,7 @@ impl Run {
                 .get(record.request)
                 .map_or(&[][..], |(key, _)| key.as_ref());
             let outcome = match &buffer {
-                Ok(buffer) => {
-                    let from = (record.extent.start - self.extent.start) as usize;
-                    let bytes = buffer.slice(from..from + record.extent.len() as usize);
-                    self.reader
-                        .value_in(&bytes, record.extent, key, &record.index, shared)
-                }
+                Ok(buffer) => record.value_in(self, buffer, key, shared),
                 // The fault of a joined read may lie in one of its records or in a gap.
                 Err(_) if records.len() > 1 => self.reader.get(key, &record.index),
                 Err(e) => Err(e.clone()),

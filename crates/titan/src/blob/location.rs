@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::shared_map::SharedMap;
 
 /// A logical file: whose values it holds, and where its records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +27,19 @@ pub(crate) enum BlobPlace {
     },
 }
 
-/// The location of every logical blob file of a database. Cheap enough to copy for each change:
-/// 40 bytes a file.
+/// The location of every logical blob file of a database. A copy shares what stays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocationTable {
-    /// Sorted by logical number, without repetitions.
-    entries: Vec<(BlobFileNumber, BlobLocation)>,
+    /// By logical number.
+    entries: SharedMap<BlobFileNumber, BlobLocation>,
 }
 
 impl LocationTable {
     /// The table with these locations; of several for one logical file the last counts.
     pub(crate) fn new(locations: impl IntoIterator<Item = (BlobFileNumber, BlobLocation)>) -> Self {
-        LocationTable::default().with(locations, &[])
+        LocationTable {
+            entries: locations.into_iter().collect(),
+        }
     }
 
     /// This table without the logical files `removed` and with `added`, which replace what their
@@ -48,22 +50,14 @@ impl LocationTable {
         added: impl IntoIterator<Item = (BlobFileNumber, BlobLocation)>,
         removed: &[BlobFileNumber],
     ) -> Self {
-        let kept = self
-            .entries
-            .iter()
-            .filter(|(logical, _)| !removed.contains(logical))
-            .cloned();
-        let mut entries: Vec<_> = kept.chain(added).collect();
-        // Stable, so that the newest of equal numbers is the last of them, and stays.
-        entries.sort_by_key(|(logical, _)| *logical);
-        entries.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                std::mem::swap(later, kept);
-            }
-            same
-        });
-        LocationTable { entries }
+        let mut table = self.clone();
+        for logical in removed {
+            table.entries.remove(logical);
+        }
+        for (logical, location) in added {
+            table.entries.insert(logical, location);
+        }
+        table
     }
 
     /// The location of one logical file.
@@ -72,11 +66,7 @@ impl LocationTable {
     /// `Corruption` naming the logical file, if the table does not have it: a pointer in the tree
     /// keeps its file (BLOB-2).
     pub(crate) fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
-        let at = self
-            .entries
-            .binary_search_by_key(&logical, |(logical, _)| *logical);
-        let entry = at.ok().and_then(|at| self.entries.get(at));
-        entry.map(|(_, location)| *location).ok_or_else(|| {
+        self.entries.get(&logical).copied().ok_or_else(|| {
             Error::corruption(format!(
                 "pointer into blob file {logical}, which does not exist"
             ))
@@ -108,7 +98,7 @@ mod tests {
             [entry(7, 70), entry(3, 120), entry(9, 120)],
             &[BlobFileNumber(5)],
         );
-        let logical = |t: &LocationTable| t.entries.iter().map(|(n, _)| n.0).collect::<Vec<_>>();
+        let logical = |t: &LocationTable| t.entries.keys().map(|n| n.0).collect::<Vec<_>>();
         assert_eq!(logical(&old), [3, 5, 9]);
         assert_eq!(logical(&new), [3, 7, 9]);
         let at = |table: &LocationTable, logical| table.location(BlobFileNumber(logical));

@@ -40,19 +40,21 @@ mod fetcher;
 mod holes;
 mod layout;
 mod location;
+mod moved_chunk;
 mod reader;
 mod records;
 mod relocation;
 mod separator;
 mod writer;
 
-pub(crate) use fetcher::{BlobReaders, ValueFetcher};
+pub(crate) use fetcher::{BlobReaders, ValueAhead, ValueFetcher};
 pub(crate) use holes::{BLOCK, whole_blocks};
 pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
 pub(crate) use location::{BlobLocation, BlobPlace, LocationTable};
+pub(crate) use moved_chunk::MovedRecord;
 pub(crate) use reader::{BlobFileReader, RawRecord};
 pub(crate) use records::BlobRecord;
-pub(crate) use relocation::{MovedRecord, RelocationBuilder, RelocationMap};
+pub(crate) use relocation::{RelocationBuilder, RelocationMap};
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
 pub(crate) use writer::{BlobFileSummary, BlobFileWriter};
 

@@ -171,6 +171,11 @@ impl BlobFileReader {
         self.size
     }
 
+    /// Bytes of memory that the open file holds.
+    pub(crate) fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.path.as_os_str().len()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -216,25 +221,13 @@ impl BlobFileReader {
             .map_err(|e| e.at(&self.path, extent.start))
     }
 
-    /// Bytes of the file, for [`BlobFileReader::raw_record`].
+    /// Bytes of the file, for [`RawRecord::verified`].
     pub(crate) fn read_range(&self, start: u64, end: u64) -> Result<Bytes> {
         if start < FileHeader::LEN as u64 || end > self.size || start > end {
             let text = format!("records up to {end} in a blob file of {} bytes", self.size);
             return Err(Error::corruption(text).at(&self.path, start));
         }
         self.read(Extent { start, end })
-    }
-
-    /// Takes the bytes of one record, read from `start`, and verifies them.
-    ///
-    /// # Errors
-    /// `Corruption` with file and offset if they are not a whole record with a key of this length.
-    pub(crate) fn raw_record(&self, bytes: Bytes, start: u64, key_len: usize) -> Result<RawRecord> {
-        let front = RecordHeader::LEN + key_len;
-        let key = bytes.get(RecordHeader::LEN..front).unwrap_or_default();
-        let size = (bytes.len() as u64).saturating_sub(front as u64);
-        verified_value(&bytes, key, size).map_err(|e| e.at(&self.path, start))?;
-        Ok(RawRecord { bytes, key_len })
     }
 
     pub(super) fn prefetch_extent(&self, extent: Extent) {
@@ -278,6 +271,18 @@ pub(crate) struct RawRecord {
 }
 
 impl RawRecord {
+    /// Takes the bytes of one record, and verifies them.
+    ///
+    /// # Errors
+    /// `Corruption` if they are not a whole record with a key of this length.
+    pub(crate) fn verified(bytes: Bytes, key_len: usize) -> Result<Self> {
+        let front = RecordHeader::LEN + key_len;
+        let key = bytes.get(RecordHeader::LEN..front).unwrap_or_default();
+        let size = (bytes.len() as u64).saturating_sub(front as u64);
+        verified_value(&bytes, key, size)?;
+        Ok(RawRecord { bytes, key_len })
+    }
+
     /// The user key.
     pub(crate) fn key(&self) -> &[u8] {
         let key = RecordHeader::LEN..RecordHeader::LEN + self.key_len;

@@ -19,19 +19,18 @@
 //!
 //! Offsets are those of values, as pointers have them. Both sides of a chunk mostly ascend, so a
 //! record takes five bytes or so. The index stays in memory while the file is open; chunks come
-//! through the block cache. RocksDB does not know these files: a MANIFEST that names one is refused
-//! by it.
+//! through the block cache, which holds them in a form that is searched as it stands
+//! ([`MovedChunk`]). RocksDB does not know these files: a MANIFEST that names one is refused by it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use super::moved_chunk::{self, CHUNK_RECORDS, MovedChunk, MovedRecord};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::checksum::{crc32c, mask};
-use crate::format::coding::{Decoder, put_signed_varint, put_varint};
+use crate::format::coding::{Decoder, put_varint};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::vfs::{ReadableFile, Vfs};
@@ -40,21 +39,10 @@ const MAGIC: u64 = 0x7469_7461_6e6d_6170;
 const FORMAT: u32 = 1;
 const FOOTER_LEN: usize = 24;
 const CHECKSUM_LEN: usize = 4;
-/// Records a chunk describes at most: what a lookup decodes, half of it on average.
-const CHUNK_RECORDS: usize = 256;
 /// No chunk takes more bytes, whatever a damaged index says.
 const MAX_CHUNK_LEN: u64 = 8 << 10;
 /// The fewest bytes of the index that a logical file or a chunk takes.
 const MIN_INDEX_ENTRY: usize = 2;
-
-/// A record's place: where its value was first written, and where it is now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MovedRecord {
-    /// The offset in the pointers to it.
-    pub(crate) offset: u64,
-    /// The offset in the physical file.
-    pub(crate) to: u64,
-}
 
 /// Gathers where records went, and writes the map.
 #[derive(Default)]
@@ -92,7 +80,8 @@ impl RelocationBuilder {
             put_varint(&mut index, records.len().div_ceil(CHUNK_RECORDS) as u64);
             for chunk in records.chunks(CHUNK_RECORDS) {
                 let at = content.len();
-                let first = encode_chunk(chunk, &mut content);
+                let first = moved_chunk::encode(chunk, &mut content);
+                put_checksum(&mut content, at);
                 put_varint(&mut index, first);
                 put_varint(&mut index, at as u64);
                 put_varint(&mut index, (content.len() - at) as u64);
@@ -116,26 +105,6 @@ impl RelocationBuilder {
         written.map_err(|e| e.in_file(&path))?;
         Ok(content.len() as u64)
     }
-}
-
-/// Appends a chunk; gives its first offset.
-fn encode_chunk(records: &[MovedRecord], out: &mut Vec<u8>) -> u64 {
-    let start = out.len();
-    let first = records
-        .first()
-        .copied()
-        .unwrap_or(MovedRecord { offset: 0, to: 0 });
-    put_varint(out, records.len() as u64);
-    put_varint(out, first.offset);
-    put_varint(out, first.to);
-    for pair in records.windows(2) {
-        if let [before, record] = pair {
-            put_varint(out, record.offset - before.offset);
-            put_signed_varint(out, record.to.wrapping_sub(before.to) as i64);
-        }
-    }
-    put_checksum(out, start);
-    first.offset
 }
 
 fn put_checksum(out: &mut Vec<u8>, from: usize) {
@@ -239,6 +208,15 @@ impl RelocationMap {
         self.logical.keys().copied()
     }
 
+    /// Bytes of memory that the open map holds, cached chunks not included.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let chunks: usize = self.logical.values().map(Vec::len).sum();
+        size_of::<Self>()
+            + self.path.as_os_str().len()
+            + self.logical.len() * size_of::<(BlobFileNumber, Vec<ChunkAt>)>()
+            + chunks * size_of::<ChunkAt>()
+    }
+
     /// Where the value is that was written to `offset` of `logical`. Cost: a block from the cache
     /// or the file.
     ///
@@ -253,11 +231,8 @@ impl RelocationMap {
             let text = format!("no record at {offset} of blob file {logical} has been moved");
             Error::corruption(text).in_file(&self.path)
         };
-        let chunk = chunk.ok_or_else(missing)?;
-        let records = self.chunk(chunk)?;
-        let found = records.binary_search_by_key(&offset, |record| record.offset);
-        let record = found.ok().and_then(|at| records.get(at));
-        record.map(|record| record.to).ok_or_else(missing)
+        let chunk = self.chunk(chunk.ok_or_else(missing)?)?;
+        chunk.lookup(offset).ok_or_else(missing)
     }
 
     /// Every record of a logical file, by ascending offset.
@@ -267,7 +242,7 @@ impl RelocationMap {
     ) -> impl Iterator<Item = Result<MovedRecord>> + '_ {
         self.chunks(logical).iter().flat_map(|chunk| {
             let (records, error) = match self.chunk(chunk) {
-                Ok(records) => (records, None),
+                Ok(chunk) => (chunk.records(), None),
                 Err(e) => (Vec::new(), Some(Err(e))),
             };
             records.into_iter().map(Ok).chain(error)
@@ -278,18 +253,19 @@ impl RelocationMap {
         self.logical.get(&logical).map_or(&[], Vec::as_slice)
     }
 
-    fn chunk(&self, at: &ChunkAt) -> Result<Vec<MovedRecord>> {
-        let read = || -> Result<Vec<MovedRecord>> {
-            if let Some(cached) = self.cache.get(self.number, at.offset) {
-                return decode_chunk(&cached);
-            }
+    fn chunk(&self, at: &ChunkAt) -> Result<MovedChunk> {
+        if let Some(cached) = self.cache.get(self.number, at.offset) {
+            return Ok(MovedChunk::from_bytes(cached));
+        }
+        let read = || -> Result<MovedChunk> {
             let bytes = self.file.read_exact_at(at.offset, at.len as usize)?;
-            let content = Bytes::copy_from_slice(checked(&bytes)?);
-            let records = decode_chunk(&content)?;
-            self.cache.insert(self.number, at.offset, content);
-            Ok(records)
+            Ok(MovedChunk::new(&moved_chunk::decode(checked(&bytes)?)?))
         };
-        read().map_err(|e| e.at(&self.path, at.offset))
+        let chunk = read()
+            .map_err(|e| e.at(&self.path, at.offset))?
+            .into_bytes();
+        self.cache.insert(self.number, at.offset, chunk.clone());
+        Ok(MovedChunk::from_bytes(chunk))
     }
 }
 
@@ -337,35 +313,6 @@ fn decode_index(bytes: &[u8], end: u64) -> Result<Index> {
     }
     match d.is_empty() {
         true => Ok((physical, logical)),
-        false => Err(bad()),
-    }
-}
-
-fn decode_chunk(bytes: &[u8]) -> Result<Vec<MovedRecord>> {
-    let bad = || Error::corruption("a chunk of a relocation map contradicts itself");
-    let mut d = Decoder::new(bytes);
-    let count = d.varint()?;
-    if count == 0 || count > CHUNK_RECORDS as u64 {
-        return Err(bad());
-    }
-    let mut record = MovedRecord {
-        offset: d.varint()?,
-        to: d.varint()?,
-    };
-    let mut records = Vec::with_capacity(count as usize);
-    records.push(record);
-    for _ in 1..count {
-        let delta = d.varint()?;
-        let offset = record.offset.checked_add(delta).filter(|_| delta > 0);
-        let to = record.to.checked_add_signed(d.signed_varint()?);
-        record = MovedRecord {
-            offset: offset.ok_or_else(bad)?,
-            to: to.ok_or_else(bad)?,
-        };
-        records.push(record);
-    }
-    match d.is_empty() {
-        true => Ok(records),
         false => Err(bad()),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use super::BlockCache;
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
+use crate::options::DbOptions;
 use crate::table::{TableIdentity, TableReader, TableReaderOptions};
 use crate::vfs::{Access, Vfs, open_live};
 
@@ -21,35 +23,117 @@ enum OpenFile {
     Map(Arc<RelocationMap>),
 }
 
-/// Opens files on demand and keeps at most `max_open_files` of them, tables, blob files and their
-/// maps together; the least useful are closed first. Whoever uses a reader keeps it open beyond
-/// that.
+impl OpenFile {
+    /// Bytes of memory. Does not change while the file is open.
+    fn memory_usage(&self) -> usize {
+        match self {
+            OpenFile::Table(table) => table.memory_usage(),
+            OpenFile::Blob(file) => file.memory_usage(),
+            OpenFile::Map(map) => map.memory_usage(),
+        }
+    }
+}
+
+/// How many files are kept open, and how much memory they may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenFilesLimits {
+    /// At least one.
+    pub(crate) files: u64,
+    /// Bytes.
+    pub(crate) memory: u64,
+}
+
+impl OpenFilesLimits {
+    /// Where the process's limit of open files is not known.
+    const FILES: u64 = 1000;
+    /// Where the process's memory is not known.
+    const MEMORY: u64 = 1 << 30;
+    /// The least that the process's limits lead to.
+    const LEAST: OpenFilesLimits = OpenFilesLimits {
+        files: 16,
+        memory: 16 << 20,
+    };
+
+    /// What the options say, and where they leave it to the process, its limits.
+    pub(crate) fn new(options: &DbOptions) -> Self {
+        let process = options.vfs.resources();
+        OpenFilesLimits {
+            files: match options.max_open_files {
+                // The rest is for jobs, for WAL files, and for the program around.
+                0 => process.open_files.map_or(Self::FILES, |n| n - n / 4),
+                files => files as u64,
+            }
+            .max(Self::LEAST.files),
+            memory: match (options.max_open_files_memory, process.memory) {
+                (0, None) => Self::MEMORY,
+                (0, Some(memory)) => (memory.total / 4).max(Self::LEAST.memory),
+                (bytes, _) => bytes,
+            },
+        }
+    }
+
+    /// The memory that a file is taken to use at least, so that files which add up to no more than
+    /// `memory` are no more than `files`.
+    fn share(self) -> u64 {
+        self.memory.div_ceil(self.files.max(1)).max(1)
+    }
+}
+
+/// Weighs a file by its memory or by its share, whichever is more: so one sum holds both limits.
+#[derive(Clone)]
+struct ByMemory {
+    share: u64,
+}
+
+impl Weighter<u64, OpenFile> for ByMemory {
+    fn weight(&self, _: &u64, file: &OpenFile) -> u64 {
+        self.share.max(file.memory_usage() as u64)
+    }
+}
+
+/// The files that the cache's parts are to hold at least: a file heavier than a part is not kept.
+const MEMORY_PER_FILE: u64 = 1 << 20;
+
+/// Opens files on demand and keeps some open within [`OpenFilesLimits`], tables, blob files and
+/// their maps together; the least useful are closed first. Whoever uses a reader keeps it open
+/// beyond that.
 ///
 /// File numbers are unique over all kinds and never reused, so entries never go stale.
 pub(crate) struct OpenFiles {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     block_cache: Arc<BlockCache>,
-    files: Cache<u64, OpenFile>,
+    limits: OpenFilesLimits,
+    files: Cache<u64, OpenFile, ByMemory>,
 }
 
 impl OpenFiles {
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         dir: PathBuf,
-        max_open_files: usize,
+        limits: OpenFilesLimits,
         block_cache: Arc<BlockCache>,
     ) -> Self {
+        let expected = limits.files.min(limits.memory / MEMORY_PER_FILE).max(1);
+        let by_memory = ByMemory {
+            share: limits.share(),
+        };
         OpenFiles {
             vfs,
             dir,
             block_cache,
-            files: Cache::new(max_open_files),
+            limits,
+            files: Cache::with_weighter(expected as usize, limits.memory, by_memory),
         }
     }
 
     pub(crate) fn block_cache(&self) -> &Arc<BlockCache> {
         &self.block_cache
+    }
+
+    /// What is kept at most.
+    pub(crate) fn limits(&self) -> OpenFilesLimits {
+        self.limits
     }
 
     /// How many files are kept open now.
@@ -64,6 +148,12 @@ impl OpenFiles {
             OpenFile::Blob(_) | OpenFile::Map(_) => 0,
         };
         self.files.iter().map(memory).sum()
+    }
+
+    /// Bytes of memory that all open files hold, cached blocks not included.
+    pub(crate) fn memory(&self) -> u64 {
+        let files = self.files.iter();
+        files.map(|(_, file)| file.memory_usage() as u64).sum()
     }
 
     /// The reader of an SST. Cost when not open: one open and a few reads.

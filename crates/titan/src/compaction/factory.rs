@@ -18,7 +18,7 @@ pub(crate) struct FileFactory {
     pub(crate) clock: Arc<dyn SystemClock>,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
-    /// Whether files are written around the kernel's cache.
+    /// Whether SST and blob files are written around the kernel's cache, where that is possible.
     pub(crate) direct_io: bool,
     pub(crate) db_id: String,
     pub(crate) session_id: String,

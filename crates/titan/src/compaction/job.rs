@@ -8,6 +8,8 @@ use super::job_output::JobOutput;
 use super::merge::{LevelsBelow, SurvivorIterator, surviving_tombstones};
 use super::output::OutputWriter;
 use super::picker::Compaction;
+use super::shadows::OlderTables;
+use super::shadows::outputs::hand_on;
 use crate::cache::OpenFiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SequenceNumber, total};
@@ -22,6 +24,9 @@ use crate::version::tombstones::table_tombstones;
 
 /// How far ahead a compaction asks the device for the tables it reads, in bytes.
 const READAHEAD: usize = 2 << 20;
+
+/// Entries between two moments at which a compaction may give way.
+const GIVES_WAY_EVERY: u64 = 32;
 
 /// A compaction that has run: the edit that installs it, and what it wrote.
 pub(crate) struct CompactionResult {
@@ -40,6 +45,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) snapshots: Vec<SequenceNumber>,
     /// Set when the database closes: the job gives up.
     pub(crate) cancel: &'a AtomicBool,
+    /// Called every few entries: the job may sleep here.
+    pub(crate) give_way: &'a dyn Fn(),
 }
 
 /// Runs a compaction. Nothing is installed; on an error every file written is removed.
@@ -75,13 +82,20 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     let beneath = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
     let surviving = surviving_tombstones(&tombstones, &context.snapshots, &beneath);
     let input = input_iterator(compaction, &context)?;
-    let mut survivors = SurvivorIterator::new(input, beneath, context.snapshots.clone(), cursor)?;
+    let mut survivors = SurvivorIterator::new(
+        input,
+        beneath,
+        SequenceNumber::MAX,
+        context.snapshots.clone(),
+        cursor,
+    )?;
     let mut writer = OutputWriter::cut(
         context.factory.clone(),
         context.family.clone(),
         surviving,
         Grandparents::new(&compaction.version, compaction.output_level),
     );
+    let mut entries = 0_u64;
     let written = (|| {
         while survivors.valid() {
             if context.cancel.load(Ordering::Relaxed) {
@@ -90,6 +104,10 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
                     "the compaction was cancelled",
                 ));
             }
+            if entries.is_multiple_of(GIVES_WAY_EVERY) {
+                (context.give_way)();
+            }
+            entries += 1;
             writer.add(survivors.key(), survivors.value())?;
             survivors.next()?;
         }
@@ -104,7 +122,18 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             return Err(e);
         }
     };
-    output.set_shadowed_bytes(still_hidden(compaction, &context, &garbage));
+    let still_hidden = still_hidden(compaction, &context, &garbage);
+    let older = OlderTables {
+        version: &compaction.version,
+        open_files: context.open_files,
+    };
+    hand_on(
+        still_hidden,
+        compaction,
+        older,
+        writer.tombstones(),
+        &mut output.tables,
+    );
     let now = context.factory.unix_seconds();
     output.add_to(&mut edit, compaction.output_level, now);
     edit.blob_garbage = garbage;

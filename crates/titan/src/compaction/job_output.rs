@@ -2,7 +2,7 @@
 
 use crate::blob::BlobFileSummary;
 use crate::format::file_name::FileKind;
-use crate::format::{BlobFileNumber, FileNumber, total};
+use crate::format::{BlobFileNumber, FileNumber};
 use crate::table::TableSummary;
 use crate::version::edit::{BlobFileAddition, NewFile, TableFacts, VersionEdit};
 
@@ -38,20 +38,6 @@ impl JobOutput {
         let tables = self.tables.iter().map(|t| FileKind::Table(t.number));
         let blob_files = self.blob_files.iter().map(|b| FileKind::Blob(b.number));
         tables.chain(blob_files).collect()
-    }
-
-    /// Says how many bytes in blob files the tables hide together; each is taken to hide as large a
-    /// part of them as it has of the data.
-    pub(crate) fn set_shadowed_bytes(&mut self, bytes: u64) {
-        let size = |table: &OutputTable| {
-            let values = table.summary.blob_refs.iter().map(|refs| refs.bytes);
-            table.summary.file_size.saturating_add(total(values))
-        };
-        let all = total(self.tables.iter().map(size)).max(1);
-        for table in &mut self.tables {
-            let part = u128::from(bytes) * u128::from(size(table)) / u128::from(all);
-            table.shadowed_bytes = u64::try_from(part).unwrap_or(bytes);
-        }
     }
 
     /// Adds the files to an edit, the tables at `level`; `now` is in seconds since 1970.

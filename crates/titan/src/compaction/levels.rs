@@ -68,9 +68,10 @@ impl LevelTargets {
         }
     }
 
+    /// Cost: O(levels).
     pub(crate) fn of(version: &Version, options: &ColumnFamilyOptions) -> Self {
         let sizes: Vec<u64> = (0..version.num_levels())
-            .map(|l| version.level_logical_size(l))
+            .map(|level| version.sums(level).logical_size)
             .collect();
         Self::compute(&sizes, options)
     }
@@ -81,7 +82,8 @@ impl LevelTargets {
     }
 
     /// How urgent compacting each level is, most urgent first; due from 1.0. Files that are being
-    /// compacted already do not count.
+    /// compacted already do not count, where it would be due with them. Cost: O(levels), and O(tables)
+    /// of those.
     pub(crate) fn scores(
         &self,
         version: &Version,
@@ -91,22 +93,15 @@ impl LevelTargets {
         let mut scores = Vec::new();
         let last = version.num_levels().saturating_sub(1);
         for level in 0..last {
-            let idle = || version.level(level).iter().filter(|f| !f.is_compacting());
-            let bytes: u64 = idle().map(|f| f.compensated_size()).sum();
-            let score = if level == 0 {
-                let files = idle().count() as f64;
-                let by_count = files / options.level0_file_num_compaction_trigger as f64;
-                let by_size = if files > 1.0 {
-                    bytes as f64 / options.max_bytes_for_level_base.max(1) as f64
-                } else {
-                    0.0
-                };
-                by_count.max(if by_count >= 1.0 { by_size } else { 0.0 })
-            } else if level < self.base_level {
-                // A level that is no longer meant to hold anything is emptied.
-                if bytes > 0 { 1.01 } else { 0.0 }
-            } else {
-                bytes as f64 / self.target(level) as f64
+            let tables = version.level(level);
+            let all = self.score(level, tables.len(), tables.sums().compensated, options);
+            let score = match all >= 1.0 {
+                true => {
+                    let idle = || tables.iter().filter(|f| !f.is_compacting());
+                    let bytes = total(idle().map(|f| f.compensated_size()));
+                    self.score(level, idle().count(), bytes, options)
+                }
+                false => all,
             };
             scores.push((level, score.max(hidden.score(level))));
         }
@@ -114,24 +109,43 @@ impl LevelTargets {
         scores
     }
 
-    /// Bytes that compactions have yet to rewrite until every level is within its target.
+    /// The score of a level with so many tables of so many compensated bytes.
+    fn score(&self, level: usize, tables: usize, bytes: u64, options: &ColumnFamilyOptions) -> f64 {
+        if level == 0 {
+            let by_count = tables as f64 / options.level0_file_num_compaction_trigger as f64;
+            let by_size = if tables > 1 {
+                bytes as f64 / options.max_bytes_for_level_base.max(1) as f64
+            } else {
+                0.0
+            };
+            by_count.max(if by_count >= 1.0 { by_size } else { 0.0 })
+        } else if level < self.base_level {
+            // A level that is no longer meant to hold anything is emptied.
+            if bytes > 0 { 1.01 } else { 0.0 }
+        } else {
+            bytes as f64 / self.target(level) as f64
+        }
+    }
+
+    /// Bytes that compactions have yet to rewrite until every level is within its target. Cost:
+    /// O(levels).
     pub(crate) fn pending_bytes(&self, version: &Version, options: &ColumnFamilyOptions) -> u64 {
         let mut pending = 0u64;
         let mut carried = 0u64;
         if version.level(0).len() >= options.level0_file_num_compaction_trigger {
-            carried = version.level(0).iter().map(|f| f.size()).sum();
+            carried = version.sums(0).size;
             pending += carried;
         }
         for level in self.base_level..version.num_levels().saturating_sub(1) {
-            let physical: u64 = version.level(level).iter().map(|f| f.size()).sum();
-            let logical = version.level_logical_size(level).max(1);
+            let sums = version.sums(level);
+            let (physical, logical) = (sums.size, sums.logical_size.max(1));
             let excess_logical = logical.saturating_sub(self.target(level));
             let excess = (physical as f64 * (excess_logical as f64 / logical as f64)) as u64;
             let excess = excess + carried;
             if excess == 0 {
                 continue;
             }
-            let next: u64 = version.level(level + 1).iter().map(|f| f.size()).sum();
+            let next = version.sums(level + 1).size;
             let ratio = next as f64 / physical.max(1) as f64;
             pending = pending.saturating_add((excess as f64 * (ratio + 1.0)) as u64);
             carried = 0;
@@ -146,39 +160,44 @@ pub(crate) struct HiddenGarbage {
     urgency: f64,
     /// The most that one level hides, but for the last.
     most: u64,
-    /// By level, but for the last: what no compaction is about to find.
+    /// By level, but for the last: what no compaction is about to find; empty while there is not too
+    /// much.
     idle: Vec<u64>,
 }
 
 impl HiddenGarbage {
+    /// Cost: O(levels), and where there is too much, O(tables).
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
         circumstances: Circumstances,
     ) -> Self {
         let last = version.num_levels().saturating_sub(1);
-        let levels = (0..last).map(|level| version.level_shadowed_bytes(level));
+        let levels = (0..last).map(|level| version.sums(level).shadowed);
         let levels: Vec<u64> = levels.collect();
-        let idle = (0..last).map(|level| {
-            let idle = version.level(level).iter().filter(|f| !f.is_compacting());
-            total(idle.map(|f| f.shadowed_bytes()))
-        });
         let released = version.released_bytes(circumstances.oldest_snapshot);
         let hidden = total(levels.iter().copied()).saturating_add(released);
-        let live = version.blob_live_bytes().saturating_sub(hidden) as f64;
+        let live = version.blob_files.live_bytes().saturating_sub(hidden) as f64;
         let allowed = match circumstances.settling {
             true => (live * SETTLED).max(1.0),
             // One memtable's may wait in any case, or each flush of a small database would compact
-            // it.
+            // it; but no more than lives, or a small one would be garbage in the main.
             false => {
-                (live * options.hidden_garbage_allowance()).max(options.write_buffer_size as f64)
+                let lives = live + version.table_bytes() as f64;
+                let memtable = lives.min(options.write_buffer_size as f64).max(1.0);
+                (live * options.hidden_garbage_allowance()).max(memtable)
             }
         };
+        let urgency = match options.enable_blob_garbage_collection {
+            true => hidden as f64 / allowed,
+            false => 0.0,
+        };
+        let idle = (0..last).filter(|_| urgency >= 1.0).map(|level| {
+            let idle = version.level(level).iter().filter(|f| !f.is_compacting());
+            total(idle.map(|f| f.shadowed_bytes()))
+        });
         HiddenGarbage {
-            urgency: match options.enable_blob_garbage_collection {
-                true => hidden as f64 / allowed,
-                false => 0.0,
-            },
+            urgency,
             most: levels.iter().copied().max().unwrap_or(0),
             idle: idle.collect(),
         }
@@ -202,14 +221,15 @@ impl HiddenGarbage {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use super::*;
     use crate::compaction::picker::pick;
     use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
     use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
+    use crate::version::blob_set::BlobSet;
     use crate::version::edit::{NewFile, TableFacts};
+    use crate::version::level::Level;
     use crate::version::{ObsoleteFiles, TableFile};
 
     /// A table of one key.
@@ -247,8 +267,10 @@ mod tests {
         levels[5] = vec![table(1, "a", 0), table(2, "b", 1 << 20), table(3, "c", 10)];
         levels[6] = vec![table(4, "a", 0), table(5, "b", 0), table(6, "c", 0)];
         let version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 7);
-        let version = Arc::new(version.with_files(levels, BTreeMap::new()));
-        let hiding = Arc::clone(&version.level(5)[1]);
+        let sorted = |tables| Level::sorted(tables, &version.comparator);
+        let levels = levels.into_iter().map(sorted).collect();
+        let version = Arc::new(version.with_files(levels, BlobSet::default()));
+        let hiding = Arc::clone(&version.level(5).tables()[1]);
         let first = pick(&version, &options, circumstances);
         assert!(first.is_some());
         drop(first);

@@ -73,7 +73,7 @@ impl Beneath for LevelsBelow {
         } = self;
         let compare = |a: &[u8], b: &[u8]| version.comparator.compare_user(a, b);
         for (i, position) in positions.iter_mut().enumerate() {
-            let files: &[Arc<TableFile>] = version.level(*first + i);
+            let files: &[Arc<TableFile>] = version.level(*first + i).tables();
             while let Some(file) = files.get(*position) {
                 if compare(user_key, file.largest_user_key()).is_le() {
                     if compare(user_key, file.smallest_user_key()).is_ge() {
@@ -125,6 +125,7 @@ enum Stands {
 pub(crate) struct SurvivorIterator<I, B> {
     input: I,
     beneath: B,
+    newest: SequenceNumber,
     /// Ascending.
     snapshots: Vec<SequenceNumber>,
     tombstones: TombstoneCursor,
@@ -137,10 +138,12 @@ pub(crate) struct SurvivorIterator<I, B> {
 }
 
 impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
-    /// Starts at the first survivor. `snapshots` ascend; `tombstones` are those of the inputs.
+    /// Starts at the first survivor. Entries behind `newest` are passed over as if they were not
+    /// there. `snapshots` ascend; `tombstones` are those of the inputs.
     pub(crate) fn new(
         mut input: I,
         beneath: B,
+        newest: SequenceNumber,
         snapshots: Vec<SequenceNumber>,
         tombstones: TombstoneCursor,
     ) -> Result<Self> {
@@ -148,6 +151,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
         let mut this = SurvivorIterator {
             input,
             beneath,
+            newest,
             snapshots,
             tombstones,
             user_key: Vec::new(),
@@ -239,6 +243,10 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
             }
             let entry = ParsedInternalKey::parse(self.input.key())?;
             let (sequence, value_type) = (entry.sequence, entry.value_type);
+            if sequence > self.newest {
+                self.advance()?;
+                continue;
+            }
             if !self.has_key || entry.user_key != self.user_key {
                 if self.held.is_some() {
                     if self.release_held() {

@@ -264,6 +264,11 @@ impl OutputWriter {
         })
     }
 
+    /// The range tombstones that survive.
+    pub(crate) fn tombstones(&self) -> &FragmentedTombstones {
+        &self.tombstones
+    }
+
     /// References to blob files that were carried on from the input.
     pub(crate) fn carried_on(&self) -> &ReferenceCounts {
         &self.carried_on

@@ -96,7 +96,7 @@ impl Compaction {
 }
 
 /// What beside the version decides which compactions are due.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Circumstances {
     /// Nobody writes, and what little garbage is hidden is to be found, too.
     pub(crate) settling: bool,

@@ -5,30 +5,33 @@ use std::sync::Arc;
 
 use super::core::{Core, Shared};
 use super::family::Family;
+use super::giving_way::GivesWay;
+use super::look::{Look, claim_look, is_to_be_looked_at};
 use super::running::RunningJob;
 use super::settle::Quiet;
-use super::state::{Immutable, State};
+use super::state::{FamilyState, Immutable, State};
 use crate::compaction::picker::{self, Circumstances, Compaction};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
-use crate::gc::choose::{Collection, judge};
+use crate::gc::choose::{Collection, Exempt, judge};
 use crate::sync::thread;
+use crate::version::Version;
 
 enum Job {
     Flush(Arc<Family>, Vec<Immutable>),
+    Look(Look),
     Compaction(Arc<Family>, Compaction),
 }
 
 /// Starts the threads of a database. Those that were started before one could not be end with
 /// the core.
 pub(super) fn start(core: &Core) -> Result<()> {
+    core.shared.update_stalls(core.shared.state.lock());
     for i in 0..core.shared.options.max_background_jobs {
-        spawn(core, format!("titan-{i}"), move |shared| {
-            if i == 0 {
-                shared.warm_up();
-            }
-            shared.run_jobs();
-        })?;
+        spawn(core, format!("titan-{i}"), Shared::run_jobs)?;
+    }
+    if core.shared.wants_warm_up() {
+        spawn(core, "titan-warm-up".to_owned(), Shared::warm_up)?;
     }
     let uncounted = core.shared.claim_counting();
     let collect = move |shared: &Shared| {
@@ -58,7 +61,14 @@ impl Shared {
             // is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| match job {
                 Job::Flush(family, immutables) => self.run_flush(family, immutables),
-                Job::Compaction(family, compaction) => self.run_compaction(&family, compaction),
+                Job::Look(look) => {
+                    self.run_look(look);
+                    Ok(())
+                }
+                Job::Compaction(family, compaction) => {
+                    let gives_way = GivesWay::of_compaction(self);
+                    self.run_compaction(&family, compaction, &gives_way)
+                }
             }));
             // A listener that is told of a file that stays may panic, too; that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
@@ -88,7 +98,10 @@ impl Shared {
         if let Some((family, immutables)) = claim_flush(state) {
             return Some(Job::Flush(family, immutables));
         }
-        // With several threads, one is always left for flushes.
+        if let Some(look) = claim_look(state) {
+            return Some(Job::Look(look));
+        }
+        // With several threads, one is always left for flushes, and for a look, which is brief.
         let limit = (self.options.max_background_jobs - 1).max(1);
         // Those that users run are on threads of their own.
         let automatic = state.families.values().filter(|f| !f.manual_compaction);
@@ -107,18 +120,24 @@ impl Shared {
         Some(Job::Compaction(Arc::clone(&family.family), compaction))
     }
 
-    fn due_compaction(&self, state: &State) -> Option<(ColumnFamilyId, Compaction)> {
+    /// A compaction that is due. Families are asked again only after something has changed.
+    fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
             settling: self.is_settling(state),
             oldest_snapshot: self.snapshots.oldest(),
         };
-        state
-            .in_turn()
-            .filter(|f| !f.family.options.disable_auto_compactions && !f.manual_compaction)
-            .find_map(|f| {
-                let picked = picker::pick(&f.version, &f.family.options, circumstances)?;
-                Some((f.family.id, picked))
-            })
+        let waiting = state.in_turn().filter(|f| {
+            !f.family.options.disable_auto_compactions
+                && !f.manual_compaction
+                && f.rests != Some(circumstances)
+        });
+        let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
+        waiting.into_iter().find_map(|id| {
+            let family = state.families.get_mut(&id)?;
+            let picked = picker::pick(&family.version, &family.family.options, circumstances);
+            family.rests = picked.is_none().then_some(circumstances);
+            Some((id, picked?))
+        })
     }
 
     /// Collects garbage until the database closes, one collection at a time: it is the device that
@@ -143,14 +162,52 @@ impl Shared {
                 return None;
             }
             if self.failure.get().is_some() {
-                self.progress.wait(&mut state);
+                self.collector.wait(&mut state);
                 continue;
             }
-            if let Some(collection) = claim_collection(&mut state) {
-                return Some(collection);
+            let Some(family) = state.to_collect() else {
+                state = self.wait_or_settle(state, quiet);
+                continue;
+            };
+            let candidate = Candidate::of(family, state.collections_begun);
+            drop(state);
+            let collection = candidate.judge();
+            state = self.state.lock();
+            let claimed = self.claim_collection(&mut state, &candidate, collection);
+            drop(state);
+            // Not under the lock: of an older version it may be the last holder.
+            drop(candidate);
+            if claimed.is_some() {
+                return claimed;
             }
-            state = self.wait_or_settle(state, quiet);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
+            state = self.state.lock();
         }
+    }
+
+    /// Counts a collection as running, unless it is out of date, or there is none: then the family
+    /// is known to have nothing to collect.
+    fn claim_collection(
+        &self,
+        state: &mut State,
+        candidate: &Candidate,
+        collection: Option<Collection>,
+    ) -> Option<(Arc<Family>, Collection)> {
+        let may_begin = !self.is_closing()
+            && state.to_collect().is_some()
+            && state.collections_begun == candidate.collections_begun;
+        let family = state.families.get_mut(&candidate.family.id);
+        let family = family.filter(|_| may_begin)?;
+        if collection.is_none() && Arc::ptr_eq(&family.version, &candidate.version) {
+            if let Some(outlook) = &mut family.outlook {
+                outlook.urgency = None;
+            }
+            self.progress.notify_all();
+        }
+        let collection = collection?;
+        RunningJob::Collection.count(family, &mut state.running);
+        state.collections_begun += 1;
+        Some((Arc::clone(&family.family), collection))
     }
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
@@ -166,12 +223,11 @@ impl Shared {
                 || state.manual_collections > 0
                 || state.version_ended
                 || !self.stall_news.all_told()
-                || state
-                    .families
-                    .values()
-                    .any(|f| !f.immutables.is_empty() || f.manual_compaction)
-                || self.due_compaction(&state).is_some()
-                || due_collection(&state).is_some();
+                || state.families.values().any(|f| {
+                    !f.immutables.is_empty() || f.manual_compaction || is_to_be_looked_at(f)
+                })
+                || self.due_compaction(&mut state).is_some()
+                || state.to_collect().is_some();
             if !busy {
                 drop(state);
                 self.purge();
@@ -207,23 +263,26 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
     ))
 }
 
-fn claim_collection(state: &mut State) -> Option<(Arc<Family>, Collection)> {
-    let (id, collection) = due_collection(state)?;
-    let family = state.families.get_mut(&id)?;
-    RunningJob::Collection.count(family, &mut state.running);
-    Some((Arc::clone(&family.family), collection))
+/// A family that has something to collect, looked at without the state lock.
+struct Candidate {
+    family: Arc<Family>,
+    version: Arc<Version>,
+    exempt: Arc<Exempt>,
+    /// At that moment: if none has begun since, records are where they were.
+    collections_begun: u64,
 }
 
-pub(super) fn due_collection(state: &State) -> Option<(ColumnFamilyId, Collection)> {
-    if state.running.is_collecting() || state.collection_pauses > 0 {
-        return None;
-    }
-    let mut collecting = state.in_turn();
-    collecting.find_map(|f| {
-        if !f.family.options.enable_blob_garbage_collection {
-            return None;
+impl Candidate {
+    fn of(family: &FamilyState, collections_begun: u64) -> Self {
+        Candidate {
+            family: Arc::clone(&family.family),
+            version: Arc::clone(&family.version),
+            exempt: Arc::clone(&family.exempt),
+            collections_begun,
         }
-        let collection = judge(&f.version, &f.family.options, &f.exempt).next()?;
-        Some((f.family.id, collection))
-    })
+    }
+
+    fn judge(&self) -> Option<Collection> {
+        judge(&self.version, &self.family.options, &self.exempt).next()
+    }
 }

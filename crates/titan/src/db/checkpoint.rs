@@ -15,8 +15,6 @@ use super::core::Shared;
 use super::staging::Staging;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
-use crate::options::Options;
-use crate::options::persist::write_options_file;
 use crate::version::Capture;
 use crate::vfs::{Vfs, link_or_copy, replace_file};
 
@@ -51,14 +49,11 @@ impl Shared {
         let dir = staging.path();
         let [wal, options_file, manifest] =
             std::array::from_fn(|_| self.counters.new_file_number());
-        let (capture, identity, families) = {
+        let (capture, identity, options) = {
             let _barrier = self.flush_to_barrier()?;
             let versions = self.versions.lock();
-            let names = versions.family_names();
-            let names = names.map(|(name, comparator)| (name.to_owned(), comparator.to_owned()));
-            let names: Vec<(String, String)> = names.collect();
             let identity = versions.db_id().to_owned();
-            (versions.capture(wal), identity, names)
+            (versions.capture(wal), identity, versions.options_file())
         };
         let summary = self.link_files(&capture, dir)?;
         // That there is a WAL shows later that none was lost.
@@ -66,8 +61,7 @@ impl Shared {
         let temp = FileKind::Temp(wal).path(dir);
         let path = FileKind::Identity.path(dir);
         replace_file(vfs, &temp, &path, identity.as_bytes())?;
-        let families = families.iter().map(|(name, c)| (&**name, &**c));
-        write_options_file(vfs, dir, options_file, &self.all_options(), families)?;
+        options.write(vfs, dir, options_file)?;
         // ORDER: syncs the names of all files before CURRENT makes them a database.
         capture.write_manifest(vfs, dir, manifest)?;
         staging.publish()?;
@@ -102,18 +96,6 @@ impl Shared {
             }
         }
         Ok(summary)
-    }
-
-    /// The options that the database and its families run with.
-    fn all_options(&self) -> Options {
-        let families = self.families.load();
-        let families = families.values();
-        let families = families.map(|f| (f.name.clone(), (*f.options).clone()));
-        Options {
-            db: self.options.clone(),
-            families: families.collect(),
-            ..Options::default()
-        }
     }
 }
 

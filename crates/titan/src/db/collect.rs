@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::giving_way::GivesWay;
 use super::pause::paused;
 use super::running::{Running, RunningJob};
-use super::state::FamilyState;
+use super::state::{FamilyState, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{BlobFileNumber, total};
+use crate::format::{BlobFileNumber, ColumnFamilyId, total};
 use crate::gc::choose::{Collection, Urgency};
 use crate::gc::held::CopiedForOlder;
 use crate::gc::job::{self, Collected, GcContext};
 use crate::gc::live::{LiveFile, live_files};
 use crate::gc::punch;
-use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent};
+use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent, StallEvent};
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
 
@@ -49,8 +50,13 @@ impl Shared {
         collection: Collection,
     ) -> Result<Outcome> {
         let running = Running::counted(self, family.id, RunningJob::Collection);
-        let pace = self.pace_of(family, collection.urgency);
-        self.run_collection(family, collection, &pace, running)
+        let gives_way = GivesWay::of_collection(self);
+        let pace = self.pace_of(family);
+        let pace = |bytes| {
+            gives_way.give_way();
+            pace(bytes)
+        };
+        self.run_collection(family, collection, &pace, running, &gives_way)
     }
 
     /// Runs a collection and installs it.
@@ -64,9 +70,14 @@ impl Shared {
         collection: Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
         _running: Running<'_>,
+        gives_way: &GivesWay<'_>,
     ) -> Result<Outcome> {
         let started = self.options.clock.monotonic();
-        let outcome = self.collect_and_install(family, &collection, keep_pace);
+        // Of a job that noted it for nobody.
+        self.state.lock().waited_for_pace = Duration::ZERO;
+        let outcome = self.collect_and_install(family, &collection, keep_pace, gives_way);
+        // Others wait for what follows.
+        gives_way.hurry();
         let took = self.options.clock.monotonic().saturating_sub(started);
         let set_aside = match &outcome {
             // Nothing lives in them after all: collecting them again would find no more.
@@ -83,11 +94,14 @@ impl Shared {
         // The inputs are released before the job counts as done: their files can go then.
         drop(collection);
         let mut state = self.state.lock();
+        let waited = std::mem::take(&mut state.waited_for_pace);
         if urgent && freed > 0 {
-            state.freeing.add(freed, took);
+            // It may have begun while nobody wrote.
+            state.freeing.add(freed, took.saturating_sub(waited));
         }
         if let Some(family) = state.families.get_mut(&family.id) {
-            family.exempt.damaged.extend(&set_aside);
+            Arc::make_mut(&mut family.exempt).damaged.extend(&set_aside);
+            family.has_changed();
         }
         self.update_stalls(state);
         match outcome {
@@ -114,12 +128,10 @@ impl Shared {
         }
     }
 
-    /// The pace of a collection: as fast as it can be if that is urgent, a user waits for its end
-    /// or nobody is disturbed, else no faster than the options say. Ends it if collecting is
-    /// paused.
-    pub(super) fn pace_of(&self, family: &Family, urgency: Urgency) -> impl Fn(u64) -> Result<()> {
+    /// The pace of a collection: as fast as it can be if somebody waits for it or nobody is
+    /// disturbed, else no faster than the options say. Ends it if collecting is paused.
+    pub(super) fn pace_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.options.clock;
-        let hurries = Cell::new(urgency == Urgency::High);
         let due = Cell::new(Duration::ZERO);
         // When somebody was seen to do something, and how much had been done by then.
         let seen = Cell::new((clock.monotonic(), self.statistics.activity()));
@@ -133,7 +145,12 @@ impl Shared {
                 if state.collection_pauses > 0 {
                     return Err(paused());
                 }
-                if left.is_zero() || hurries.get() {
+                if self.is_waited_for(&mut state, family.id, now) {
+                    // Nothing is owed for haste.
+                    due.set(now);
+                    return Ok(());
+                }
+                if left.is_zero() {
                     return Ok(());
                 }
                 let activity = self.statistics.activity();
@@ -144,17 +161,27 @@ impl Shared {
                     due.set(now);
                     return Ok(());
                 }
-                let urgent = |f: &FamilyState| f.collection_urgency == Some(Urgency::High);
-                let urgent = state.families.get(&family.id).is_none_or(urgent);
-                // Who resumes after a failure waits for the end of this, with every writer.
-                let waited_for = state.manual_collections > 0 || self.failure.get().is_some();
-                hurries.set(urgent || waited_for);
-                if !hurries.get() {
-                    let step = clock.begin_wait(left.min(IDLE));
-                    self.progress.wait_for(&mut state, step);
-                }
+                let step = clock.begin_wait(left.min(IDLE));
+                self.progress.wait_for(&mut state, step);
+                state.waited_for_pace += clock.monotonic().saturating_sub(now);
             }
         }
+    }
+
+    /// Whether a collection that is due of a family is to make haste. Much garbage alone is no
+    /// reason: while nobody writes, space does not grow.
+    fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
+        // Who resumes after a failure waits for the end of this, with every writer.
+        if state.manual_collections > 0 || self.failure.get().is_some() {
+            return true;
+        }
+        let writes = state
+            .writing
+            .is_going_on(self.counters.last_sequence(), now)
+            || state.stall != StallEvent::Normal;
+        let urgent = |f: &FamilyState| f.collection_urgency() == Some(Urgency::High);
+        let family = state.families.get(&family);
+        family.is_none_or(|family| writes && urgent(family))
     }
 
     fn collect_and_install(
@@ -162,6 +189,7 @@ impl Shared {
         family: &Family,
         collection: &Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
+        gives_way: &GivesWay<'_>,
     ) -> Result<Done> {
         let versions = {
             let versions = self.versions.lock();
@@ -169,7 +197,7 @@ impl Shared {
             known.ok_or_else(|| dropped(&family.name))?.live_versions()
         };
         let context = GcContext {
-            factory: &self.factory,
+            factory: &self.rewriting_factory(),
             family: &family.output(),
             open_files: &self.open_files,
             keep_pace,
@@ -181,7 +209,10 @@ impl Shared {
         if let Some(event) = self.punch_holes(collection, &live, &context)? {
             return Ok(Done::Punched(event));
         }
-        let mut collected = job::run(collection, live, &context)?;
+        let collected = job::run(collection, live, &context);
+        // Flushes wait for what follows.
+        gives_way.hurry();
+        let mut collected = collected?;
         let files = std::mem::take(&mut collected.physical);
         let moved = self.install_collection(family, collection, collected, &accounts)?;
         Ok(moved.map_or(Done::Nothing(files), |(event, freed)| {
@@ -273,7 +304,7 @@ impl Shared {
         let mut freed = 0;
         if let Some(version) = versions.current(family.id) {
             // Files that are compressed otherwise than the first one are left.
-            let left = version.physical_blob_files();
+            let left = version.blob_files.physical();
             inputs.retain(|file, _| !left.contains_key(file));
             let before = total(inputs.values().map(|file| file.bytes_on_disk()));
             freed = before.saturating_sub(relocation.total_bytes);
@@ -286,7 +317,7 @@ impl Shared {
                 }
             }
             self.install(&versions, &[family.id], |family| {
-                let exempt = &mut family.exempt;
+                let exempt = Arc::make_mut(&mut family.exempt);
                 exempt.held.append(&mut held);
                 exempt.held.retain(&version);
                 if freed == 0 && contradicts {
@@ -313,14 +344,17 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{OnceLock, mpsc};
     use std::thread;
 
     use super::*;
-    use crate::format::ColumnFamilyId;
+    use crate::gc::choose::{Outlook, judge};
     use crate::gc::report::Verdict;
     use crate::version::edit::BlobFileGarbage;
-    use crate::{ColumnFamilyOptions, CompressionType, Db, Options};
+    use crate::{
+        ColumnFamilyOptions, CompressionType, Db, Options, StallCause, Statistics, SystemClock,
+    };
 
     /// Makes the accounts say that half of each blob file is garbage.
     fn claim_garbage(shared: &Shared) {
@@ -329,7 +363,7 @@ mod tests {
         let current = versions.current(id).unwrap();
         let claim = |number: &BlobFileNumber| BlobFileGarbage {
             number: *number,
-            count: current.blob_files[number].live_count() / 2,
+            count: current.blob_files.get(number).unwrap().live_count() / 2,
             bytes: current.live_bytes_of(*number) / 2,
             unknown: Vec::new(),
         };
@@ -344,6 +378,148 @@ mod tests {
         shared.install(&versions, &[id], |_| {});
         drop(versions);
         shared.update_stalls(shared.state.lock());
+    }
+
+    /// Time that passes by waiting alone, and somebody who reads meanwhile.
+    #[derive(Default)]
+    struct BusyClock {
+        nanos: AtomicU64,
+        reads: OnceLock<Arc<Statistics>>,
+    }
+
+    impl BusyClock {
+        fn pass(&self, time: Duration) {
+            self.nanos
+                .fetch_add(time.as_nanos() as u64, Ordering::SeqCst);
+        }
+    }
+
+    impl SystemClock for BusyClock {
+        fn monotonic(&self) -> Duration {
+            Duration::from_nanos(self.nanos.load(Ordering::SeqCst))
+        }
+
+        fn unix_time(&self) -> Duration {
+            self.monotonic()
+        }
+
+        fn begin_wait(&self, timeout: Duration) -> Duration {
+            if let Some(statistics) = self.reads.get() {
+                stats::add(&statistics.gets, 1);
+            }
+            self.pass(timeout);
+            Duration::ZERO
+        }
+    }
+
+    #[test]
+    fn much_garbage_is_urgent_while_somebody_writes_or_has_to_wait_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(BusyClock::default());
+        let mut options = Options::default();
+        options.db.clock = Arc::clone(&clock) as _;
+        options.db.blob_garbage_collection_rate = 1 << 20;
+        // Nothing settles, so that no other thread lets time pass.
+        options.default.disable_auto_compactions = true;
+        let db = Db::open(dir.path(), &options).unwrap();
+        let shared = &db.core.shared;
+        // So that no thread looks for what is not there.
+        shared.state.lock().running.collections = 1;
+        clock.reads.get_or_init(|| Arc::clone(&shared.statistics));
+        let id = ColumnFamilyId::DEFAULT;
+        let set = |urgency, stall| {
+            let mut state = shared.state.lock();
+            state.stall = stall;
+            let outlook = &mut state.families.get_mut(&id).unwrap().outlook;
+            outlook.as_mut().unwrap().urgency = urgency;
+        };
+        let family = shared.family(id).unwrap();
+        let keep_pace = shared.pace_of(&family);
+        let takes = || {
+            let before = clock.monotonic();
+            keep_pace(1 << 20).unwrap();
+            (clock.monotonic() - before).as_millis()
+        };
+
+        db.put(b"k", b"v").unwrap();
+        set(Some(Urgency::High), StallEvent::Normal);
+        assert_eq!(takes(), 0, "somebody has just written");
+        set(Some(Urgency::Low), StallEvent::Normal);
+        assert_eq!(takes(), 1000, "the rate that the options say");
+        clock.pass(Duration::from_secs(1));
+        set(Some(Urgency::High), StallEvent::Normal);
+        assert_eq!(takes(), 1000, "nobody writes");
+        set(
+            Some(Urgency::High),
+            StallEvent::Delayed(StallCause::SpaceAmplification),
+        );
+        assert_eq!(takes(), 0, "writes are held back");
+        set(Some(Urgency::High), StallEvent::Normal);
+        assert_eq!(takes(), 1000);
+        db.put(b"k", b"v").unwrap();
+        assert_eq!(takes(), 0, "writes have been resumed");
+        clock.pass(Duration::from_millis(999));
+        assert_eq!(takes(), 0);
+        clock.pass(Duration::from_millis(1));
+        assert_eq!(takes(), 1000);
+        shared.state.lock().running.collections = 0;
+    }
+
+    #[test]
+    fn sums_say_what_a_walk_over_all_files_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.default.disable_auto_compactions = true;
+        options.default.min_blob_size = 100;
+        let db = Db::open(dir.path(), &options).unwrap();
+        // Nothing is collected while this looks.
+        let _pause = db.pause_garbage_collection().unwrap();
+        let shared = &db.core.shared;
+        let same = |damaged: usize| {
+            let state = shared.state.lock();
+            let family = &state.families[&ColumnFamilyId::DEFAULT];
+            let options = &family.family.options;
+            let walked = judge(&family.version, options, &family.exempt).files;
+            let sound = || walked.iter().filter(|f| f.verdict != Verdict::Damaged);
+            assert_eq!(walked.len() - sound().count(), damaged);
+            let outlook = Outlook::of(&family.version, options, &family.exempt);
+            assert_eq!(family.outlook, Some(outlook), "what is kept is up to date");
+            let on_disk = total(sound().map(|f| f.file.bytes_on_disk()));
+            assert_eq!(outlook.space.blob_files, on_disk);
+            assert_eq!(outlook.space.blob_live, total(sound().map(|f| f.live)));
+            let garbage = total(sound().map(|f| f.garbage));
+            assert_eq!(on_disk - outlook.space.blob_live, garbage);
+            let tables = family.version.tables();
+            let tables = total(tables.map(|(_, table)| table.size()));
+            assert_eq!(outlook.space.tables, tables);
+            outlook.urgency
+        };
+        assert_eq!(same(0), None);
+        for n in 0..5_u8 {
+            db.put(&[n], &[n; 1000]).unwrap();
+            db.flush().unwrap();
+            assert_eq!(same(0), None);
+        }
+        for n in 0..4 {
+            db.delete(&[n]).unwrap();
+        }
+        db.compact_range(None, None, &Default::default()).unwrap();
+        assert_eq!(same(0), None, "files without any live value are gone");
+        for n in 0..50_u8 {
+            db.put(&[n], &[n; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+        claim_garbage(shared);
+        assert_eq!(same(0), Some(Urgency::High));
+        {
+            let mut state = shared.state.lock();
+            let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
+            let newest = *family.version.blob_files.keys().last().unwrap();
+            Arc::make_mut(&mut family.exempt).damaged.insert(newest);
+            family.has_changed();
+            shared.update_stalls(state);
+        }
+        same(1);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::background::due_collection;
 use super::collect::Outcome;
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::giving_way::GivesWay;
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ impl Shared {
             let behind = progress.done_bytes.saturating_add(collection.live);
             let running = Running::counted(self, family.id, RunningJob::ManualCollection);
             let pace = self.at_full_speed(family, options, progress, collection.live);
-            match self.run_collection(family, collection, &pace, running)? {
+            match self.run_collection(family, collection, &pace, running, &GivesWay::never())? {
                 Outcome::Installed(event) => event.into_iter().for_each(|e| summary.add(e)),
                 Outcome::SetAside(files, error) => {
                     waiting.give_up(&files);
@@ -151,6 +151,7 @@ impl Shared {
         let collection = waiting.next(&f.version, &family.options);
         if collection.is_some() {
             RunningJob::ManualCollection.count(f, &mut state.running);
+            state.collections_begun += 1;
         }
         Ok(collection)
     }
@@ -186,7 +187,8 @@ impl Shared {
 }
 
 fn is_urgent(state: &State) -> bool {
-    due_collection(state).is_some_and(|(_, collection)| collection.urgency == Urgency::High)
+    let due = state.to_collect();
+    due.is_some_and(|family| family.collection_urgency() == Some(Urgency::High))
 }
 
 /// A call that collects garbage of a range, until this is dropped.

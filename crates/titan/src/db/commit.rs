@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
-use super::settle::keeps_for_snapshots;
-use super::state::{Immutable, LiveWal, State};
+use super::state::{FamilyState, Immutable, LiveWal, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
@@ -17,6 +16,7 @@ use crate::options::WriteOptions;
 use crate::stats::{self, StallCause, StallEvent};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
+use crate::version::Counters;
 use crate::write::batch::{BatchOp, WriteBatch, group_header};
 use crate::write::queue::Group;
 
@@ -27,6 +27,7 @@ impl Shared {
     /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
     pub(super) fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.check_writable()?;
+        batch.check_opening(self.opening)?;
         if options.no_slowdown {
             // Whoever leads the queue may be waiting already.
             self.check_not_stalled()?;
@@ -68,15 +69,18 @@ impl Shared {
             let logged = self.log(group, first, last);
             logged.map_err(|e| self.failure.set(self, e.context("writing the WAL")))?;
         }
-        let user_bytes = self.insert(group, &families).map_err(|e| {
+        let unpublished = Unpublished::of(&families, self.counters.last_sequence());
+        let user_bytes = insert(group, &unpublished.memtables).map_err(|e| {
             self.failure
                 .set(self, e.context("inserting into a memtable"))
         })?;
         if group.options.disable_wal {
             self.note_unlogged(&families);
         }
-        self.counters.publish_sequence(last);
+        self.note_filled(&unpublished.memtables);
+        unpublished.publish(&self.counters, last);
         self.end_quiet();
+        self.ask_for_looks(&families);
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, next.0 - first.0);
         stats::add(&self.statistics.user_bytes_written, user_bytes);
@@ -93,11 +97,19 @@ impl Shared {
     }
 
     fn check_not_stalled(&self) -> Result<()> {
-        match self.state.lock().stall() {
+        match self.stall() {
             StallEvent::Normal => Ok(()),
             // That depends on what is in the batch.
             StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
             StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(held_back(cause)),
+        }
+    }
+
+    /// How writes are held back. Takes no lock where they are not.
+    fn stall(&self) -> StallEvent {
+        match self.held_back.load(Ordering::Acquire) {
+            true => self.state.lock().stall,
+            false => StallEvent::Normal,
         }
     }
 
@@ -150,33 +162,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Inserts all operations; returns the bytes of their keys and values.
-    fn insert(&self, group: &Group, families: &[Arc<Family>]) -> Result<u64> {
-        let memtables: Vec<(ColumnFamilyId, Arc<Memtable>)> = families
-            .iter()
-            .map(|f| (f.id, Arc::clone(&f.super_version.load().memtable)))
-            .collect();
-        let mut bytes = 0;
-        for batch in &group.batches {
-            let mut sequence = batch.sequence();
-            for op in batch.iter() {
-                let op = op?;
-                let Some((value_type, key, value)) = op.entry()? else {
-                    continue;
-                };
-                let id = op.column_family();
-                let memtable = memtables.iter().find(|(family, _)| Some(*family) == id);
-                let Some((_, memtable)) = memtable else {
-                    return Err(Error::corruption(
-                        "a batch names a family it did not name before",
-                    ));
-                };
-                memtable.add(sequence, value_type, key, value)?;
-                sequence = sequence.plus(1);
-                bytes += (key.len() + value.len()) as u64;
-            }
+    /// Whoever commits next switches the memtables that are full now.
+    pub(super) fn note_filled(&self, memtables: &[(ColumnFamilyId, Arc<Memtable>)]) {
+        let full = || memtables.iter().filter(|(_, m)| m.should_flush());
+        if full().next().is_some() {
+            self.filled.lock().extend(full().map(|(id, _)| *id));
         }
-        Ok(bytes)
     }
 
     fn note_unlogged(&self, families: &[Arc<Family>]) {
@@ -188,37 +179,25 @@ impl Shared {
         }
     }
 
-    /// Switches memtables that are full, then waits while background work is too far behind.
+    /// Switches memtables that are full, then waits while background work is too far behind. Cost:
+    /// does not depend on the number of families, unless there is something to switch.
     fn make_room(&self, group: &Group) -> Result<()> {
-        let families = self.families.load();
-        let mut full: Vec<ColumnFamilyId> = families
-            .values()
-            .filter(|f| f.super_version.load().memtable.should_flush())
-            .map(|f| f.id)
-            .collect();
-        if full.is_empty() && families.len() > 1 && self.wal_is_too_large() {
+        let mut full = std::mem::take(&mut *self.filled.lock());
+        if !full.is_empty() {
+            let families = self.families.load();
+            full.retain(|id| {
+                // It may have been switched meanwhile, on somebody's request.
+                let family = families.get(id);
+                family.is_some_and(|f| f.super_version.load().memtable.should_flush())
+            });
+        }
+        if full.is_empty() && self.wal_limit.is_exceeded(self.wal.current_size()) {
             full = self.families_of_oldest_wal();
         }
         if !full.is_empty() {
             self.switch_memtables(&full)?;
         }
         self.wait_out_stall(group)
-    }
-
-    /// Whether WAL files together exceed their limit. Only asked where an idle family could keep
-    /// them alive.
-    fn wal_is_too_large(&self) -> bool {
-        let state = self.state.lock();
-        let closed: u64 = state.wals.iter().map(|w| w.size).sum();
-        let limit = match self.options.max_total_wal_size {
-            0 => state
-                .families
-                .values()
-                .map(|f| f.family.options.write_buffer_size * 4)
-                .sum(),
-            limit => limit,
-        };
-        state.wals.len() > 1 && closed + self.wal.current_size() > limit
     }
 
     fn families_of_oldest_wal(&self) -> Vec<ColumnFamilyId> {
@@ -233,8 +212,11 @@ impl Shared {
     }
 
     fn wait_out_stall(&self, group: &Group) -> Result<()> {
+        if !self.held_back.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut state = self.state.lock();
-        let stall = state.stall();
+        let stall = state.stall;
         if stall == StallEvent::Normal {
             return Ok(());
         }
@@ -247,7 +229,7 @@ impl Shared {
         let elapsed = || clock.monotonic().saturating_sub(started);
         let mut waited = false;
         let outcome = loop {
-            let stall = state.stall();
+            let stall = state.stall;
             match stall {
                 StallEvent::Normal => break Ok(()),
                 StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
@@ -293,7 +275,7 @@ impl Shared {
                 bytes += (key.len() + value.len()) as u64;
             }
         }
-        Ok(state.freeing.delay(bytes, state.space_excess(), rate))
+        Ok(state.freeing.delay(bytes, state.space_excess, rate))
     }
 
     /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them
@@ -344,29 +326,34 @@ impl Shared {
                 memtable: full,
                 log_number,
             });
+            family.has_changed();
             // It has the same version.
             drop(family.publish());
         }
+        self.wal_limit.set(&state, &self.options);
         self.update_stalls(state);
         self.work.notify_one();
         Ok(())
     }
 
-    /// Judges anew how writes are held back, gives the state lock back, and tells listeners what
-    /// has changed.
+    /// Judges anew what has changed, and how writes are held back, gives the state lock back, and
+    /// tells listeners of changes. The thread that collects garbage is woken if it has to.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
-        state.version_ended = false;
-        let paused = state.collection_pauses > 0;
-        for (id, family) in &mut state.families {
-            let stall = family.judge_stall(paused);
-            if stall != family.stall {
-                family.stall = stall;
-                self.stall_news.push(*id, stall);
-            }
+        if std::mem::take(&mut state.version_ended) {
+            let families = state.families.values_mut();
+            families.for_each(FamilyState::has_changed);
         }
-        let kept = state.families.values().any(keeps_for_snapshots);
+        state.judge(&self.stall_news);
+        let held_back = state.stall != StallEvent::Normal;
+        self.held_back.store(held_back, Ordering::Release);
+        let urgent = held_back || state.is_behind();
+        self.urgent.store(urgent, Ordering::Release);
+        let kept = state.keeps_for_snapshots();
         self.kept_for_snapshots.store(kept, Ordering::Release);
         self.progress.notify_all();
+        if state.to_collect().is_some() {
+            self.collector.notify_all();
+        }
         drop(state);
         if self.stall_news.tell(&self.listeners) {
             let _state = self.state.lock();
@@ -402,6 +389,63 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
+/// Memtables that a group is inserted into. Unless the group is published in the end, nothing of it
+/// is ever part of the database, whatever of it has been inserted, by whatever means that ended.
+struct Unpublished {
+    memtables: Vec<(ColumnFamilyId, Arc<Memtable>)>,
+    published: SequenceNumber,
+}
+
+impl Unpublished {
+    /// The memtables of `families`, which are visible up to `published`.
+    fn of(families: &[Arc<Family>], published: SequenceNumber) -> Self {
+        let memtable = |family: &Family| Arc::clone(&family.super_version.load().memtable);
+        Unpublished {
+            memtables: families.iter().map(|f| (f.id, memtable(f))).collect(),
+            published,
+        }
+    }
+
+    /// Lets readers see the group, of which `last` is the last operation.
+    fn publish(mut self, counters: &Counters, last: SequenceNumber) {
+        counters.publish_sequence(last);
+        self.memtables.clear();
+    }
+}
+
+impl Drop for Unpublished {
+    fn drop(&mut self) {
+        for (_, memtable) in &self.memtables {
+            memtable.refuse_after(self.published);
+        }
+    }
+}
+
+/// Inserts all operations; returns the bytes of their keys and values.
+fn insert(group: &Group, memtables: &[(ColumnFamilyId, Arc<Memtable>)]) -> Result<u64> {
+    let mut bytes = 0;
+    for batch in &group.batches {
+        let mut sequence = batch.sequence();
+        for op in batch.iter() {
+            let op = op?;
+            let Some((value_type, key, value)) = op.entry()? else {
+                continue;
+            };
+            let id = op.column_family();
+            let memtable = memtables.iter().find(|(family, _)| Some(*family) == id);
+            let Some((_, memtable)) = memtable else {
+                return Err(Error::corruption(
+                    "a batch names a family it did not name before",
+                ));
+            };
+            memtable.add(sequence, value_type, key, value)?;
+            sequence = sequence.plus(1);
+            bytes += (key.len() + value.len()) as u64;
+        }
+    }
+    Ok(bytes)
+}
+
 /// Adds the families that a batch writes to to `used`.
 fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>>) -> Result<()> {
     for op in batch.iter() {
@@ -434,4 +478,35 @@ fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::{Db, Options};
+
+    #[test]
+    fn a_put_does_not_wait_for_the_state_where_no_write_is_held_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        // Nobody waits to be told of a write.
+        options.default.disable_auto_compactions = true;
+        let db = Db::open(dir.path(), &options).unwrap();
+        for name in ["a", "b"] {
+            db.create_column_family(name, options.default.clone())
+                .unwrap();
+        }
+        db.wait_idle().unwrap();
+        let state = db.core.shared.state.lock();
+        let (tell, told) = mpsc::channel();
+        let writer = db.clone();
+        let writing = thread::spawn(move || tell.send(writer.put(b"k", b"v")));
+        let put = told.recv_timeout(Duration::from_secs(60));
+        drop(state);
+        put.expect("it waits for the state").unwrap();
+        writing.join().unwrap().unwrap();
+    }
 }

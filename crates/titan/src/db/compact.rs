@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
+use super::giving_way::GivesWay;
 use super::running::{Running, RunningJob};
 use crate::compaction::job::{self, CompactionResult, JobContext};
 use crate::compaction::levels::LevelTargets;
@@ -20,10 +21,11 @@ impl Shared {
         &self,
         family: &Arc<Family>,
         compaction: Compaction,
+        gives_way: &GivesWay<'_>,
     ) -> Result<()> {
         let _running = Running::counted(self, family.id, RunningJob::Compaction);
         let outcome = self
-            .compact_and_install(family, &compaction)
+            .compact_and_install(family, &compaction, gives_way)
             .map_err(|e| match e.kind() {
                 ErrorKind::Closed => e,
                 _ if family.is_dropped() => e,
@@ -60,15 +62,20 @@ impl Shared {
         &self,
         family: &Family,
         compaction: &Compaction,
+        gives_way: &GivesWay<'_>,
     ) -> Result<CompactionResult> {
         let context = JobContext {
-            factory: &self.factory,
+            factory: &self.rewriting_factory(),
             family: &family.output(),
             open_files: &self.open_files,
             snapshots: self.snapshots.sequences(),
             cancel: &self.closing,
+            give_way: &|| gives_way.give_way(),
         };
-        let result = job::run(compaction, context)?;
+        let result = job::run(compaction, context);
+        // Flushes wait for what follows.
+        gives_way.hurry();
+        let result = result?;
         let mut versions = self.versions.lock();
         if versions.family(family.id).is_none() {
             self.factory.discard(&result.output.files());
@@ -191,7 +198,7 @@ impl Shared {
         match picked {
             Some(mut compaction) => {
                 compaction.force_rewrite = force_rewrite;
-                self.run_compaction(family, compaction)
+                self.run_compaction(family, compaction, &GivesWay::never())
             }
             None => Ok(()),
         }

@@ -8,20 +8,22 @@ use super::failure::BackgroundFailure;
 use super::family::Family;
 use super::stall_news::StallNews;
 use super::state::State;
+use super::wal_limit::WalLimit;
 use crate::blob::{LocationTable, ValueFetcher};
 use crate::cache::OpenFiles;
 use crate::compaction::factory::FileFactory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::gc::pace::Pace;
-use crate::options::DbOptions;
+use crate::options::{DbOptions, TakenOptions};
 use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Condvar, Mutex};
-use crate::version::{Counters, ObsoleteFiles, VersionSet, Watch};
+use crate::version::{Counters, Moment, ObsoleteFiles, VersionSet, Watch};
 use crate::vfs::{FileLock, Vfs};
+use crate::write::batch::OpeningId;
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
@@ -31,11 +33,16 @@ pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.
 pub(crate) struct Shared {
+    pub(super) opening: OpeningId,
     pub(super) dir: PathBuf,
     pub(super) options: DbOptions,
+    /// Options that were taken over.
+    pub(super) taken: Vec<TakenOptions>,
     pub(super) vfs: Arc<dyn Vfs>,
     /// The same, without what is only in memory where the database is open for reading.
     pub(super) device: Arc<dyn Vfs>,
+    /// What is shown, where that is not what is there now.
+    pub(super) moment: Option<Moment>,
     pub(super) statistics: Arc<Statistics>,
     pub(super) listeners: Listeners,
     pub(super) counters: Arc<Counters>,
@@ -59,8 +66,17 @@ pub(crate) struct Shared {
     pub(super) state: Mutex<State>,
     /// Signalled when there may be a flush or a compaction for a background thread.
     pub(super) work: Condvar,
-    /// Signalled when something has changed that someone may wait for; garbage collection does.
+    /// Signalled when something has changed that someone may wait for.
     pub(super) progress: Condvar,
+    /// Signalled when there may be something to do for the thread that collects garbage.
+    pub(super) collector: Condvar,
+    /// Whether writes are held back; then the state says how.
+    pub(super) held_back: AtomicBool,
+    /// Whether background work no longer gives way to readers: writes are held back, or soon will be.
+    pub(super) urgent: AtomicBool,
+    /// Families of which a commit has filled the memtable; the next one switches it.
+    pub(super) filled: Mutex<Vec<ColumnFamilyId>>,
+    pub(super) wal_limit: WalLimit,
     pub(super) stall_news: StallNews,
     /// Whether a table of the last level has what only snapshots see.
     pub(super) kept_for_snapshots: AtomicBool,
@@ -131,6 +147,7 @@ impl Core {
             let _state = self.shared.state.lock();
             self.shared.work.notify_all();
             self.shared.progress.notify_all();
+            self.shared.collector.notify_all();
         }
         for thread in threads.drain(..) {
             // A thread that panicked has nothing more to say.

@@ -106,6 +106,7 @@ impl Shared {
             self.failure.clear();
             self.update_stalls(self.state.lock());
             self.work.notify_all();
+            self.collector.notify_all();
             Ok(())
         })?;
         self.purge();
@@ -118,6 +119,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::format::internal_key::ValueType;
     use crate::{Db, Options};
 
     #[test]
@@ -136,5 +138,34 @@ mod tests {
             let read = family.family.super_version.load_full();
             assert!(Arc::ptr_eq(&read.version, &current));
         }
+    }
+
+    /// It took its memtables before a commit failed, and its sequence number after others had been
+    /// given the same ones.
+    #[test]
+    fn a_slow_reader_sees_nothing_of_a_failed_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        db.put(b"k", b"old").unwrap();
+        let shared = &db.core.shared;
+        let taken = db.family.super_version.load_full();
+        // As a commit that ends half way.
+        let last = shared.counters.last_sequence();
+        let half = taken
+            .memtable
+            .add(last.plus(1), ValueType::Value, b"k", b"refused");
+        half.unwrap();
+        taken.memtable.refuse_after(last);
+        shared
+            .failure
+            .set(shared, Error::new(ErrorKind::Io, "none"));
+        db.resume().unwrap();
+        db.put(b"other", b"new").unwrap();
+
+        assert!(shared.counters.last_sequence() > last);
+        let sequence = taken.readable_to(shared.counters.last_sequence());
+        let entry = taken.memtable.get(b"k", sequence).unwrap();
+        assert_eq!(entry.value, b"old");
+        assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"old"[..]));
     }
 }

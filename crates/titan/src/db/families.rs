@@ -1,6 +1,5 @@
 //! Families that come and go while the database is open, and how one starts.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::core::{FamilyMap, Shared};
@@ -8,13 +7,12 @@ use super::family::{Family, dropped};
 use super::state::FamilyState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{ColumnFamilyId, FileNumber};
-use crate::gc::choose::Exempt;
-use crate::gc::space::loosened_constant;
+use crate::format::{ColumnFamilyId, Comparator, FileNumber};
+use crate::gc::space::loosened_allowance;
 use crate::memtable::Memtable;
+use crate::options::settings::FamilySettings;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
-use crate::stats::StallEvent;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::{self, Version, VersionSet};
@@ -37,7 +35,8 @@ impl Shared {
             }
             let id = versions.next_column_family();
             let wal = self.state.lock().current_wal();
-            let recorded = empty_family(id, name, &options, wal);
+            let mut recorded = empty_family(id, name, &options, wal);
+            recorded.settings = FamilySettings::of(&options).texts();
             let state = family_state(id, &recorded, Arc::new(options), wal);
             if let Err(e) = versions.create_family(id, recorded) {
                 drop(versions);
@@ -47,20 +46,22 @@ impl Shared {
             let mut families = FamilyMap::clone(&self.families.load());
             families.insert(id, Arc::clone(&family));
             self.families.store(Arc::new(families));
-            self.state.lock().families.insert(id, state);
+            let mut locked = self.state.lock();
+            locked.families.insert(id, state);
+            self.wal_limit.set(&locked, &self.options);
             Ok(family)
         })
         .inspect(|family| {
             self.tell_of_loosened_bound(family);
             // It may be the first that settles.
             let _state = self.state.lock();
-            self.progress.notify_all();
+            self.collector.notify_all();
         })
     }
 
     /// Tells listeners where a family's bound on space is not what others have.
     pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
-        if let Some(bytes) = loosened_constant(&family.options) {
+        if let Some(bytes) = loosened_allowance(&family.options) {
             let id = family.id;
             self.listeners.tell(|l| l.space_bound_loosened(id, bytes));
         }
@@ -92,7 +93,8 @@ impl Shared {
             self.families.store(Arc::new(families));
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);
-            self.update_stalls(state);
+            self.wal_limit.set(&state, &self.options);
+            drop(state);
             if let Some(removed) = removed {
                 // The shared part lives on in handles; what it pins need not.
                 let family = removed.family;
@@ -107,6 +109,8 @@ impl Shared {
             }
             // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
             self.retire_wals(needed);
+            drop(versions);
+            self.update_stalls(self.state.lock());
             Ok(())
         })?;
         self.purge();
@@ -142,6 +146,20 @@ fn empty_family(
     version::Family::new(name.to_owned(), comparator, log_number, current)
 }
 
+/// The options with the comparator that the family has: where none was given, that is the recorded one.
+fn with_comparator(
+    options: Arc<ColumnFamilyOptions>,
+    comparator: &Arc<dyn Comparator>,
+) -> Arc<ColumnFamilyOptions> {
+    if options.comparator.name() == comparator.name() {
+        return options;
+    }
+    Arc::new(ColumnFamilyOptions {
+        comparator: Arc::clone(comparator),
+        ..(*options).clone()
+    })
+}
+
 /// The state of a family whose memtable is empty.
 pub(super) fn family_state(
     id: ColumnFamilyId,
@@ -149,8 +167,8 @@ pub(super) fn family_state(
     options: Arc<ColumnFamilyOptions>,
     wal_number: FileNumber,
 ) -> FamilyState {
+    let options = with_comparator(options, recovered.comparator.user());
     let memtable = Memtable::new(recovered.comparator.clone(), options.write_buffer_size);
-    let punches_holes = options.blob_garbage_collection_punch_holes;
     let version = Arc::clone(&recovered.current);
     let super_version = SuperVersion {
         memtable: Arc::clone(&memtable),
@@ -165,20 +183,5 @@ pub(super) fn family_state(
         super_version: ArcSwap::from_pointee(super_version),
         dropped: AtomicBool::new(false),
     });
-    FamilyState {
-        family,
-        memtable,
-        memtable_log: wal_number,
-        unlogged: false,
-        immutables: VecDeque::new(),
-        version,
-        flushing: false,
-        running_compactions: 0,
-        exempt: Exempt::default(),
-        punches_holes,
-        collection_urgency: None,
-        space_excess: 0.0,
-        manual_compaction: false,
-        stall: StallEvent::Normal,
-    }
+    FamilyState::new(family, memtable, wal_number, version)
 }

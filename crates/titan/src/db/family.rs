@@ -20,7 +20,7 @@ use crate::read::{DbIterator, IteratorSource, LazyValue, SuperVersion};
 use crate::stats;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::write::WriteBatch;
+use crate::write::{BatchTarget, WriteBatch};
 
 /// What readers and writers of a family share.
 pub(crate) struct Family {
@@ -43,6 +43,11 @@ impl Family {
         }
     }
 
+    /// Whether its garbage is found and collected by itself.
+    pub(crate) fn settles(&self) -> bool {
+        self.options.enable_blob_garbage_collection && !self.options.disable_auto_compactions
+    }
+
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
@@ -54,7 +59,8 @@ impl Family {
 /// Handles are cheap to clone and keep the database open.
 ///
 /// # Errors
-/// Reads: `Closed`; `InvalidArgument` if the family was dropped; `Corruption` with file and offset
+/// Reads: `Closed`; `InvalidArgument` if the family was dropped, or the snapshot is of another
+/// database or of an earlier opening of this one; `Corruption` with file and offset
 /// where what they meet is damaged; `Io`; `Unsupported` for an entry that is a merge operand or has
 /// wide columns. A read that fails changes nothing, and may succeed when repeated.
 ///
@@ -68,6 +74,15 @@ pub struct ColumnFamily {
 impl From<&ColumnFamily> for ColumnFamilyId {
     fn from(family: &ColumnFamily) -> Self {
         family.id()
+    }
+}
+
+impl From<&ColumnFamily> for BatchTarget {
+    fn from(family: &ColumnFamily) -> Self {
+        BatchTarget {
+            family: family.id(),
+            opening: Some(family.core.shared.opening),
+        }
     }
 }
 
@@ -146,7 +161,10 @@ impl ColumnFamily {
             Ok(super_version) => super_version,
             Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
         };
-        let sequence = self.read_sequence(options);
+        let sequence = match self.read_sequence(&super_version, options) {
+            Ok(sequence) => sequence,
+            Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
+        };
         let mut results = Vec::with_capacity(keys.len());
         let mut pointers: Vec<(&[u8], BlobIndex)> = Vec::new();
         let mut waiting = Vec::new();
@@ -182,10 +200,10 @@ impl ColumnFamily {
         let now = shared.options.clock.monotonic();
         let source = IteratorSource {
             listed: shared.iterators.enter(&super_version, now),
+            sequence: self.read_sequence(&super_version, options)?,
             super_version,
             open_files: Arc::clone(&shared.open_files),
             fetcher: shared.fetcher.clone(),
-            sequence: self.read_sequence(options),
         };
         DbIterator::new(source, options)
     }
@@ -314,10 +332,13 @@ impl ColumnFamily {
         Ok(self.family.super_version.load_full())
     }
 
-    fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
+    /// The sequence number to read at; taken after the super version, which flushes and
+    /// compactions may replace meanwhile by one that lacks what an older number sees.
+    fn read_sequence(&self, taken: &SuperVersion, options: &ReadOptions) -> Result<SequenceNumber> {
+        let shared = &self.core.shared;
         match &options.snapshot {
-            Some(snapshot) => snapshot.sequence(),
-            None => self.core.shared.counters.last_sequence(),
+            Some(snapshot) => snapshot.sequence_in(&shared.snapshots),
+            None => Ok(taken.readable_to(shared.counters.last_sequence())),
         }
     }
 
@@ -330,7 +351,7 @@ impl ColumnFamily {
         self.lookup_at(
             super_version,
             key,
-            self.read_sequence(options),
+            self.read_sequence(super_version, options)?,
             options.fill_cache,
         )
     }

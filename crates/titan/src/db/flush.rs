@@ -10,9 +10,10 @@ use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, Unknown, surviving_tombstones};
 use crate::compaction::output::OutputWriter;
-use crate::compaction::shadows::ShadowSample;
+use crate::compaction::shadows::{Effort, OlderTables, Shadows};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
@@ -21,45 +22,104 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::stats::{self, FlushEvent};
 use crate::version::edit::VersionEdit;
 
+/// What of memtables survives a flush: not what was refused.
+struct Survivors {
+    entries: SurvivorIterator<MergingIterator, Unknown>,
+    /// Of all range deletions.
+    tombstones: Arc<FragmentedTombstones>,
+}
+
+impl Survivors {
+    /// Of memtables, newest last.
+    fn of(
+        memtables: &[Arc<Memtable>],
+        comparator: &InternalKeyComparator,
+        snapshots: Vec<SequenceNumber>,
+    ) -> Result<Self> {
+        let accepted_to = memtables.iter().map(|m| m.accepted_to()).min();
+        let accepted_to = accepted_to.unwrap_or(SequenceNumber::MAX);
+        let tombstones = memtables
+            .iter()
+            .filter(|m| m.has_range_tombstones())
+            .flat_map(|m| m.range_tombstones().iter_tombstones().collect::<Vec<_>>())
+            .filter(|tombstone| tombstone.sequence <= accepted_to);
+        let tombstones = Arc::new(FragmentedTombstones::build(tombstones, comparator));
+        let newest = SequenceNumber::MAX;
+        let cursor = TombstoneCursor::new(Arc::clone(&tombstones), comparator.clone(), newest);
+        let children = memtables
+            .iter()
+            .rev()
+            .map(|m| Box::new(m.iter()) as Box<dyn InternalIterator>)
+            .collect();
+        let merged = MergingIterator::new(children, comparator.clone());
+        let entries = SurvivorIterator::new(merged, Unknown, accepted_to, snapshots, cursor)?;
+        Ok(Survivors {
+            entries,
+            tombstones,
+        })
+    }
+}
+
 /// Writes memtables, newest last, to one table and its blob files, all of it durable. On an
-/// error every file written is removed: nothing but the memtables ever held the data. `shadows`
-/// estimates what the table hides of tables that are there.
+/// error every file written is removed: nothing but the memtables ever held the data. What the
+/// table hides in `older` ones, if that is known of, is estimated and noted.
 pub(crate) fn write_memtables(
     memtables: &[Arc<Memtable>],
     factory: &FileFactory,
     family: OutputFamily,
     snapshots: Vec<SequenceNumber>,
-    mut shadows: Option<ShadowSample<'_>>,
+    older: Option<OlderTables<'_>>,
 ) -> Result<JobOutput> {
-    let comparator = family.comparator.clone();
-    let tombstones = memtables
-        .iter()
-        .filter(|m| m.has_range_tombstones())
-        .flat_map(|m| m.range_tombstones().iter_tombstones().collect::<Vec<_>>());
-    let tombstones = Arc::new(FragmentedTombstones::build(tombstones, &comparator));
+    let survivors = Survivors::of(memtables, &family.comparator, snapshots.clone())?;
+    let Survivors {
+        mut entries,
+        tombstones,
+    } = survivors;
+    let min_blob_size = family.options.min_blob_size;
+    let mut shadows = older
+        .and_then(|older| Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::FLUSH));
     let surviving = surviving_tombstones(&tombstones, &snapshots, &Unknown);
-    let cursor = TombstoneCursor::new(tombstones, comparator.clone(), SequenceNumber::MAX);
-    let children = memtables
-        .iter()
-        .rev()
-        .map(|m| Box::new(m.iter()) as Box<dyn InternalIterator>)
-        .collect();
-    let merged = MergingIterator::new(children, comparator);
-    let mut survivors = SurvivorIterator::new(merged, Unknown, snapshots, cursor)?;
     let mut writer = OutputWriter::uncut(factory.clone(), family, surviving);
     let written = (|| {
-        while survivors.valid() {
-            writer.add(survivors.key(), survivors.value())?;
+        while entries.valid() {
+            writer.add(entries.key(), entries.value())?;
             if let Some(shadows) = &mut shadows {
-                shadows.see(survivors.key(), survivors.value())?;
+                shadows.see(entries.key(), entries.value())?;
             }
-            survivors.next()?;
+            entries.next()?;
         }
         let mut output = writer.finish()?;
-        output.set_shadowed_bytes(shadows.map_or(0, |shadows| shadows.bytes()));
+        // A flush writes one.
+        if let (Some(table), Some(shadows)) = (output.tables.first_mut(), &shadows) {
+            table.shadowed_bytes = shadows.bytes();
+        }
         Ok(output)
     })();
     written.inspect_err(|_| factory.discard(&writer.created()))
+}
+
+/// An estimate of the bytes of values in blob files that memtables, newest last, hide in older
+/// tables. Cost: a walk through all entries, and a lookup for some of them.
+pub(super) fn hidden_by_memtables(
+    memtables: &[Arc<Memtable>],
+    family: &Family,
+    older: OlderTables<'_>,
+) -> Result<u64> {
+    let survivors = Survivors::of(memtables, &family.comparator, Vec::new())?;
+    let Survivors {
+        mut entries,
+        tombstones,
+    } = survivors;
+    let min_blob_size = family.options.min_blob_size;
+    let shadows = Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::LOOK);
+    let Some(mut shadows) = shadows else {
+        return Ok(0);
+    };
+    while entries.valid() {
+        shadows.see(entries.key(), entries.value())?;
+        entries.next()?;
+    }
+    Ok(shadows.bytes())
 }
 
 impl Shared {
@@ -193,14 +253,16 @@ impl Shared {
         let snapshots = self.snapshots.sequences();
         // Of about now: another job may install a newer one at any time.
         let version = Arc::clone(&family.super_version.load().version);
-        let threshold = family.options.min_blob_size;
-        let shadows = ShadowSample::of(&version, &self.open_files, threshold);
+        let older = OlderTables {
+            version: &version,
+            open_files: &self.open_files,
+        };
         let output = write_memtables(
             &memtables,
             &self.factory,
             family.output(),
             snapshots,
-            shadows,
+            Some(older),
         )?;
         stats::add(&self.statistics.flush_sst_bytes, output.table_bytes());
         stats::add(&self.statistics.flush_blob_bytes, output.blob_bytes());
@@ -289,6 +351,7 @@ impl Shared {
             self.obsolete.push(FileKind::Wal(oldest.number));
             state.wals.pop_front();
         }
+        self.wal_limit.set(&state, &self.options);
     }
 }
 

@@ -15,7 +15,6 @@ use super::running::{Running, RunningJob};
 use crate::error::{Error, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
-use crate::gc::choose::Urgency;
 use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
 use crate::version::{TableFile, Version};
@@ -63,7 +62,7 @@ impl Shared {
         let Some(version) = current.filter(|version| has_uncounted(version)) else {
             return Ok(());
         };
-        let keep_pace = self.pace_of(family, Urgency::Low);
+        let keep_pace = self.pace_of(family);
         let mut counted = BTreeMap::new();
         let tables = version.tables().map(|(_, table)| table);
         for table in tables.filter(|table| is_uncounted(table)) {
@@ -168,7 +167,7 @@ mod tests {
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
     use crate::wal::LogWriter;
-    use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options};
+    use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options, Stated};
 
     /// Makes the MANIFEST one of a program that counts no references and knows of no garbage.
     fn forget_counts(dir: &Path) {
@@ -244,6 +243,7 @@ mod tests {
         // What was found is collected like any other.
         forget_counts(dir);
         options.default.enable_blob_garbage_collection = true;
+        options.default.stated = Stated::all();
         let db = Db::open(dir, &options).unwrap();
         assert!(metrics(&db).garbage_blob_bytes < before.garbage_blob_bytes);
         for n in 0..200 {

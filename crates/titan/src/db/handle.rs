@@ -11,14 +11,15 @@ use super::family::ColumnFamily;
 use super::metrics::Metrics;
 use super::open;
 use super::pause::GarbageCollectionPause;
+use super::wal_dir::with_wal_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::gc::report::SpaceReport;
-use crate::options::{ColumnFamilyOptions, Options, WriteOptions};
+use crate::options::{ColumnFamilyOptions, Options, TakenOptions, WriteOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
-use crate::version::RecoveredState;
+use crate::version::{Moment, RecoveredState};
 use crate::write::WriteBatch;
 
 /// An open database.
@@ -84,7 +85,8 @@ impl Db {
     /// Opens the database in the directory `path` to look at it: nothing in the directory is
     /// written, created or deleted, no thread is started, and every change is refused. What the
     /// last process had logged is recovered into memory, and counted by no report on files. Others
-    /// may do the same at the same time, but nobody may have it open otherwise; if the directory
+    /// may do the same at the same time, but nobody may have it open otherwise, for which there is
+    /// [`Secondary`](crate::Secondary); if the directory
     /// lacks its file LOCK, a copy say, it is for the caller to see to that. Families that
     /// `options` configure and the database does not have are left out.
     ///
@@ -98,7 +100,7 @@ impl Db {
         Self::of_core(open::open_read_only(path.as_ref(), options)?)
     }
 
-    fn of_core(core: Core) -> Result<Db> {
+    pub(super) fn of_core(core: Core) -> Result<Db> {
         let Some(family) = core.shared.family(ColumnFamilyId::DEFAULT) else {
             return Err(Error::corruption(
                 "the database has no default column family",
@@ -128,7 +130,9 @@ impl Db {
     /// `NotFound` if there is none; `InvalidArgument` if `path` is no directory; `Locked` if it is
     /// open.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
-        let (vfs, dir) = (&*options.db.vfs, path.as_ref());
+        let dir = path.as_ref();
+        let options = with_wal_dir(dir, options, false)?;
+        let vfs = &*options.db.vfs;
         let ours = |name: &String| {
             FileKind::parse(name).is_some_and(|kind| !matches!(kind, FileKind::Lock))
         };
@@ -210,12 +214,18 @@ impl Db {
         self.shared().drop_family(&family.family)
     }
 
+    /// The options that the opening took over from what the database keeps, for each family that
+    /// has any.
+    pub fn taken_options(&self) -> &[TakenOptions] {
+        &self.shared().taken
+    }
+
     /// Commits a batch: all of it or nothing, across families, after any crash.
     ///
     /// # Errors
-    /// `InvalidArgument` if it names a family that does not exist, or deletes a range that ends
-    /// before it begins; `Busy` if writes are stalled
-    /// and `no_slowdown` is set; `WritesStopped` after a background failure; `Io`, `NoSpace` if
+    /// `InvalidArgument` if it names a family that does not exist, or names one by a handle of
+    /// another database or of an earlier opening of this one, or deletes a range that ends before
+    /// it begins; `Busy` if writes are stalled and `no_slowdown` is set; `WritesStopped` after a background failure; `Io`, `NoSpace` if
     /// logging it failed, which stops writes too. It is then unknown whether the batch is there
     /// after the next opening; it is not visible before.
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
@@ -317,6 +327,12 @@ impl Db {
     /// `Closed`.
     pub fn pause_garbage_collection(&self) -> Result<GarbageCollectionPause> {
         self.default.core.shared.pause_collections()
+    }
+
+    /// The moment that this shows of a database which another process may be writing, if it is one
+    /// of [`Secondary`](crate::Secondary).
+    pub fn moment(&self) -> Option<Moment> {
+        self.shared().moment
     }
 
     /// Counters since the database was opened.

@@ -22,7 +22,7 @@ impl Contents {
         let tables = version.tables();
         let tables = tables.map(|(_, table)| FileKind::Table(table.number()));
         contents.files.extend(tables);
-        for (logical, meta) in &version.blob_files {
+        for (logical, meta) in version.blob_files.iter() {
             let place = meta.shared.place();
             contents.files.extend(place.files());
             let records = (place.number, meta.live_bytes());

@@ -79,6 +79,19 @@ pub struct Metrics {
     pub wal_bytes: u64,
     /// SST and blob files kept open.
     pub open_files: usize,
+    /// How many may be.
+    pub max_open_files: u64,
+    /// Bytes of memory that they take: indexes and filters above all.
+    pub open_files_memory: u64,
+    /// How many they may.
+    pub max_open_files_memory: u64,
+    /// Bytes of SST and blob files.
+    pub data_bytes: u64,
+    /// Bytes that they may take for the database to be taken to fit in memory, half of what is left
+    /// of it; `None` if that is not known.
+    pub data_memory: Option<u64>,
+    /// Whether it is: by the options, or by these sizes.
+    pub data_in_memory: bool,
     /// Bytes of blocks in the cache.
     pub block_cache_bytes: u64,
     /// Lookups of blocks that the cache answered, since the database was opened.
@@ -100,10 +113,17 @@ impl Shared {
         let closed: u64 = state.wals.iter().map(|w| w.size).sum();
         let garbage_collection_pauses = state.collection_pauses;
         drop(state);
+        let fit = self.memory_fit();
         Metrics {
             families,
             wal_bytes: closed + self.wal.current_size(),
             open_files: self.open_files.len(),
+            max_open_files: self.open_files.limits().files,
+            open_files_memory: self.open_files.memory(),
+            max_open_files_memory: self.open_files.limits().memory,
+            data_bytes: fit.data,
+            data_memory: fit.room,
+            data_in_memory: fit.fits,
             block_cache_bytes: self.open_files.block_cache().usage(),
             block_cache_hits: self.open_files.block_cache().hits(),
             block_cache_misses: self.open_files.block_cache().misses(),
@@ -127,7 +147,7 @@ impl Shared {
             let files = version.level(level);
             LevelMetrics {
                 files: files.len(),
-                bytes: files.iter().map(|f| f.size()).sum(),
+                bytes: version.sums(level).size,
                 referenced_blob_bytes: files.iter().map(|f| f.referenced_blob_bytes()).sum(),
                 target_bytes: match targets.target(level) {
                     u64::MAX => 0,
@@ -152,10 +172,12 @@ impl Shared {
         }
         let physical = version.physical_blob_files();
         let blob_bytes = total(physical.values().map(|(place, _)| place.bytes_on_disk()));
-        let live_blob_bytes = version.blob_live_bytes();
-        let (hidden_blob_bytes, _) = hidden_and_kept(version, circumstances.oldest_snapshot);
+        let live_blob_bytes = version.blob_files.live_bytes();
+        let (found, _) = hidden_and_kept(version, circumstances.oldest_snapshot);
         let state = self.state.lock();
         let running = state.families.get(&family.id);
+        let in_memtables = running.map_or(0, |f| f.hidden_by_memtables());
+        let hidden_blob_bytes = found.saturating_add(in_memtables);
         FamilyMetrics {
             name: family.name.clone(),
             id: family.id.0,

@@ -3,19 +3,25 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::core::{Core, FamilyMap, Shared};
-use super::directory::{check_files_exist, files_of, prepare_directory};
+use super::directory::{check_files_exist, files_of, prepare_directory, refuse_unreadable_tables};
 use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
+use super::follower::Captured;
 use super::locations::locations_of;
 use super::purge::remove_leftovers;
 use super::replay;
 use super::running::RunningCounts;
 use super::stall_news::StallNews;
 use super::state::{LiveWal, State};
+use super::wal_dir::{record_wal_dir, with_wal_dir};
+use super::wal_limit::WalLimit;
+use super::wals::Wals;
+use super::writing::Writing;
 use crate::blob::ValueFetcher;
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, OpenFilesLimits};
 use crate::clock::SystemClock;
 use crate::compaction::factory::FileFactory;
 use crate::error::Result;
@@ -24,13 +30,14 @@ use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
 use crate::gc::punch::measure_holes;
 use crate::options::Options;
-use crate::options::persist::write_options_file;
+use crate::options::settings::FamilySettings;
 use crate::read::{IteratorList, SnapshotList};
-use crate::stats::{Listeners, Statistics};
+use crate::stats::{Listeners, StallEvent, Statistics};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{RecoveredState, VersionSet, Watch};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
+use crate::write::batch::OpeningId;
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
@@ -64,18 +71,38 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
 /// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what that
 /// writes stays in memory.
 pub(super) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
+    let shared = recover_in_memory(dir, options, Arc::clone(&options.db.vfs))?;
+    Ok(idle(shared))
+}
+
+/// The database of the moment whose files were taken hold of.
+pub(super) fn open_captured(dir: &Path, options: &Options, captured: &Captured) -> Result<Core> {
     let mut options = options.clone();
-    let device = Arc::clone(&options.db.vfs);
-    options.db.vfs = Arc::new(Overlay::new(Arc::clone(&device)));
+    // The WAL files are those that were captured, wherever they were.
+    options.db.wal_dir = Some(dir.to_owned());
+    let mut shared = recover_in_memory(dir, &options, Arc::clone(&captured.vfs) as _)?;
+    shared.moment = Some(captured.moment(shared.counters.last_sequence()));
+    Ok(idle(shared))
+}
+
+/// Recovers what `files` hold, which are the directory's or were; what that writes stays in memory.
+fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Result<Shared> {
+    let mut options = options.clone();
+    options.db.vfs = Arc::new(Overlay::new(Arc::clone(&files)));
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
     let mut shared = recover(dir, &options, Families::LeftOut)?;
-    shared.device = device;
+    shared.device = files;
     shared.failure.read_only = true;
-    Ok(Core {
+    Ok(shared)
+}
+
+/// Without threads.
+fn idle(shared: Shared) -> Core {
+    Core {
         shared: Arc::new(shared),
         threads: Mutex::default(),
-    })
+    }
 }
 
 /// What becomes of families that the options name and the database does not have.
@@ -88,24 +115,32 @@ enum Families {
 /// The database as its files say it is, with nobody working on it yet.
 fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     options.validate()?;
+    let options = &with_wal_dir(dir, options, missing == Families::LeftOut)?;
     let vfs = Arc::clone(&options.db.vfs);
     let lock = prepare_directory(&*vfs, dir, options)?;
     let statistics = Arc::new(Statistics::default());
     let exists = vfs.exists(&FileKind::Current.path(dir))?;
-    let mut versions = if exists {
-        RecoveredState::read(&*vfs, dir, options)?.into_set(
-            Arc::clone(&vfs),
-            dir,
-            options,
-            Arc::clone(&statistics),
-        )?
-    } else {
-        VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))
+    let state = match exists {
+        true => Some(RecoveredState::read(&*vfs, dir, options)?),
+        false => None,
+    };
+    let (kept, names) = match &state {
+        Some(state) => (state.kept_options(&*vfs, dir)?, state.family_names()),
+        None => Default::default(),
+    };
+    let resolved = kept.resolve(options, &names)?;
+    let options = &resolved.options;
+    let mut versions = match state {
+        Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
+        None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
     };
     let counters = Arc::clone(versions.counters());
     // No name in the directory is ever written again, whoever left it.
-    counters.mark_names_used(&files_of(&*vfs, dir)?);
+    counters.mark_names_used(dir, &files_of(&*vfs, dir)?)?;
     check_files_exist(&*vfs, dir, &versions)?;
+    // ORDER: before the first byte is written, also of what only opening writes.
+    refuse_unreadable_tables(&*vfs, dir, &versions)?;
+    let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
     let clock = Arc::clone(&options.db.clock);
     let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;
     let session_id = session_id(&*clock);
@@ -123,26 +158,38 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     let open_files = Arc::new(OpenFiles::new(
         Arc::clone(&vfs),
         dir.to_owned(),
-        options.db.max_open_files,
+        OpenFilesLimits::new(&options.db),
         block_cache,
     ));
-    replay::replay_wals(&mut versions, &factory, &open_files, options)?;
+    replay::replay_wals(&mut versions, &factory, &open_files, options, &wals)?;
     // Not before: nothing in those WAL files is for families that are only now created.
     if missing == Families::Created {
         create_missing_families(&mut versions, options);
     }
+    versions.keep_settings(resolved.db, |name| {
+        let kept = resolved.families.get(name).cloned();
+        kept.unwrap_or_else(|| FamilySettings::of(options.family(name)).texts())
+    });
     let wal_number = counters.new_file_number();
     versions.advance_logs_in_memory(wal_number);
-    // ORDER: every recovered table is durable; this makes them, and that no older WAL is needed,
-    // true in one step: the switch of CURRENT. A crash before it recovers the same state again.
+    // ORDER: all recovered tables are durable by now. The switch of CURRENT to the new MANIFEST adds
+    // them, ends the need for older WAL files, and keeps the options, in one step. After a crash
+    // before it, recovery starts from the same state again.
     versions.start_manifest()?;
     let number = counters.new_file_number();
-    write_options_file(&*vfs, dir, number, options, versions.family_names())?;
-    remove_leftovers(&*vfs, dir, &versions, wal_number)?;
+    let mut options_file = versions.options_file();
+    record_wal_dir(dir, &options.db, &mut options_file)?;
+    options_file.write(&*vfs, dir, number)?;
+    let listeners = Listeners(options.db.listeners.clone());
+    remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
+        listeners.tell(|l| l.deletion_failed(e));
+    })?;
 
-    assemble(
+    let mut shared = assemble(
         lock, options, factory, open_files, versions, statistics, wal_number,
-    )
+    )?;
+    shared.taken = resolved.taken;
+    Ok(shared)
 }
 
 /// The database's identity, from the MANIFEST, from IDENTITY, or new; both have it afterwards.
@@ -220,10 +267,35 @@ fn assemble(
         Arc::clone(&locations),
         Arc::clone(&statistics),
     );
+    let state = State {
+        families: states,
+        wals: VecDeque::from([LiveWal {
+            number: wal_number,
+            size: 0,
+        }]),
+        running: RunningCounts::default(),
+        collection_pauses: 0,
+        manual_collections: 0,
+        flush_barrier: None,
+        settling: None,
+        version_ended: false,
+        stall: StallEvent::Normal,
+        space_excess: 0.0,
+        collections_begun: 0,
+        writing: Writing::default(),
+        waited_for_pace: Duration::ZERO,
+        freeing: FreeingRate::default(),
+        turn: crate::ColumnFamilyId::DEFAULT,
+    };
+    let wal_limit = WalLimit::default();
+    wal_limit.set(&state, &options.db);
     Ok(Shared {
+        opening: OpeningId::new(),
         dir,
         options: options.db.clone(),
+        taken: Vec::new(),
         device: Arc::clone(&vfs),
+        moment: None,
         vfs,
         statistics,
         listeners: Listeners(options.db.listeners.clone()),
@@ -242,23 +314,14 @@ fn assemble(
         commits: CommitQueue::default(),
         wal,
         versions: Mutex::new(versions),
-        state: Mutex::new(State {
-            families: states,
-            wals: VecDeque::from([LiveWal {
-                number: wal_number,
-                size: 0,
-            }]),
-            running: RunningCounts::default(),
-            collection_pauses: 0,
-            manual_collections: 0,
-            flush_barrier: None,
-            settling: None,
-            version_ended: false,
-            freeing: FreeingRate::default(),
-            turn: crate::ColumnFamilyId::DEFAULT,
-        }),
+        state: Mutex::new(state),
         work: Condvar::new(),
         progress: Condvar::new(),
+        collector: Condvar::new(),
+        held_back: AtomicBool::new(false),
+        urgent: AtomicBool::new(false),
+        filled: Mutex::default(),
+        wal_limit,
         stall_news: StallNews::default(),
         tell_of_write: AtomicBool::new(false),
         kept_for_snapshots: AtomicBool::new(false),

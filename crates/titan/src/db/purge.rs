@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::core::Shared;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::stats;
@@ -44,12 +44,16 @@ impl Shared {
 
 /// Deletes, when a new MANIFEST is in force, what it does not refer to: outputs of jobs that never
 /// finished, WAL files already in tables, old MANIFESTs. Files that are not the engine's are never
-/// touched.
+/// touched. What cannot be deleted stays, told to `failed`: its number is not given out again.
+///
+/// # Errors
+/// What listing the directory fails with.
 pub(crate) fn remove_leftovers(
     vfs: &dyn Vfs,
     dir: &Path,
     versions: &VersionSet,
     oldest_wal: FileNumber,
+    failed: &mut dyn FnMut(&Error),
 ) -> Result<()> {
     let live = versions.live_files();
     let named = vfs.read_dir(dir)?.into_iter();
@@ -76,7 +80,7 @@ pub(crate) fn remove_leftovers(
         };
         if !needed {
             match vfs.remove(&dir.join(name)) {
-                Err(e) if !e.is_not_found() => return Err(e.context("removing a leftover file")),
+                Err(e) if !e.is_not_found() => failed(&e.context("removing a leftover file")),
                 _ => {}
             }
         }

@@ -6,13 +6,14 @@
 //! starts afterwards (a crash in between finds everything as it was).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::directory::files_of;
 use super::replay_target::ReplayTarget;
+use super::wals::{Chain, Wals};
 use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
-use crate::compaction::shadows::ShadowSample;
+use crate::compaction::shadows::OlderTables;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -20,54 +21,35 @@ use crate::options::Options;
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::vfs::Access;
-use crate::wal::{LogEnd, LogReader, TailMode};
+use crate::wal::{LogReader, TailMode};
 use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
-
-/// How far a WAL file went, for the check against what its successor says.
-#[derive(Clone, Copy)]
-struct Replayed {
-    number: FileNumber,
-    /// The last operation in it: zero if it has none, `None` if it has not even a first record.
-    last_sequence: Option<SequenceNumber>,
-    /// It did not end cleanly.
-    torn: bool,
-    /// It ended where the previous content of a recycled file begins, as such files do.
-    stale: bool,
-}
+use crate::write::transactions::Transactions;
 
 struct Replay<'a> {
     versions: &'a mut VersionSet,
     factory: &'a FileFactory,
     open_files: &'a OpenFiles,
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
-    previous: Option<Replayed>,
-    /// The last operation of all files replayed so far.
-    last_replayed: Option<SequenceNumber>,
+    chain: Chain,
+    transactions: Transactions,
     /// Files written; nothing names them before the caller's MANIFEST does.
     written: Vec<FileKind>,
 }
 
-/// Replays every WAL that is still needed and leaves its content in tables, in `versions`.
+/// Replays `wals` and leaves what they hold in tables, in `versions`.
 ///
 /// # Errors
 /// `Corruption` where a record that passed its checksum makes no sense; `Unsupported` for
-/// operations of other engines that this one does not have. Torn ends are no errors.
+/// operations of other engines that this one does not have, and for transactions whose decision is
+/// behind a torn end. Torn ends are no errors.
 pub(super) fn replay_wals(
     versions: &mut VersionSet,
     factory: &FileFactory,
     open_files: &OpenFiles,
     options: &Options,
+    wals: &Wals,
 ) -> Result<()> {
-    let needed = versions.oldest_log_needed();
-    let mut wals: Vec<FileNumber> = files_of(&*factory.vfs, &factory.dir)?
-        .into_iter()
-        .filter_map(|file| match file {
-            FileKind::Wal(number) if number >= needed => Some(number),
-            _ => None,
-        })
-        .collect();
-    wals.sort();
     let targets = versions.families().iter().map(|(id, family)| {
         let output = OutputFamily {
             id: *id,
@@ -79,30 +61,54 @@ pub(super) fn replay_wals(
     });
     let targets = targets.collect();
     let mut replay = Replay {
+        chain: Chain::new(versions),
         versions,
         factory,
         open_files,
         targets,
-        previous: None,
-        last_replayed: None,
+        transactions: Transactions::new(wals.numbering),
         written: Vec::new(),
     };
-    let replayed = replay.run(&wals, needed);
+    let replayed = replay.run(wals);
     replayed.inspect_err(|_| factory.discard(&replay.written))
 }
 
 impl Replay<'_> {
-    fn run(&mut self, wals: &[FileNumber], needed: FileNumber) -> Result<()> {
-        let mut stopped = false;
-        for &number in wals {
-            if !self.replay_file(number, needed, wals)? {
-                stopped = true;
+    fn run(&mut self, wals: &Wals) -> Result<()> {
+        let needed = self.versions.oldest_log_needed();
+        for &number in &wals.older {
+            self.find_prepared(number)?;
+        }
+        for &number in &wals.needed {
+            if !self.replay_file(number, needed, &wals.needed)? {
                 break;
             }
         }
-        self.check_tables_not_ahead(stopped)?;
+        self.chain
+            .check_tables_not_ahead(self.versions, &self.factory.dir)?;
+        let undecided = self.transactions.require_decided();
+        undecided.map_err(|e| e.in_file(&self.factory.dir))?;
         let ids: Vec<_> = self.targets.keys().copied().collect();
         ids.into_iter().try_for_each(|id| self.flush(id))
+    }
+
+    /// Reads a file of which nothing is needed but the transactions that were prepared in it.
+    fn find_prepared(&mut self, number: FileNumber) -> Result<()> {
+        let (mut reader, path) = self.reader(number)?;
+        while let Some(record) = reader.next()? {
+            let batch = BatchView::parse_whole(record.payload);
+            batch
+                .and_then(|batch| self.transactions.apply(&batch, &mut |_, _| Ok(())))
+                .map_err(|e| e.at(&path, record.offset))?;
+        }
+        Ok(())
+    }
+
+    fn reader(&self, number: FileNumber) -> Result<(LogReader, PathBuf)> {
+        let path = FileKind::Wal(number).path(&self.factory.dir);
+        let file = self.factory.vfs.open(&path, Access::Sequential)?;
+        let reader = LogReader::new(file, &path, number, TailMode::PointInTime);
+        Ok((reader, path))
     }
 
     /// Replays one file of `wals`, all that are `needed`. Returns whether the next one may follow.
@@ -112,16 +118,14 @@ impl Replay<'_> {
         needed: FileNumber,
         wals: &[FileNumber],
     ) -> Result<bool> {
-        let path = FileKind::Wal(number).path(&self.factory.dir);
-        let file = self.factory.vfs.open(&path, Access::Sequential)?;
-        let mut reader = LogReader::new(file, &path, number, TailMode::PointInTime);
+        let (mut reader, path) = self.reader(number)?;
         let mut last_sequence = None;
         while let Some(record) = reader.next()? {
             let at = |e: Error| e.at(&path, record.offset);
             if last_sequence.is_none() {
                 let predecessor = Predecessor::decode(record.payload);
                 self.check_present(predecessor, needed, wals)?;
-                if !self.follows(predecessor, record.payload, needed) {
+                if !self.chain.follows(predecessor, record.payload) {
                     return Ok(false);
                 }
                 last_sequence = Some(SequenceNumber::ZERO);
@@ -130,20 +134,14 @@ impl Replay<'_> {
                 }
             }
             let batch = BatchView::parse_whole(record.payload).map_err(at)?;
-            self.apply(&batch, number).map_err(at)?;
-            if batch.count() > 0 {
-                let last = batch.sequence().plus(u64::from(batch.count()) - 1);
+            let next = self.apply(&batch, number).map_err(at)?;
+            if next > batch.sequence() {
+                let last = SequenceNumber(next.0 - 1);
                 last_sequence = Some(last);
-                self.last_replayed = Some(last);
                 self.factory.counters.publish_sequence(last);
             }
         }
-        self.previous = Some(Replayed {
-            number,
-            last_sequence,
-            torn: !matches!(reader.end(), Some(LogEnd::Clean)),
-            stale: matches!(reader.end(), Some(LogEnd::Stale { .. })),
-        });
+        self.chain.file_ended(number, last_sequence, reader.end());
         Ok(true)
     }
 
@@ -171,67 +169,22 @@ impl Replay<'_> {
         }
     }
 
-    /// A flush syncs the WAL files that other families still need before its tables count
-    /// (WAL-1), and its log number goes no further. So where replay ended in a file that a family
-    /// has tables beyond, synced operations of others were lost, and going on would show batches
-    /// in half.
-    fn check_tables_not_ahead(&self, stopped: bool) -> Result<()> {
-        let Some(end) = self.previous.filter(|p| stopped || (p.torn && !p.stale)) else {
-            return Ok(());
-        };
-        let ahead = self.versions.families().values().find(|family| {
-            family.log_number > end.number && family.current.tables().next().is_some()
-        });
-        match ahead {
-            None => Ok(()),
-            Some(family) => Err(Error::corruption(format!(
-                "the WAL is damaged where the tables of column family {} continue it",
-                family.name
-            ))
-            .in_file(&FileKind::Wal(end.number).path(&self.factory.dir))),
-        }
-    }
-
-    /// Whether a file that starts like this continues what was replayed so far, without a gap.
-    fn follows(&self, predecessor: Option<Predecessor>, record: &[u8], needed: FileNumber) -> bool {
-        match (predecessor, self.previous) {
-            // It says what must have come before, unless that is in tables already.
-            (Some(predecessor), previous) if predecessor.number >= needed => {
-                previous.is_some_and(|previous| {
-                    previous.number == predecessor.number
-                        && previous.last_sequence >= Some(predecessor.last_sequence)
-                })
-            }
-            (Some(_), _) => true,
-            // Written by RocksDB. Behind a torn end only the very next operation may follow.
-            (None, Some(previous)) if previous.torn => {
-                // Counted from what was replayed: the MANIFEST knows of later operations, too.
-                let last = self
-                    .last_replayed
-                    .unwrap_or_else(|| self.factory.counters.last_sequence());
-                BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
-            }
-            (None, _) => true,
-        }
-    }
-
-    fn apply(&mut self, batch: &BatchView<'_>, wal: FileNumber) -> Result<()> {
-        let mut sequence = batch.sequence();
+    /// Applies what takes effect by a batch; returns the sequence number behind its last one.
+    fn apply(&mut self, batch: &BatchView<'_>, wal: FileNumber) -> Result<SequenceNumber> {
         let mut full = Vec::new();
-        for op in batch.ops() {
-            let op = op?;
+        let (versions, targets) = (&self.versions, &self.targets);
+        let next = self.transactions.apply(batch, &mut |sequence, op| {
             let Some((value_type, key, value)) = op.entry()? else {
-                continue;
+                return Ok(());
             };
             let id = op.column_family();
-            if id.is_some_and(|id| self.versions.never_had(id)) {
+            if id.is_some_and(|id| versions.never_had(id)) {
                 return Err(Error::corruption(
                     "an operation on a column family that the MANIFEST does not know",
                 ));
             }
-            let target = id.and_then(|id| self.targets.get(&id));
             // A family dropped since, or whose tables have the operation already, is skipped.
-            if let Some(target) = target
+            if let Some(target) = id.and_then(|id| targets.get(&id))
                 && wal >= target.log_number
             {
                 target.memtable.add(sequence, value_type, key, value)?;
@@ -239,10 +192,11 @@ impl Replay<'_> {
                     full.push(target.family.id);
                 }
             }
-            sequence = sequence.plus(1);
-        }
+            Ok(())
+        })?;
         full.dedup();
-        full.into_iter().try_for_each(|id| self.flush(id))
+        full.into_iter().try_for_each(|id| self.flush(id))?;
+        Ok(next)
     }
 
     /// Moves a memtable's content to a table.
@@ -251,10 +205,11 @@ impl Replay<'_> {
             return Ok(());
         };
         let version = self.versions.current(id);
-        let threshold = target.family.options.min_blob_size;
-        let shadows = version.as_ref();
-        let shadows = shadows.and_then(|v| ShadowSample::of(v, self.open_files, threshold));
-        if let Some(output) = target.write_out(self.factory, shadows)? {
+        let older = version.as_ref().map(|version| OlderTables {
+            version,
+            open_files: self.open_files,
+        });
+        if let Some(output) = target.write_out(self.factory, older)? {
             let mut edit = VersionEdit {
                 column_family: id,
                 ..VersionEdit::default()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::flush::write_memtables;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::job_output::JobOutput;
-use crate::compaction::shadows::ShadowSample;
+use crate::compaction::shadows::OlderTables;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::memtable::Memtable;
@@ -29,17 +29,17 @@ impl ReplayTarget {
     }
 
     /// Moves the memtable's content to a table and its blob files, all of it durable; `None` if
-    /// there is nothing in it. `shadows` look for what it hides.
+    /// there is nothing in it. `older` tables are those that it may hide something in.
     pub(crate) fn write_out(
         &mut self,
         factory: &FileFactory,
-        shadows: Option<ShadowSample<'_>>,
+        older: Option<OlderTables<'_>>,
     ) -> Result<Option<JobOutput>> {
         if self.memtable.is_empty() {
             return Ok(None);
         }
         let full = std::mem::replace(&mut self.memtable, empty_memtable(&self.family));
-        write_memtables(&[full], factory, self.family.clone(), Vec::new(), shadows).map(Some)
+        write_memtables(&[full], factory, self.family.clone(), Vec::new(), older).map(Some)
     }
 }
 

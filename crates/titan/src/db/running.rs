@@ -5,6 +5,7 @@
 use super::core::Shared;
 use super::state::FamilyState;
 use crate::format::ColumnFamilyId;
+use crate::sync::atomic::Ordering;
 
 /// A job that the state counts as running, until this is dropped.
 pub(super) struct Running<'a> {
@@ -17,6 +18,8 @@ pub(super) struct Running<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum RunningJob {
     Flush,
+    /// At what a memtable hides.
+    Look,
     Compaction,
     /// Of garbage, because it is due.
     Collection,
@@ -33,6 +36,7 @@ impl RunningJob {
                 family.flushing = true;
                 running.flushes += 1;
             }
+            RunningJob::Look => running.looks += 1,
             RunningJob::Compaction => {
                 family.running_compactions += 1;
                 running.compactions += 1;
@@ -41,12 +45,17 @@ impl RunningJob {
             RunningJob::ManualCollection => running.manual_collections += 1,
         }
     }
+
+    fn is_collection(self) -> bool {
+        matches!(self, RunningJob::Collection | RunningJob::ManualCollection)
+    }
 }
 
 /// How many jobs run, over all families, also those dropped meanwhile.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RunningCounts {
     pub(super) flushes: usize,
+    pub(super) looks: usize,
     pub(super) compactions: usize,
     pub(super) collections: usize,
     pub(super) manual_collections: usize,
@@ -54,7 +63,8 @@ pub(crate) struct RunningCounts {
 
 impl RunningCounts {
     pub(super) fn is_idle(self) -> bool {
-        self.flushes == 0 && self.compactions == 0 && !self.is_collecting()
+        let idle = self.flushes == 0 && self.looks == 0 && self.compactions == 0;
+        idle && !self.is_collecting()
     }
 
     /// Whether garbage is being collected, for whatever reason.
@@ -89,10 +99,13 @@ impl Drop for Running<'_> {
                     family.flushing = false;
                 }
             }
+            RunningJob::Look => state.running.looks -= 1,
             RunningJob::Compaction => {
                 state.running.compactions -= 1;
                 if let Some(family) = family {
                     family.running_compactions -= 1;
+                    // Its inputs may be taken again.
+                    family.rests = None;
                 }
             }
             RunningJob::Collection => state.running.collections -= 1,
@@ -100,5 +113,10 @@ impl Drop for Running<'_> {
         }
         self.shared.progress.notify_all();
         self.shared.work.notify_all();
+        // A collector that waits without end has found nothing to do in what was there before.
+        let sleeps = self.shared.tell_of_write.load(Ordering::Acquire);
+        if self.job.is_collection() || sleeps {
+            self.shared.collector.notify_all();
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What is done once nobody writes: memtables that may hide much are flushed, hidden garbage is
+//! What is done once nobody writes: memtables that hide much are flushed, hidden garbage is
 //! found down to a small part, and then collected like any other. So a database that is left alone
 //! takes no more space than it needs.
 
@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::core::Shared;
+use super::look::{Look, may_hide};
 use super::state::{FamilyState, State};
 use crate::compaction::levels::{HiddenGarbage, SETTLED};
 use crate::compaction::picker::Circumstances;
@@ -37,7 +38,7 @@ impl Shared {
         // Not just read: then either this sees the flag, or who sets it sees the write.
         if self.tell_of_write.swap(false, Ordering::AcqRel) {
             let _state = self.state.lock();
-            self.progress.notify_all();
+            self.collector.notify_all();
         }
     }
 
@@ -46,7 +47,7 @@ impl Shared {
         if self.kept_for_snapshots.load(Ordering::Acquire) {
             let _state = self.state.lock();
             self.work.notify_all();
-            self.progress.notify_all();
+            self.collector.notify_all();
         }
     }
 
@@ -55,6 +56,7 @@ impl Shared {
     pub(super) fn version_ended(&self) {
         self.state.lock().version_ended = true;
         self.progress.notify_all();
+        self.collector.notify_all();
     }
 
     /// Judges anew what the end of a version may have changed. Listeners are told.
@@ -70,15 +72,15 @@ impl Shared {
         state
     }
 
-    /// Waits until something has changed, or until nobody has written for some time and there is
+    /// Waits until there may be something to collect, or until nobody has written for some time and there is
     /// something to settle, which is then made due.
     pub(super) fn wait_or_settle<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         quiet: &mut Quiet,
     ) -> MutexGuard<'a, State> {
-        if !state.families.values().any(settles) {
-            self.progress.wait(&mut state);
+        if !state.families.values().any(|f| f.family.settles()) {
+            self.collector.wait(&mut state);
             return state;
         }
         let now = self.quiet();
@@ -92,17 +94,18 @@ impl Shared {
         let restless = !self.is_settling(&state) && state.families.values().any(restless);
         if restless && waited >= SETTLE_AFTER {
             drop(state);
-            self.settle();
+            // A listener that is told of a stall may panic: that concerns no data.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.settle()));
             return self.state.lock();
         }
         if restless || wrote {
             let step = self.options.clock.begin_wait(SETTLE_AFTER / 2);
-            self.progress.wait_for(&mut state, step);
+            self.collector.wait_for(&mut state, step);
             return state;
         }
         self.tell_of_write.swap(true, Ordering::AcqRel);
         if self.counters.last_sequence() == quiet.last_sequence {
-            self.progress.wait(&mut state);
+            self.collector.wait(&mut state);
         }
         state
     }
@@ -114,13 +117,20 @@ impl Shared {
 
     fn settle(&self) {
         let last_sequence = self.counters.last_sequence();
-        // Where this fails, the database is closed or writes have stopped.
-        let switched = self.alone(|| {
+        let looks: Vec<(ColumnFamilyId, Look, u64)> = {
             let state = self.state.lock();
             let waiting = state.families.values();
-            let waiting = waiting.filter(|f| settles(f) && hides_in_memtable(f));
-            let ids: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
-            drop(state);
+            let waiting = waiting.filter(|f| f.family.settles() && may_hide(f));
+            let look =
+                |f: &FamilyState| (f.family.id, Look::at(f), f.version.blob_files.live_bytes());
+            waiting.map(look).collect()
+        };
+        let hides = |look: &Look, live: u64| self.try_look(look) as f64 >= live as f64 * SETTLED;
+        let hiding = looks.iter().filter(|(_, look, live)| hides(look, *live));
+        let ids: Vec<ColumnFamilyId> = hiding.map(|(id, ..)| *id).collect();
+        drop(looks);
+        // Where this fails, the database is closed or writes have stopped.
+        let switched = self.alone(|| {
             self.failure.check()?;
             self.switch_memtables(&ids)
         });
@@ -130,21 +140,15 @@ impl Shared {
     }
 }
 
-/// Whether a family is one that settles.
-fn settles(family: &FamilyState) -> bool {
-    let options = &family.family.options;
-    options.enable_blob_garbage_collection && !options.disable_auto_compactions
-}
-
 /// Whether a table in the last level of a family that settles has what only snapshots see.
 pub(super) fn keeps_for_snapshots(family: &FamilyState) -> bool {
     let last = family.version.num_levels().saturating_sub(1);
-    settles(family) && family.version.level_shadowed_bytes(last) > 0
+    family.family.settles() && family.version.sums(last).shadowed > 0
 }
 
-/// Whether a family takes more space than it would if it were settled.
+/// Whether a family may take more space than it would if it were settled.
 fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
-    if !settles(family) {
+    if !family.family.settles() {
         return false;
     }
     let options = &family.family.options;
@@ -152,34 +156,25 @@ fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) ->
         settling: true,
         oldest_snapshot,
     };
-    hides_in_memtable(family) || HiddenGarbage::of(&family.version, options, settled).is_too_much()
-}
-
-/// Whether what a memtable could replace is more than may stay hidden.
-fn hides_in_memtable(family: &FamilyState) -> bool {
-    let live = family.version.blob_live_bytes();
-    let memtable = &family.memtable;
-    let size = memtable.approximate_memory_usage();
-    !memtable.is_empty() && live > 0 && size as f64 >= live as f64 * SETTLED
+    // One has to look.
+    may_hide(family) || HiddenGarbage::of(&family.version, options, settled).is_too_much()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{ColumnFamilyId, Db, Options};
+    use crate::{Db, Options};
 
     #[test]
     fn writes_are_held_back_no_longer_than_until_a_version_ends() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), &Options::default()).unwrap();
         let shared = &db.core.shared;
-        let excess = || shared.state.lock().space_excess();
+        let excess = || shared.state.lock().space_excess;
         shared.update_stalls(shared.state.lock());
         let usual = excess();
         {
             // As it was while the version held garbage.
-            let mut state = shared.state.lock();
-            let family = state.families.get_mut(&ColumnFamilyId::DEFAULT);
-            family.unwrap().space_excess = usual + 1.0;
+            shared.state.lock().space_excess = usual + 1.0;
         }
         shared.version_ended();
         db.wait_idle().unwrap();

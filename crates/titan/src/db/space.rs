@@ -6,6 +6,7 @@
 //! those of the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::core::Shared;
 use super::held::{Contents, HeldContents};
@@ -25,6 +26,7 @@ impl Shared {
     /// See [`Db::space_report`](crate::Db::space_report).
     pub(super) fn space_report(&self) -> Result<SpaceReport> {
         self.check_open()?;
+        self.look_at_all();
         let listed = list(&*self.device, &self.dir)?;
         let report = {
             let versions = self.versions.lock();
@@ -43,6 +45,7 @@ impl Shared {
         let current: BTreeMap<ColumnFamilyId, Contents> = current.collect();
         let (holders, held) = self.holders(versions, &current, &sizes);
         let mut report = SpaceReport {
+            moment: self.moment,
             disk: DiskUsage::sum(listed),
             holders,
             ..SpaceReport::default()
@@ -127,7 +130,8 @@ impl Shared {
         let blob_files: Vec<BlobFileSpace> = files.collect();
         let tables = version.tables();
         let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
-        let (hidden, kept) = hidden_and_kept(version, self.snapshots.oldest());
+        let (found, kept) = hidden_and_kept(version, self.snapshots.oldest());
+        let hidden = found.saturating_add(self.hidden_by_memtables(id));
         let sum = |of: fn(&BlobFileSpace) -> u64| total(blob_files.iter().map(of));
         // Both are estimates, and no more than there is.
         let live_blob_bytes = sum(|f| f.live_bytes);
@@ -152,13 +156,26 @@ impl Shared {
         }
     }
 
+    fn hidden_by_memtables(&self, id: ColumnFamilyId) -> u64 {
+        let state = self.state.lock();
+        let family = state.families.get(&id);
+        family.map_or(0, |family| family.hidden_by_memtables())
+    }
+
     /// What is to become of the blob files of a family.
     fn verdicts(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, Verdict> {
-        let state = self.state.lock();
-        let Some(family) = state.families.get(&id) else {
+        let asked = self.state.lock().families.get(&id).map(|family| {
+            let options = Arc::clone(&family.family.options);
+            (
+                Arc::clone(&family.version),
+                options,
+                Arc::clone(&family.exempt),
+            )
+        });
+        let Some((version, options, exempt)) = asked else {
             return BTreeMap::new();
         };
-        let judged = judge(&family.version, &family.family.options, &family.exempt).files;
+        let judged = judge(&version, &options, &exempt).files;
         let verdicts = judged.iter().map(|file| (file.file.number, file.verdict));
         verdicts.collect()
     }
@@ -172,7 +189,7 @@ pub(super) fn hidden_and_kept(
 ) -> (u64, u64) {
     let last = version.num_levels().saturating_sub(1);
     let released = version.released_bytes(oldest_snapshot);
-    let kept = version.level_shadowed_bytes(last).saturating_sub(released);
+    let kept = version.sums(last).shadowed.saturating_sub(released);
     let hidden = version.hidden_garbage_bytes();
     (hidden.saturating_add(released), kept)
 }

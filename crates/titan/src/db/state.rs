@@ -2,14 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::core::Shared;
 use super::family::Family;
 use super::running::RunningCounts;
+use super::settle::keeps_for_snapshots;
+use super::stall_news::StallNews;
+use super::writing::Writing;
 use crate::compaction::levels::LevelTargets;
-use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::gc::choose::{Exempt, Urgency, judge};
+use crate::compaction::picker::Circumstances;
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
+use crate::gc::choose::{Exempt, Outlook, Urgency};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
+use crate::gc::space::{Bound, Space};
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
@@ -38,21 +44,52 @@ pub(crate) struct FamilyState {
     pub(crate) flushing: bool,
     pub(crate) running_compactions: usize,
     /// Blob files that are not to be collected.
-    pub(crate) exempt: Exempt,
+    pub(crate) exempt: Arc<Exempt>,
     /// Whether garbage is given back as holes: asked for, and not found to be in vain.
     pub(crate) punches_holes: bool,
-    /// How urgent collecting is; as of the last change of files, or end of a version that held
-    /// garbage, as is what follows.
-    pub(crate) collection_urgency: Option<Urgency>,
-    /// How far the family's files exceed their bound; see
-    /// [`Space::excess`](crate::gc::space::Space::excess).
-    pub(crate) space_excess: f64,
+    /// What follows below is of the version, the memtables and what is exempt as they are now.
+    pub(crate) judged: bool,
+    /// What collection thinks of the family; `None` where it does not collect.
+    pub(crate) outlook: Option<Outlook>,
+    /// How writes should be held back for memtables and levels.
+    tree_stall: StallEvent,
+    /// Under which circumstances no compaction was due, since something ended or changed that
+    /// could make one due.
+    pub(crate) rests: Option<Circumstances>,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
+    /// How writes are held back, as far as that is on the family's account.
     pub(crate) stall: StallEvent,
 }
 
 impl FamilyState {
+    /// With a memtable that is empty.
+    pub(crate) fn new(
+        family: Arc<Family>,
+        memtable: Arc<Memtable>,
+        memtable_log: FileNumber,
+        version: Arc<Version>,
+    ) -> Self {
+        FamilyState {
+            punches_holes: family.options.blob_garbage_collection_punch_holes,
+            family,
+            memtable,
+            memtable_log,
+            unlogged: false,
+            immutables: VecDeque::new(),
+            version,
+            flushing: false,
+            running_compactions: 0,
+            exempt: Arc::default(),
+            judged: false,
+            outlook: None,
+            tree_stall: StallEvent::Normal,
+            rests: None,
+            manual_compaction: false,
+            stall: StallEvent::Normal,
+        }
+    }
+
     /// The oldest WAL file that replay would still need for this family.
     pub(crate) fn oldest_log_needed(&self) -> FileNumber {
         self.oldest_log_needed_after(0)
@@ -95,27 +132,63 @@ impl FamilyState {
         }))
     }
 
-    /// How writes should be held back now. `paused` says that nothing is collected however long
-    /// they wait.
-    pub(crate) fn judge_stall(&mut self, paused: bool) -> StallEvent {
-        let options = &self.family.options;
-        (self.space_excess, self.collection_urgency) = (0.0, None);
-        // Without compactions there is no finding what is hidden, however long writes wait.
-        if options.enable_blob_garbage_collection && !options.disable_auto_compactions && !paused {
-            let judgement = judge(&self.version, options, &self.exempt);
-            self.space_excess = judgement.space.excess(options);
-            self.collection_urgency = judgement.urgency;
+    /// Bytes of values in blob files that memtables hide, as far as somebody looked.
+    pub(crate) fn hidden_by_memtables(&self) -> u64 {
+        let immutables = self.immutables.iter().map(|i| &i.memtable);
+        let memtables = immutables.chain([&self.memtable]);
+        total(memtables.map(|memtable| memtable.hidden_bytes()))
+    }
+
+    /// Takes notice of a change of what is judged.
+    pub(crate) fn has_changed(&mut self) {
+        self.judged = false;
+        self.rests = None;
+    }
+
+    /// How urgent collecting the family's garbage is.
+    pub(crate) fn collection_urgency(&self) -> Option<Urgency> {
+        self.outlook.and_then(|outlook| outlook.urgency)
+    }
+
+    /// Judges the family, if it has changed. Cost: that of an [`Outlook`], and O(levels).
+    fn judge(&mut self) {
+        if !self.judged {
+            let options = &self.family.options;
+            let collects = options.enable_blob_garbage_collection;
+            self.outlook = collects.then(|| Outlook::of(&self.version, options, &self.exempt));
+            self.tree_stall = self.judge_tree();
+            self.judged = true;
         }
-        let stall = self.judge_tree();
-        match stall {
-            StallEvent::Normal if must_delay_writes(self.space_excess) => {
+    }
+
+    /// What counts towards the bound on space. Without compactions there is no finding what is
+    /// hidden, however long writes wait.
+    fn bounded(&self) -> Option<Space> {
+        let outlook = self.outlook.as_ref();
+        let outlook = outlook.filter(|_| !self.family.options.disable_auto_compactions)?;
+        Some(outlook.space.with_hidden(self.hidden_by_memtables()))
+    }
+
+    /// How writes should be held back, where files take too much space or not.
+    fn stall_where(&self, space_is_short: bool) -> StallEvent {
+        let exceeds = |space: Space| space.exceeds(&self.family.options);
+        match self.tree_stall {
+            StallEvent::Normal if space_is_short && self.bounded().is_some_and(exceeds) => {
                 StallEvent::Delayed(StallCause::SpaceAmplification)
             }
             stall => stall,
         }
     }
 
-    /// How writes should be held back for memtables and levels.
+    /// Whether level 0 is half way to where it holds writes back.
+    fn is_behind(&self) -> bool {
+        let options = &self.family.options;
+        let due = options.level0_file_num_compaction_trigger;
+        let slow = options.level0_slowdown_writes_trigger;
+        let half_way = due.midpoint(slow).max(due + 1);
+        !options.disable_auto_compactions && self.version.level(0).len() >= half_way
+    }
+
     fn judge_tree(&self) -> StallEvent {
         let options = &self.family.options;
         let level0 = self.version.level(0).len();
@@ -170,6 +243,17 @@ pub(crate) struct State {
     /// A version has ended that held garbage: how writes are held back, and how urgent collecting
     /// is, is to be judged anew.
     pub(crate) version_ended: bool,
+    /// The strongest hold on writes over all families.
+    pub(crate) stall: StallEvent,
+    /// How far the files are beyond their bound; see
+    /// [`Bound::excess`](crate::gc::space::Bound::excess).
+    pub(crate) space_excess: f64,
+    /// How many collections have begun, for whatever reason.
+    pub(crate) collections_begun: u64,
+    /// Whether somebody writes.
+    pub(crate) writing: Writing,
+    /// For how long the collection that runs has waited for its pace.
+    pub(crate) waited_for_pace: Duration,
     /// How fast space has been freed where that was urgent.
     pub(crate) freeing: FreeingRate,
     /// The family looked at first when work is sought, so that none starves.
@@ -195,6 +279,7 @@ impl Shared {
             {
                 change(family);
                 family.version = version;
+                family.has_changed();
                 replaced.push(family.publish());
             }
         }
@@ -219,23 +304,53 @@ impl State {
             .unwrap_or(self.current_wal())
     }
 
-    /// The strongest hold on writes over all families.
-    pub(crate) fn stall(&self) -> StallEvent {
-        let mut strongest = StallEvent::Normal;
-        for family in self.families.values() {
-            match (family.stall, strongest) {
-                (StallEvent::Stopped(_), _) => return family.stall,
-                (StallEvent::Delayed(_), StallEvent::Normal) => strongest = family.stall,
-                _ => {}
+    /// Judges anew what has changed, and with it how writes are held back. Cost: O(families), and
+    /// what those cost that have changed.
+    pub(crate) fn judge(&mut self, news: &StallNews) {
+        let mut bound = Bound::default();
+        for family in self.families.values_mut() {
+            family.judge();
+            if let Some(space) = family.bounded() {
+                bound.add(&space, &family.family.options);
             }
         }
-        strongest
+        // Nothing is collected while that is paused, however long writes wait.
+        self.space_excess = match self.collection_pauses {
+            0 => bound.excess(),
+            _ => 0.0,
+        };
+        let space_is_short = must_delay_writes(self.space_excess);
+        self.stall = StallEvent::Normal;
+        for (id, family) in &mut self.families {
+            let stall = family.stall_where(space_is_short);
+            if stall != family.stall {
+                family.stall = stall;
+                news.push(*id, stall);
+            }
+            self.stall = match (self.stall, stall) {
+                (StallEvent::Stopped(_), _) | (_, StallEvent::Normal) => self.stall,
+                (StallEvent::Delayed(_), StallEvent::Delayed(_)) => self.stall,
+                (_, stronger) => stronger,
+            };
+        }
     }
 
-    /// How far the files of the family that is worst exceed their bound.
-    pub(crate) fn space_excess(&self) -> f64 {
-        let excess = self.families.values().map(|f| f.space_excess);
-        excess.fold(0.0, f64::max)
+    /// Whether compactions of any family are so late that writes will soon be held back.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.families.values().any(FamilyState::is_behind)
+    }
+
+    /// Whether a table in the last level of any family has what only snapshots see.
+    pub(crate) fn keeps_for_snapshots(&self) -> bool {
+        self.families.values().any(keeps_for_snapshots)
+    }
+
+    /// The family whose garbage is to be collected next, if that may begin now.
+    pub(crate) fn to_collect(&self) -> Option<&FamilyState> {
+        if self.running.is_collecting() || self.collection_pauses > 0 {
+            return None;
+        }
+        self.in_turn().find(|f| f.collection_urgency().is_some())
     }
 
     /// The families, starting with the one whose turn it is.

@@ -1,43 +1,191 @@
-//! Asking for the tree before it is used.
+//! Reading the database into the kernel's cache before it is asked for.
 //!
-//! Where values lie in blob files, the tables are small beside what they stand for, and the first
-//! reads of a database touch them all over: each would wait for the device once for the table and
-//! once for the value. So a database that is opened asks the kernel for those tables, if all of
-//! them fit a part of the block cache, where they will end up anyway.
+//! After a start every read of a key waits for the device, at least once, until the cache holds what
+//! is used. Where the whole database fits in memory, a thread reads it once from front to back,
+//! newest files first, which takes seconds instead of minutes. Where it does not, the thread reads
+//! the tables whose values lie in blob files, and the maps of moved values, as far as they fit:
+//! they are small beside what they stand for, and each read needs them first.
+//!
+//! Only the cache changes: failures are met again, and told, by whoever needs the file.
+
+use std::time::Duration;
 
 use super::core::Shared;
 use crate::format::file_name::FileKind;
-use crate::vfs::Access;
+use crate::options::DataInMemory;
+use crate::stats;
+use crate::vfs::{Access, ReadableFile};
 
-/// The part of the block cache, as a divisor, that the tables of the database may be as large as.
-const CACHE_PART: u64 = 2;
+/// Bytes read at once. The kernel is told of the next piece before the last one is waited for.
+const PIECE: u64 = 1 << 20;
+
+/// Bytes read after which it is judged again what fits.
+const JUDGED_EVERY: u64 = 256 << 20;
+
+/// The longest that others' reads are given way to between two pieces.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// A file to be read.
+struct Wanted {
+    file: FileKind,
+    size: u64,
+}
+
+/// What may be read, and was.
+struct Allowance {
+    /// Whether the database fits as a whole, or else only as much as there is room for.
+    everything: bool,
+    /// Bytes that may be read.
+    room: u64,
+    /// Bytes that were read.
+    read: u64,
+    /// Of these, those that were when the room was last judged.
+    judged_at: u64,
+}
 
 impl Shared {
-    /// Asks for the tables that refer to blob files. Only hints: failures are met again, and told,
-    /// by whoever needs the table.
+    /// Whether there may be anything to do: where nothing is known of memory there is not.
+    pub(super) fn wants_warm_up(&self) -> bool {
+        match self.options.data_in_memory {
+            DataInMemory::Auto => self.device.resources().memory.is_some(),
+            DataInMemory::Always => true,
+            DataInMemory::Never => false,
+        }
+    }
+
+    /// Reads what fits. Ends early when the database closes, or no longer fits.
     pub(super) fn warm_up(&self) {
-        // Numbers only: holding versions would keep files that compactions replace meanwhile.
-        let mut wanted = Vec::new();
-        let mut bytes = 0;
-        for family in self.state.lock().families.values() {
-            for (_, table) in family.version.tables() {
-                bytes += table.size();
-                if table.meta.oldest_blob_file.is_some() {
-                    wanted.push((table.number(), table.size()));
-                }
-            }
-        }
-        if bytes > self.options.block_cache_size / CACHE_PART {
-            return;
-        }
-        for (number, size) in wanted {
-            if self.is_closing() {
+        let everything = self.memory_fit().fits;
+        let mut allowance = Allowance {
+            everything,
+            room: self.room_to_read(everything),
+            read: 0,
+            judged_at: 0,
+        };
+        let files = match everything {
+            true => self.all_files(),
+            false => self.pointers_and_maps(),
+        };
+        let mut buffer = vec![0; PIECE as usize];
+        for Wanted { file, size } in files {
+            if !self.may_read(size, &mut allowance) {
                 return;
             }
-            let path = FileKind::Table(number).path(&self.dir);
-            if let Ok(file) = self.vfs.open(&path, Access::Sequential) {
-                file.prefetch(0, size as usize);
+            // It may be gone: a compaction has replaced it, by what is in the cache.
+            if let Ok(open) = self.vfs.open(&file.path(&self.dir), Access::Random) {
+                self.read_into_cache(&*open, size, &mut allowance, &mut buffer);
             }
         }
     }
+
+    /// Bytes that may be read now, of everything or of what is needed first. What was read is in
+    /// the cache, which counts as memory left.
+    fn room_to_read(&self, everything: bool) -> u64 {
+        let fit = self.memory_fit();
+        match everything {
+            true if fit.fits => u64::MAX,
+            true => 0,
+            false => fit.room.unwrap_or(0),
+        }
+    }
+
+    /// Whether so many bytes more may be read.
+    fn may_read(&self, bytes: u64, allowance: &mut Allowance) -> bool {
+        if allowance.read - allowance.judged_at >= JUDGED_EVERY {
+            allowance.judged_at = allowance.read;
+            allowance.room = self.room_to_read(allowance.everything);
+        }
+        allowance.read.saturating_add(bytes) <= allowance.room && !self.is_closing()
+    }
+
+    /// All files, tables first: each read of a value needs one.
+    fn all_files(&self) -> Vec<Wanted> {
+        let (mut tables, mut blobs) = (Vec::new(), Vec::new());
+        for version in self.current_versions() {
+            let all = version.tables().map(|(_, table)| Wanted {
+                file: FileKind::Table(table.number()),
+                size: table.size(),
+            });
+            tables.extend(all);
+            for (place, _) in version.physical_blob_files().values() {
+                let map = place.map.map(|map| self.map_file(map));
+                blobs.extend(map);
+                blobs.push(Wanted {
+                    file: FileKind::Blob(place.number),
+                    size: place.total_bytes,
+                });
+            }
+        }
+        newest_first(&mut tables);
+        newest_first(&mut blobs);
+        tables.extend(blobs);
+        tables
+    }
+
+    /// The tables that refer to blob files, and all maps.
+    fn pointers_and_maps(&self) -> Vec<Wanted> {
+        let mut files = Vec::new();
+        for version in self.current_versions() {
+            let tables = version.tables().map(|(_, table)| table);
+            let pointers = tables.filter(|table| table.meta.oldest_blob_file.is_some());
+            files.extend(pointers.map(|table| Wanted {
+                file: FileKind::Table(table.number()),
+                size: table.size(),
+            }));
+            let places = version.physical_blob_files();
+            let maps = places.values().filter_map(|(place, _)| place.map);
+            files.extend(maps.map(|map| self.map_file(map)));
+        }
+        newest_first(&mut files);
+        files
+    }
+
+    fn map_file(&self, map: crate::FileNumber) -> Wanted {
+        let file = FileKind::BlobMap(map);
+        // One that is gone takes nothing.
+        let size = self.vfs.size(&file.path(&self.dir)).unwrap_or(0);
+        Wanted { file, size }
+    }
+
+    /// Brings a file into the cache, piece by piece, giving way to reads of users. Reads it: the
+    /// kernel takes as much of a hint as the device's queue holds, and says nothing of the rest.
+    fn read_into_cache(
+        &self,
+        file: &dyn ReadableFile,
+        size: u64,
+        allowance: &mut Allowance,
+        buffer: &mut [u8],
+    ) {
+        let clock = &*self.options.clock;
+        let piece = |at: u64| PIECE.min(size - at);
+        let mut at = 0;
+        if size > 0 {
+            file.prefetch(0, piece(0) as usize);
+        }
+        while at < size && self.may_read(piece(at), allowance) {
+            let (began, active) = (clock.monotonic(), self.statistics.activity());
+            let end = at + piece(at);
+            if end < size {
+                file.prefetch(end, piece(end) as usize);
+            }
+            let wanted = buffer.get_mut(..(end - at) as usize).unwrap_or_default();
+            let Ok(read) = file.read_at(at, wanted) else {
+                return;
+            };
+            allowance.read = allowance.read.saturating_add(read as u64);
+            stats::add(&self.statistics.prefetched_bytes, read as u64);
+            if (read as u64) < end - at {
+                return;
+            }
+            if self.statistics.activity() != active {
+                let took = clock.monotonic().saturating_sub(began);
+                self.pause(took.min(LONGEST_PAUSE), || false);
+            }
+            at = end;
+        }
+    }
+}
+
+fn newest_first(files: &mut [Wanted]) {
+    files.sort_by_key(|wanted| std::cmp::Reverse(wanted.file.number()));
 }

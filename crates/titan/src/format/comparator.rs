@@ -4,13 +4,15 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// A total order over user keys. Its name is stored in the database and checked when it is
 /// opened, because files sorted by one order cannot be read by another.
 pub trait Comparator: Send + Sync + 'static {
     /// The name on disk; change it whenever the order changes.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// The order of two user keys. Keys that compare equal must be equal bytes.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
@@ -93,6 +95,58 @@ impl Comparator for ReverseBytewiseComparator {
     #[inline]
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         b.cmp(a)
+    }
+}
+
+/// A built-in order of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyOrder {
+    /// As [`BytewiseComparator`].
+    Bytewise,
+    /// As [`ReverseBytewiseComparator`].
+    Reverse,
+}
+
+impl KeyOrder {
+    /// The order under the name that another program gave it.
+    pub(crate) fn with_name(self, name: &str) -> Arc<dyn Comparator> {
+        Arc::new(Named {
+            name: name.to_owned(),
+            order: match self {
+                KeyOrder::Bytewise => Arc::new(BytewiseComparator),
+                KeyOrder::Reverse => Arc::new(ReverseBytewiseComparator),
+            },
+        })
+    }
+}
+
+/// An order under another name than its own.
+struct Named {
+    name: String,
+    order: Arc<dyn Comparator>,
+}
+
+impl Comparator for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.order.compare(a, b)
+    }
+
+    fn shorten_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        self.order.shorten_separator(start, limit);
+    }
+
+    fn shorten_successor(&self, key: &mut Vec<u8>) {
+        self.order.shorten_successor(key);
+    }
+
+    fn immediate_successor(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.order.immediate_successor(key)
     }
 }
 

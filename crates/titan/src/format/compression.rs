@@ -1,25 +1,41 @@
 //! Block and blob compression in RocksDB's framing: a varint of the uncompressed size in front
 //! of the codec's raw output (Snappy carries its own size, so it has no prefix).
 
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use zstd::bulk::Decompressor;
+use zstd::dict::DecoderDictionary;
+
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 
-/// How a block or blob is compressed. The numbers are RocksDB's.
+/// How a block or blob is compressed. The numbers are RocksDB's. All of them can be read.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum CompressionType {
     /// Stored as it is.
     #[default]
     None = 0,
     /// Snappy.
     Snappy = 1,
+    /// Raw deflate. Only read.
+    Zlib = 2,
+    /// bzip2. Only read.
+    Bzip2 = 3,
     /// LZ4 block format.
     Lz4 = 4,
+    /// LZ4 block format, of an encoder that tries harder. Only read.
+    Lz4hc = 5,
     /// Zstandard.
     Zstd = 7,
+    /// What RocksDB called Zstandard before its format was final. Only read.
+    #[serde(skip)]
+    ZstdNotFinal = 0x40,
 }
 
 impl CompressionType {
@@ -28,15 +44,25 @@ impl CompressionType {
         Ok(match v {
             0 => CompressionType::None,
             1 => CompressionType::Snappy,
-            // 5 is LZ4HC, which differs from LZ4 only in how hard the encoder tries.
-            4 | 5 => CompressionType::Lz4,
+            2 => CompressionType::Zlib,
+            3 => CompressionType::Bzip2,
+            4 => CompressionType::Lz4,
+            5 => CompressionType::Lz4hc,
             7 => CompressionType::Zstd,
-            2 => return Err(Error::unsupported("zlib compression")),
-            3 => return Err(Error::unsupported("bzip2 compression")),
+            0x40 => CompressionType::ZstdNotFinal,
             6 => return Err(Error::unsupported("xpress compression")),
-            0x40 => return Err(Error::unsupported("pre-release zstd compression")),
+            // RocksDB leaves these to compression managers of applications.
+            0x80..=0xfe => {
+                return Err(Error::unsupported(format!("custom compression type {v}")));
+            }
             _ => return Err(Error::corruption(format!("unknown compression type {v}"))),
         })
+    }
+
+    /// Whether new files can be compressed this way.
+    pub fn can_write(self) -> bool {
+        use CompressionType::{Lz4, None, Snappy, Zstd};
+        matches!(self, None | Snappy | Lz4 | Zstd)
     }
 
     /// The most bytes that one stored byte can stand for. Bounds what a false size can reserve.
@@ -45,10 +71,14 @@ impl CompressionType {
             CompressionType::None => 1,
             // A copy of 64 bytes takes 3.
             CompressionType::Snappy => 32,
+            // A copy of 258 bytes takes two bits.
+            CompressionType::Zlib => 1032,
+            // 46 MB of one byte take 40. Memory is taken only for what has come out.
+            CompressionType::Bzip2 => 1 << 20,
             // A byte that lengthens a match counts up to 255.
-            CompressionType::Lz4 => 255,
+            CompressionType::Lz4 | CompressionType::Lz4hc => 255,
             // A block of 128 KiB of one byte takes 4.
-            CompressionType::Zstd => 32 << 10,
+            CompressionType::Zstd | CompressionType::ZstdNotFinal => 32 << 10,
         }
     }
 
@@ -57,8 +87,12 @@ impl CompressionType {
         match self {
             CompressionType::None => "NoCompression",
             CompressionType::Snappy => "Snappy",
+            CompressionType::Zlib => "Zlib",
+            CompressionType::Bzip2 => "BZip2",
             CompressionType::Lz4 => "LZ4",
+            CompressionType::Lz4hc => "LZ4HC",
             CompressionType::Zstd => "ZSTD",
+            CompressionType::ZstdNotFinal => "ZSTDNotFinal",
         }
     }
 
@@ -67,9 +101,45 @@ impl CompressionType {
         match self {
             CompressionType::None => "kNoCompression",
             CompressionType::Snappy => "kSnappyCompression",
+            CompressionType::Zlib => "kZlibCompression",
+            CompressionType::Bzip2 => "kBZip2Compression",
             CompressionType::Lz4 => "kLZ4Compression",
+            CompressionType::Lz4hc => "kLZ4HCCompression",
             CompressionType::Zstd => "kZSTD",
+            CompressionType::ZstdNotFinal => "kZSTDNotFinalCompression",
         }
+    }
+}
+
+/// Bytes that a codec has seen before the first byte of each data block of a table, so that small
+/// blocks need not repeat what they share.
+pub(crate) struct Dictionary {
+    bytes: Bytes,
+    /// As Zstandard wants it; made when it is first asked for, `None` if it is none.
+    zstd: OnceLock<Option<DecoderDictionary<'static>>>,
+}
+
+impl Dictionary {
+    /// Bytes that Zstandard adds to its copy of a dictionary: tables for entropy decoding.
+    const PREPARED: usize = 28 << 10;
+
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Dictionary {
+            bytes,
+            zstd: OnceLock::new(),
+        }
+    }
+
+    fn zstd(&self) -> Result<&DecoderDictionary<'static>> {
+        let prepare = || DecoderDictionary::try_copy(&self.bytes).ok();
+        let prepared = self.zstd.get_or_init(prepare).as_ref();
+        prepared.ok_or_else(|| Error::corruption("zstd cannot use the table's dictionary"))
+    }
+
+    /// Bytes of memory it takes at most, whether Zstandard has it already or not: it does not
+    /// change.
+    pub(crate) fn memory_usage(&self) -> usize {
+        2 * self.bytes.len() + Self::PREPARED
     }
 }
 
@@ -106,6 +176,10 @@ pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> 
             let packed = zstd::bulk::compress(raw, ZSTD_LEVEL).map_err(|_| failed("zstd"))?;
             out.extend_from_slice(&packed);
         }
+        kind => {
+            let text = format!("{} can be read, not written", kind.property_name());
+            return Err(Error::unsupported(text));
+        }
     }
     Ok(())
 }
@@ -113,7 +187,17 @@ pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> 
 /// The inverse of [`compress`]. `stored` comes from a file: anything wrong is corruption.
 /// Allocates at most `max_size` bytes, whatever the size prefix claims.
 pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) -> Result<Vec<u8>> {
-    let bad = |what: &str| Error::corruption(format!("{what} data does not decompress"));
+    decompress_with(kind, None, stored, max_size)
+}
+
+/// [`decompress`] for what was compressed with a dictionary. Snappy and bzip2 have no use for one.
+pub(crate) fn decompress_with(
+    kind: CompressionType,
+    dictionary: Option<&Dictionary>,
+    stored: &[u8],
+    max_size: usize,
+) -> Result<Vec<u8>> {
+    let bad = || Error::corruption(format!("{} data does not decompress", kind.property_name()));
     let limited = |size: usize| {
         if size > max_size {
             return Err(Error::corruption(format!(
@@ -122,76 +206,250 @@ pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) 
         }
         Ok(size)
     };
-    match kind {
-        CompressionType::None => Ok(stored.to_vec()),
-        CompressionType::Snappy => {
-            limited(snap::raw::decompress_len(stored).map_err(|_| bad("snappy"))?)?;
-            snap::raw::Decoder::new()
-                .decompress_vec(stored)
-                .map_err(|_| bad("snappy"))
+    if kind == CompressionType::None {
+        return Ok(stored.to_vec());
+    }
+    if kind == CompressionType::Snappy {
+        limited(snap::raw::decompress_len(stored).map_err(|_| bad())?)?;
+        let raw = snap::raw::Decoder::new().decompress_vec(stored);
+        return raw.map_err(|_| bad());
+    }
+    let mut d = Decoder::new(stored);
+    let size = limited(d.varint32()? as usize)?;
+    let packed = d.rest();
+    let raw = match (kind, dictionary) {
+        (CompressionType::Zlib, _) => inflate(packed, dictionary, size),
+        (CompressionType::Bzip2, _) => bunzip(packed, size),
+        (CompressionType::Lz4 | CompressionType::Lz4hc, None) => {
+            lz4_flex::block::decompress(packed, size).ok()
         }
-        CompressionType::Lz4 | CompressionType::Zstd => {
-            let mut d = Decoder::new(stored);
-            let size = limited(d.varint32()? as usize)?;
-            let raw = match kind {
-                CompressionType::Lz4 => {
-                    lz4_flex::block::decompress(d.rest(), size).map_err(|_| bad("lz4"))?
-                }
-                _ => zstd::bulk::decompress(d.rest(), size).map_err(|_| bad("zstd"))?,
-            };
-            if raw.len() != size {
-                return Err(Error::corruption(format!(
-                    "decompressed to {} bytes where {size} were announced",
-                    raw.len()
-                )));
-            }
-            Ok(raw)
+        (CompressionType::Lz4 | CompressionType::Lz4hc, Some(dictionary)) => {
+            lz4_flex::block::decompress_with_dict(packed, size, &dictionary.bytes).ok()
+        }
+        (_, None) => zstd::bulk::decompress(packed, size).ok(),
+        (_, Some(dictionary)) => Decompressor::with_prepared_dictionary(dictionary.zstd()?)
+            .and_then(|mut zstd| zstd.decompress(packed, size))
+            .ok(),
+    };
+    let raw = raw.ok_or_else(bad)?;
+    if raw.len() != size {
+        return Err(Error::corruption(format!(
+            "decompressed to {} bytes where {size} were announced",
+            raw.len()
+        )));
+    }
+    Ok(raw)
+}
+
+/// Raw deflate, without zlib's header. `None` for anything but one whole stream of at most `size`
+/// bytes and one more.
+fn inflate(packed: &[u8], dictionary: Option<&Dictionary>, size: usize) -> Option<Vec<u8>> {
+    let mut stream = flate2::Decompress::new(false);
+    if let Some(dictionary) = dictionary {
+        stream.set_dictionary(&dictionary.bytes).ok()?;
+    }
+    let mut raw = Vec::with_capacity(size + 1);
+    let status = stream.decompress_vec(packed, &mut raw, flate2::FlushDecompress::Finish);
+    (status.ok()? == flate2::Status::StreamEnd).then_some(raw)
+}
+
+/// bzip2. `None` for anything but one whole stream of at most `size` bytes.
+fn bunzip(packed: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut stream = bzip2::Decompress::new(false);
+    let mut raw = Vec::new();
+    loop {
+        // Twice as much memory as has come out: the size in front may be false.
+        let room = raw.len().max(BUNZIP_ROOM).min(size - raw.len());
+        raw.reserve_exact(room);
+        let rest = packed.get(stream.total_in() as usize..)?;
+        let (read, written) = (stream.total_in(), raw.len());
+        match stream.decompress_vec(rest, &mut raw).ok()? {
+            bzip2::Status::StreamEnd => return (raw.len() <= size).then_some(raw),
+            _ if raw.len() > size => return None,
+            _ if (stream.total_in(), raw.len()) == (read, written) => return None,
+            _ => {}
         }
     }
+}
+
+/// Bytes that a bzip2 stream is given to decompress into at first.
+const BUNZIP_ROOM: usize = 64 << 10;
+
+/// What RocksDB stores for `raw`, also with codecs that are only read, and with a dictionary.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn compress_as_rocksdb(
+    kind: CompressionType,
+    dictionary: Option<&[u8]>,
+    raw: &[u8],
+) -> Result<Vec<u8>> {
+    let failed = || Error::corruption("compression failed");
+    let mut out = Vec::new();
+    if kind == CompressionType::None || kind == CompressionType::Snappy {
+        compress(kind, raw, &mut out)?;
+        return Ok(out);
+    }
+    put_varint(&mut out, raw.len() as u64);
+    let given = dictionary.unwrap_or_default();
+    match kind {
+        CompressionType::Zlib => {
+            let level = flate2::Compression::default();
+            let mut stream = flate2::Compress::new_with_window_bits(level, false, 14);
+            if let Some(dictionary) = dictionary {
+                stream.set_dictionary(dictionary).map_err(|_| failed())?;
+            }
+            out.reserve(64 + 2 * raw.len());
+            let finish = flate2::FlushCompress::Finish;
+            let status = stream.compress_vec(raw, &mut out, finish);
+            assert_eq!(status.map_err(|_| failed())?, flate2::Status::StreamEnd);
+        }
+        CompressionType::Bzip2 => {
+            let mut stream = bzip2::Compress::new(bzip2::Compression::fast(), 30);
+            out.reserve(1000 + 2 * raw.len());
+            let status = stream.compress_vec(raw, &mut out, bzip2::Action::Finish);
+            assert_eq!(status.map_err(|_| failed())?, bzip2::Status::StreamEnd);
+        }
+        CompressionType::Lz4 | CompressionType::Lz4hc => {
+            out.extend(lz4_flex::block::compress_with_dict(raw, given));
+        }
+        _ => {
+            let packer = zstd::bulk::Compressor::with_dictionary(ZSTD_LEVEL, given);
+            let packed = packer.and_then(|mut packer| packer.compress(raw));
+            out.extend(packed.map_err(|_| failed())?);
+        }
+    }
+    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [CompressionType; 4] = [
+    const ALL: [CompressionType; 8] = [
         CompressionType::None,
         CompressionType::Snappy,
+        CompressionType::Zlib,
+        CompressionType::Bzip2,
         CompressionType::Lz4,
+        CompressionType::Lz4hc,
         CompressionType::Zstd,
+        CompressionType::ZstdNotFinal,
     ];
+
+    fn texts() -> [Vec<u8>; 5] {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut noise = |n: usize| std::iter::repeat_with(|| rng.u8(..)).take(n).collect();
+        [
+            b"".to_vec(),
+            b"x".to_vec(),
+            b"the same again and again ".repeat(200),
+            vec![0; 400_000],
+            noise(70_000),
+        ]
+    }
 
     #[test]
     fn everything_comes_back() {
-        let texts: [&[u8]; 3] = [b"", b"x", &b"the same again and again ".repeat(200)];
         for kind in ALL {
-            for raw in texts {
-                let mut packed = b"in front".to_vec();
-                compress(kind, raw, &mut packed).unwrap();
-                assert_eq!(
-                    decompress(kind, &packed[8..], raw.len()).unwrap(),
-                    raw,
-                    "{kind:?}"
-                );
-                assert_eq!(CompressionType::from_u8(kind as u8).unwrap(), kind);
+            assert_eq!(CompressionType::from_u8(kind as u8).unwrap(), kind);
+            for raw in texts() {
+                let packed = compress_as_rocksdb(kind, None, &raw).unwrap();
+                let limit = (packed.len() * kind.max_expansion()).min(raw.len() + 1);
+                assert!(limit >= raw.len(), "{kind:?}");
+                assert_eq!(decompress(kind, &packed, limit).unwrap(), raw, "{kind:?}");
+                let mut written = b"in front".to_vec();
+                if kind.can_write() {
+                    compress(kind, &raw, &mut written).unwrap();
+                    assert_eq!(decompress(kind, &written[8..], limit).unwrap(), raw);
+                } else {
+                    let e = compress(kind, &raw, &mut written).unwrap_err();
+                    assert_eq!(e.kind(), crate::ErrorKind::Unsupported);
+                }
             }
         }
     }
 
     #[test]
+    fn what_a_dictionary_holds_need_not_be_stored() {
+        let sample = |i: u32| format!("user {i}: a name, an address in {}, a date", i % 37);
+        let sampled: String = (0..500).map(sample).collect();
+        let raw = sample(499).repeat(2).into_bytes();
+        for kind in ALL {
+            let with = compress_as_rocksdb(kind, Some(sampled.as_bytes()), &raw).unwrap();
+            let dictionary = Dictionary::new(Bytes::from(sampled.clone()));
+            let memory = dictionary.memory_usage();
+            let back = decompress_with(kind, Some(&dictionary), &with, raw.len());
+            assert_eq!(back.unwrap(), raw, "{kind:?}");
+            // Whoever counts it may do so at any time.
+            assert_eq!(dictionary.memory_usage(), memory, "{kind:?}");
+            if kind == CompressionType::Zstd {
+                let prepared = dictionary.zstd().unwrap().as_ddict().sizeof();
+                let counted = memory - sampled.len();
+                assert!(
+                    (prepared..prepared + 2048).contains(&counted),
+                    "{prepared} {counted}"
+                );
+            }
+            let indifferent = [
+                CompressionType::None,
+                CompressionType::Snappy,
+                CompressionType::Bzip2,
+            ];
+            if !indifferent.contains(&kind) {
+                let without = compress_as_rocksdb(kind, None, &raw).unwrap();
+                assert!(with.len() < without.len(), "{kind:?}");
+                let lost = decompress(kind, &with, raw.len());
+                assert!(!lost.is_ok_and(|lost| lost == raw), "{kind:?}");
+            }
+        }
+        // Begins as a trained one, and goes on as none.
+        let torn = Dictionary::new(Bytes::from_static(b"\x37\xa4\x30\xec and so on"));
+        let packed = compress_as_rocksdb(CompressionType::Zstd, None, &raw).unwrap();
+        let read = decompress_with(CompressionType::Zstd, Some(&torn), &packed, raw.len());
+        assert!(read.unwrap_err().is_corruption());
+    }
+
+    #[test]
     fn damage_is_corruption_and_never_a_large_allocation() {
         for kind in &ALL[1..] {
-            let mut packed = Vec::new();
-            compress(*kind, &b"abcdefgh".repeat(100), &mut packed).unwrap();
-            assert!(decompress(*kind, &packed, 100).unwrap_err().is_corruption());
+            let raw = b"abcdefgh".repeat(100);
+            let mut packed = compress_as_rocksdb(*kind, None, &raw).unwrap();
+            let failure = |packed: &[u8], limit| decompress(*kind, packed, limit).unwrap_err();
+            assert!(failure(&packed, 100).is_corruption());
+            if *kind != CompressionType::Snappy {
+                // A size that is too small, or too large.
+                for wrong in [799u32, 801, 1_000_000] {
+                    let mut false_size = Vec::new();
+                    put_varint(&mut false_size, wrong.into());
+                    false_size.extend_from_slice(&packed[2..]);
+                    assert!(failure(&false_size, 1 << 20).is_corruption(), "{kind:?}");
+                }
+            }
             packed.truncate(packed.len() / 2);
+            assert!(failure(&packed, 1 << 20).is_corruption());
+            assert!(failure(&[0xff; 9], 1 << 20).is_corruption());
+        }
+    }
+
+    #[test]
+    fn a_false_size_takes_no_memory_in_bzip2() {
+        let mut packed = Vec::new();
+        put_varint(&mut packed, u32::MAX.into());
+        let stream = compress_as_rocksdb(CompressionType::Bzip2, None, b"little").unwrap();
+        packed.extend_from_slice(&stream[1..]);
+        let read = decompress(CompressionType::Bzip2, &packed, usize::MAX);
+        assert!(read.unwrap_err().is_corruption());
+        assert_eq!(bunzip(&stream[1..], u32::MAX as usize).unwrap(), b"little");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_from_what_is_damaged() {
+        for unknown in [6u8, 0x80, 0xfe] {
+            let e = CompressionType::from_u8(unknown).unwrap_err();
+            assert_eq!(e.kind(), crate::ErrorKind::Unsupported, "{unknown}");
+        }
+        for damaged in [8u8, 0x3f, 0x41, 0xff] {
             assert!(
-                decompress(*kind, &packed, 1 << 20)
-                    .unwrap_err()
-                    .is_corruption()
-            );
-            assert!(
-                decompress(*kind, &[0xff; 9], 1 << 20)
+                CompressionType::from_u8(damaged)
                     .unwrap_err()
                     .is_corruption()
             );

@@ -8,6 +8,10 @@ use crate::format::numbers::{BlobFileNumber, FileNumber};
 /// from the end of 64 bits that counting on from a name found somewhere cannot wrap.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 60;
 
+/// A number found in a name must be smaller, unless the MANIFEST knows it: those that are counted
+/// on from it stay below [`MAX_FILE_NUMBER`].
+pub(crate) const MAX_FOUND_NUMBER: u64 = MAX_FILE_NUMBER / 2;
+
 /// What a file name in a database directory means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileKind {

@@ -14,7 +14,7 @@ pub(crate) mod numbers;
 pub(crate) mod range_tombstone;
 pub(crate) mod unique_id;
 
-pub use comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
+pub use comparator::{BytewiseComparator, Comparator, KeyOrder, ReverseBytewiseComparator};
 pub use compression::CompressionType;
 pub(crate) use numbers::total;
 pub use numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};

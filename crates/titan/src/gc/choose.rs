@@ -97,7 +97,7 @@ impl Collection {
 }
 
 /// Blob files that may not be collected, and why.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Exempt {
     /// Those that cannot be collected, since they are damaged, or since nothing lives in them, or
     /// there is no garbage in them, and the accounts say otherwise.
@@ -112,6 +112,8 @@ pub(crate) struct Judged<'v> {
     pub(crate) file: Arc<PhysicalBlobFile>,
     pub(crate) logical: Vec<&'v Arc<SharedBlobFile>>,
     pub(crate) live: u64,
+    /// How many records live.
+    pub(crate) live_count: u64,
     /// Bytes that nothing refers to, and that are no holes.
     pub(crate) garbage: u64,
     /// Bytes that only older versions see.
@@ -126,19 +128,57 @@ impl Judged<'_> {
     }
 }
 
-/// What collection thinks of the blob files of a family.
-pub(crate) struct Judgement<'v> {
-    /// The best to collect first.
-    pub(crate) files: Vec<Judged<'v>>,
+/// What collection thinks of a family as a whole: enough to know whether something is to be done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Outlook {
     pub(crate) space: Space,
     /// How urgent collecting is; `None` if nothing needs to be.
     pub(crate) urgency: Option<Urgency>,
 }
 
+impl Outlook {
+    /// Of the sums that a version has, so that it costs as much as what is exempt. Where holes are
+    /// punched, files are asked for theirs: O(logical files).
+    pub(crate) fn of(version: &Version, options: &ColumnFamilyOptions, exempt: &Exempt) -> Self {
+        let files = &version.blob_files;
+        let (mut on_disk, mut live) = (files.physical_bytes(), files.live_bytes());
+        if options.blob_garbage_collection_punch_holes {
+            let files = version.physical_blob_files().into_values();
+            on_disk = on_disk.saturating_sub(total(files.map(|(file, _)| file.hole_bytes())));
+        }
+        for number in &exempt.damaged {
+            let Some(physical) = files.physical().get(number) else {
+                continue;
+            };
+            let logical = physical.logical.iter().filter_map(|file| files.get(file));
+            let holes = logical.clone().next().map(|file| file.shared.place());
+            let holes = holes.map_or(0, |place| place.hole_bytes());
+            on_disk = on_disk.saturating_sub(physical.total_bytes.saturating_sub(holes));
+            live = live.saturating_sub(total(logical.map(|file| file.live_bytes())));
+        }
+        let held = exempt.held.files();
+        let held = held.filter(|file| !exempt.damaged.contains(file));
+        let held = total(held.map(|file| exempt.held.bytes(file, version)));
+        let space = Space::of(version, on_disk.saturating_sub(held), live);
+        let garbage = on_disk.saturating_sub(live).saturating_sub(held);
+        Outlook {
+            space,
+            urgency: Thresholds::of(&space, options).urgency(garbage, on_disk),
+        }
+    }
+}
+
+/// What collection thinks of the blob files of a family.
+pub(crate) struct Judgement<'v> {
+    /// The best to collect first.
+    pub(crate) files: Vec<Judged<'v>>,
+    pub(crate) outlook: Outlook,
+}
+
 impl Judgement<'_> {
     /// The collection that is due, if one is.
     pub(crate) fn next(self) -> Option<Collection> {
-        let urgency = self.urgency?;
+        let urgency = self.outlook.urgency?;
         let files = self.files.into_iter();
         Collection::of(files.filter(|f| f.verdict == Verdict::Next), urgency)
     }
@@ -146,8 +186,11 @@ impl Judgement<'_> {
 
 /// Judges every blob file of a version.
 ///
-/// Files are taken by what they free for each byte copied, as long as what is live in them fits one
-/// collection, and none that frees less in proportion than the family as a whole would have to.
+/// Files are taken by what they free for each byte copied, as long as they fit one
+/// collection ([`Room`]), and none that frees less in proportion than the family as a whole would have to.
+///
+/// Cost: O(n log n) for n logical files. Not to be asked under the state lock: an [`Outlook`] says
+/// whether it is worth asking.
 pub(crate) fn judge<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,
@@ -163,6 +206,7 @@ pub(crate) fn judge<'v>(
                     .bytes_on_disk()
                     .saturating_sub(live)
                     .saturating_sub(held),
+                live_count: total(logical.iter().map(|meta| meta.live_count())),
                 logical: logical.iter().map(|meta| &meta.shared).collect(),
                 live,
                 held,
@@ -174,12 +218,8 @@ pub(crate) fn judge<'v>(
             }
         })
         .collect();
-    // While damaged files are marked as such, whether or not anything is collected.
-    let space = Space::of(version, &files);
-    let thresholds = Thresholds::of(&space, options);
-    let sound = || files.iter().filter(|f| f.verdict != Verdict::Damaged);
-    let garbage = total(sound().map(|f| f.garbage));
-    let urgency = thresholds.urgency(garbage, total(sound().map(|f| f.file.bytes_on_disk())));
+    let outlook = Outlook::of(version, options, exempt);
+    let thresholds = Thresholds::of(&outlook.space, options);
     for file in &mut files {
         let share = thresholds.urgency(file.garbage, file.file.bytes_on_disk());
         file.verdict = match file.verdict {
@@ -192,36 +232,46 @@ pub(crate) fn judge<'v>(
         };
     }
     files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
-    if urgency.is_some() {
-        rank(&mut files, space.collection_size(options));
+    if outlook.urgency.is_some() {
+        rank(&mut files, outlook.space.collection_size(options));
     }
-    Judgement {
-        files,
-        space,
-        urgency,
-    }
+    Judgement { files, outlook }
 }
 
-/// Room for the live bytes of one collection: files are added as long as theirs fit, and one in any
-/// case.
+/// The most files of one collection: each has a window of what it reads in memory.
+const MAX_FILES: usize = 128;
+/// The most records that live in the files of one collection, unless it is one file: where each is
+/// and where it goes is in memory.
+const MAX_RECORDS: u64 = 1 << 20;
+
+/// Room in one collection: files are added as long as there are few enough and what lives in them
+/// fits, and one in any case.
 pub(super) struct Room {
-    left: u64,
+    files: usize,
+    records: u64,
+    bytes: u64,
     empty: bool,
 }
 
 impl Room {
+    /// For so many live bytes.
     pub(super) fn new(bytes: u64) -> Self {
         Room {
-            left: bytes,
+            files: MAX_FILES,
+            records: MAX_RECORDS,
+            bytes,
             empty: true,
         }
     }
 
     /// Adds a file, if it fits.
     pub(super) fn take(&mut self, file: &Judged<'_>) -> bool {
-        let fits = self.empty || file.live <= self.left;
+        let small = file.live <= self.bytes && file.live_count <= self.records;
+        let fits = self.empty || (self.files > 0 && small);
         if fits {
-            self.left = self.left.saturating_sub(file.live);
+            self.files = self.files.saturating_sub(1);
+            self.records = self.records.saturating_sub(file.live_count);
+            self.bytes = self.bytes.saturating_sub(file.live);
             self.empty = false;
         }
         fits

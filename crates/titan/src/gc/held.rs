@@ -12,7 +12,7 @@ use crate::version::Version;
 use crate::version::files::BlobFileMeta;
 
 /// What was copied for older versions, too, by the physical file that it is in.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct CopiedForOlder {
     files: BTreeMap<BlobFileNumber, LogicalFiles>,
 }
@@ -42,6 +42,11 @@ impl CopiedForOlder {
         any
     }
 
+    /// The physical files that hold such records.
+    pub(crate) fn files(&self) -> impl Iterator<Item = BlobFileNumber> {
+        self.files.keys().copied()
+    }
+
     /// Bytes in a physical file that older versions still refer to, and `current` does not.
     pub(crate) fn bytes(&self, file: BlobFileNumber, current: &Version) -> u64 {
         let logical = self.files.get(&file).into_iter().flatten();
@@ -60,7 +65,7 @@ impl CopiedForOlder {
 
     /// Forgets the versions that have ended, and the files in which `current` has nothing.
     pub(crate) fn retain(&mut self, current: &Version) {
-        let there = current.physical_blob_files();
+        let there = current.blob_files.physical();
         self.files.retain(|file, logical| {
             logical.retain(|_, seen| {
                 seen.retain(is_alive);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::choose::Collection;
 use super::live::LiveFile;
 use super::pace::STEP;
-use super::source::Source;
+use super::source::{Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
 use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
@@ -104,13 +104,14 @@ pub(crate) fn run(
 
 /// A cursor for each physical file that is compressed as the first one is: what is stored is copied
 /// as it is, and a file has one compression.
-fn sources(
+fn sources<'a>(
     collection: &Collection,
     mut live: BTreeMap<BlobFileNumber, LiveFile>,
-    context: &GcContext<'_>,
-) -> Result<(CompressionType, Vec<Source>)> {
+    context: &GcContext<'a>,
+) -> Result<(CompressionType, Vec<Source<'a>>)> {
     // What older versions alone read stays where it is.
     let moved: BTreeSet<_> = collection.logical.iter().map(|file| file.number).collect();
+    let window = window_of(collection.physical.len());
     let mut compression = None;
     let mut sources = Vec::new();
     for number in &collection.physical {
@@ -122,14 +123,14 @@ fn sources(
         let live = live.remove(number);
         let mut records = live.map_or(Vec::new(), |live| live.records);
         records.retain(|record| moved.contains(&record.logical));
-        sources.push(Source::new(reader, records)?);
+        sources.push(Source::new(context.open_files, *number, records, window)?);
     }
     Ok((compression.unwrap_or(CompressionType::None), sources))
 }
 
 /// Merges the records of all sources, by key. `None` if there is none.
 fn copy(
-    sources: &mut [Source],
+    sources: &mut [Source<'_>],
     compression: CompressionType,
     number: BlobFileNumber,
     context: &GcContext<'_>,
@@ -148,7 +149,7 @@ fn copy(
         let Some(source) = sources.get_mut(first) else {
             break;
         };
-        if let Some((record, raw)) = source.current() {
+        if let Some((record, raw)) = source.take()? {
             let writer = match &mut writer {
                 Some(writer) => writer,
                 empty => empty.insert(BlobFileWriter::create(
@@ -160,12 +161,11 @@ fn copy(
                     factory.direct_io,
                 )?),
             };
-            let to = writer.add_raw(raw)?;
+            let to = writer.add_raw(&raw)?;
             written += record.len();
             let offset = record.reference.offset;
             moved.add(record.logical, MovedRecord { offset, to });
         }
-        source.advance()?;
     }
     match writer {
         Some(writer) => Ok(Some((writer.finish()?, moved))),
@@ -174,9 +174,9 @@ fn copy(
 }
 
 /// The source with the smallest key.
-fn first(sources: &[Source], family: &OutputFamily) -> Option<usize> {
+fn first(sources: &[Source<'_>], family: &OutputFamily) -> Option<usize> {
     let keys = sources.iter().enumerate();
-    let keys = keys.filter_map(|(n, source)| Some((n, source.current()?.1.key())));
+    let keys = keys.filter_map(|(n, source)| Some((n, source.key()?)));
     keys.min_by(|(_, a), (_, b)| family.comparator.compare_user(a, b))
         .map(|(n, _)| n)
 }

@@ -9,7 +9,9 @@
 //! read from, as of the moment when they were gathered; later versions refer to no more of the file.
 //! The current one is durable. A file with a further name belongs to a checkpoint, too, and is left
 //! alone: whoever makes one holds its version until all links are made, so that a file whose link
-//! is not there yet has that version's records among those that live.
+//! is not there yet has that version's records among those that live. Nor is a file punched that
+//! another process reads as of an earlier moment: it guards its files, then looks whether that
+//! moment is still the newest, and before it was nothing in it was dead.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,7 +22,7 @@ use super::choose::Collection;
 use super::job::GcContext;
 use super::live::LiveFile;
 use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOCK, BlobReaders, whole_blocks};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, total};
 use crate::stats::HolePunchEvent;
@@ -61,8 +63,8 @@ pub(crate) fn plan(
     Ok(plans)
 }
 
-/// Punches the holes, but for files that have another name. What had been freed before an error is
-/// told in any case.
+/// Punches the holes, but for files that have another name, or that somebody guards. What had been
+/// freed before an error is told in any case.
 ///
 /// # Errors
 /// `Unsupported` if the file system has no holes, or they give nothing back.
@@ -148,6 +150,7 @@ impl Plan {
         let before = file.hole_bytes();
         let mut punched = Vec::new();
         let outcome = self.punch_each(vfs, &path, context, &mut punched);
+        let guarded = matches!(&outcome, Err(e) if e.kind() == ErrorKind::Locked);
         let measured = measure_holes(vfs, &context.factory.dir, file);
         let freed = file.hole_bytes().saturating_sub(before);
         if !punched.is_empty() {
@@ -156,6 +159,9 @@ impl Plan {
         event.holes += punched.len() as u64;
         event.bytes += freed;
         file.add_holes(punched);
+        if guarded {
+            return measured;
+        }
         outcome.and(measured)?;
         match freed.saturating_mul(2) >= self.new_bytes {
             true => Ok(()),

@@ -121,8 +121,8 @@ impl Waiting {
         file.garbage > 0 && share > self.threshold
     }
 
-    /// The next collection: of files that free most for each byte copied, as long as what is live
-    /// in them fits one output file. The first of them will not come again.
+    /// The next collection: of files that free most for each byte copied, as long as they fit one,
+    /// and what is live in them one output file. The first of them will not come again.
     pub(crate) fn next(
         &mut self,
         version: &Version,

@@ -11,10 +11,15 @@ use serde::Serialize;
 
 use super::disk_usage::DiskUsage;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
+use crate::version::Moment;
 
 /// What a database takes on disk, and what of it is held back by whom.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SpaceReport {
+    /// The moment that is shown where another process may be writing the database: `disk` is then
+    /// what the files of that moment take, without what is being written or about to be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
     /// Every file of the directory, by kind.
     pub disk: DiskUsage,
     /// The sum over all families, and what iterators keep of families that were dropped.
@@ -56,8 +61,8 @@ pub struct SpaceUsage {
     pub garbage_blob_bytes: u64,
     /// Of the garbage: what older versions still refer to, which somebody reads from.
     pub held_blob_bytes: u64,
-    /// Of what is live: an estimate of what newer entries hide, which compactions have yet to
-    /// find. What memtables hide counts once they are flushed.
+    /// Of what is live: an estimate of what newer entries and range deletions hide, which
+    /// compactions have yet to find. What memtables hide counts.
     pub hidden_blob_bytes: u64,
     /// Of what is live: an estimate of what newer entries hide, but snapshots see.
     pub snapshot_blob_bytes: u64,

@@ -1,40 +1,69 @@
 //! Reads the live records of one physical file from front to back.
+//!
+//! A source keeps no file open: it asks for the reader again for each read. What it holds in memory
+//! is its list of records and one read of at most a window.
 
-use std::sync::Arc;
+use std::path::Path;
 
 use bytes::Bytes;
 
 use super::live::LiveRecord;
-use crate::blob::{BlobFileReader, RawRecord};
+use crate::blob::{BlobReaders, RawRecord};
+use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::BlobFileNumber;
+use crate::format::file_name::FileKind;
 
-/// Bytes read at once, where records are not longer.
-const WINDOW: u64 = 1 << 20;
+/// Bytes that the windows of all sources of a collection take together.
+const WINDOWS: u64 = 32 << 20;
+/// The most that one source reads at once, where records are not longer.
+const MAX_WINDOW: u64 = 1 << 20;
 /// The most of a window that may be dead between two records.
 const MAX_GAP: u64 = 64 << 10;
 
+/// Bytes that each of so many sources reads at once.
+pub(super) fn window_of(sources: usize) -> u64 {
+    (WINDOWS / sources.max(1) as u64).clamp(1, MAX_WINDOW)
+}
+
 /// A cursor over the live records of a physical file, in the order in which they lie there: that
 /// of their keys, wherever a flush or a collection wrote the file.
-pub(super) struct Source {
-    reader: Arc<BlobFileReader>,
+pub(super) struct Source<'a> {
+    open_files: &'a OpenFiles,
+    number: BlobFileNumber,
     /// By ascending place.
     records: Vec<LiveRecord>,
     next: usize,
+    window_size: u64,
     window: Bytes,
     window_start: u64,
-    current: Option<(LiveRecord, RawRecord)>,
+    current: Option<Current>,
     bytes_read: u64,
 }
 
-impl Source {
-    /// A cursor at the first record.
-    pub(super) fn new(reader: Arc<BlobFileReader>, mut records: Vec<LiveRecord>) -> Result<Self> {
+/// The record that a source is at.
+enum Current {
+    /// Verified.
+    Whole(LiveRecord, RawRecord),
+    /// It exceeds a window, and waits to be read: its key, as it lies there.
+    Long(LiveRecord, Bytes),
+}
+
+impl<'a> Source<'a> {
+    /// A cursor at the first record, which reads so many bytes at once.
+    pub(super) fn new(
+        open_files: &'a OpenFiles,
+        number: BlobFileNumber,
+        mut records: Vec<LiveRecord>,
+        window_size: u64,
+    ) -> Result<Self> {
         records.sort_unstable_by_key(|record| record.at);
         let mut source = Source {
-            reader,
+            open_files,
+            number,
             records,
             next: 0,
+            window_size,
             window: Bytes::new(),
             window_start: 0,
             current: None,
@@ -44,14 +73,35 @@ impl Source {
         Ok(source)
     }
 
-    /// The record that the cursor is at, verified; `None` behind the last.
-    pub(super) fn current(&self) -> Option<&(LiveRecord, RawRecord)> {
-        self.current.as_ref()
+    /// The key of the record that the cursor is at; `None` behind the last.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        match self.current.as_ref()? {
+            Current::Whole(_, raw) => Some(raw.key()),
+            Current::Long(_, key) => Some(key),
+        }
+    }
+
+    /// Gives the record that the cursor is at, verified, and goes to the next; `None` behind the
+    /// last.
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset if one of them is not as its references say (BLOB-1).
+    pub(super) fn take(&mut self) -> Result<Option<(LiveRecord, RawRecord)>> {
+        let taken = match self.current.take() {
+            None => return Ok(None),
+            Some(Current::Whole(record, raw)) => (record, raw),
+            Some(Current::Long(record, _)) => {
+                let bytes = self.read(record.start(), record.end())?;
+                (record, self.verified(&record, bytes)?)
+            }
+        };
+        self.advance()?;
+        Ok(Some(taken))
     }
 
     /// The physical file.
     pub(super) fn file(&self) -> BlobFileNumber {
-        self.reader.number()
+        self.number
     }
 
     /// Bytes read from the file so far.
@@ -59,32 +109,40 @@ impl Source {
         self.bytes_read
     }
 
-    /// Goes to the next record.
-    ///
-    /// # Errors
-    /// `Corruption` with file and offset if the record is not as its references say (BLOB-1).
-    pub(super) fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<()> {
         self.current = None;
         let Some(record) = self.records.get(self.next).copied() else {
+            self.window = Bytes::new();
             return Ok(());
         };
-        let window_end = self.window_start + self.window.len() as u64;
-        if record.start() < self.window_start || record.end() > window_end {
-            let end = self.window_end(&record);
-            self.window = self.reader.read_range(record.start(), end)?;
-            self.window_start = record.start();
-            self.bytes_read += end - record.start();
-        }
-        let from = (record.start() - self.window_start) as usize;
-        let to = (record.end() - self.window_start) as usize;
-        let raw = self.reader.raw_record(
-            self.window.slice(from..to),
-            record.start(),
-            record.reference.key_len as usize,
-        )?;
-        self.current = Some((record, raw));
+        let current = if record.len() > self.window_size {
+            let key = record.at - u64::from(record.reference.key_len);
+            Current::Long(record, self.read(key, record.at)?)
+        } else {
+            let window_end = self.window_start + self.window.len() as u64;
+            if record.start() < self.window_start || record.end() > window_end {
+                let end = self.window_end(&record);
+                self.window = Bytes::new();
+                self.window = self.read(record.start(), end)?;
+                self.window_start = record.start();
+            }
+            let from = (record.start() - self.window_start) as usize;
+            let to = (record.end() - self.window_start) as usize;
+            let bytes = self.window.slice(from..to);
+            Current::Whole(record, self.verified(&record, bytes)?)
+        };
+        self.current = Some(current);
         self.next += 1;
         Ok(())
+    }
+
+    fn read(&mut self, start: u64, end: u64) -> Result<Bytes> {
+        let bytes = self
+            .open_files
+            .reader(self.number)?
+            .read_range(start, end)?;
+        self.bytes_read += end - start;
+        Ok(bytes)
     }
 
     /// How far to read from a record on: over those behind it, as long as little between is dead.
@@ -92,11 +150,16 @@ impl Source {
         let mut end = first.end();
         for record in self.records.get(self.next + 1..).unwrap_or_default() {
             let near = record.start() <= end.saturating_add(MAX_GAP);
-            if !near || record.end() > first.start() + WINDOW {
+            if !near || record.end() > first.start() + self.window_size {
                 break;
             }
             end = end.max(record.end());
         }
         end
+    }
+    fn verified(&self, record: &LiveRecord, bytes: Bytes) -> Result<RawRecord> {
+        let raw = RawRecord::verified(bytes, record.reference.key_len as usize);
+        let name = FileKind::Blob(self.number).name();
+        raw.map_err(|e| e.at(Path::new(&name), record.start()))
     }
 }

@@ -1,34 +1,38 @@
 //! What the files of a family measure, and what of that is needed.
 
-use super::choose::Judged;
-use super::report::Verdict;
-use crate::format::total;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
-/// Bytes beyond `max_space_amp` times what lives that files may take for a time: outputs of jobs
-/// that run, and what small databases have no other room for (GC-2).
-const SPACE_CONSTANT: u64 = 256 << 20;
+/// Bytes beyond `max_space_amp` times what lives that the files of a database may take for a time,
+/// at most: outputs of jobs that run, and what small databases have no other room for (GC-2).
+const MOST_ALLOWED: u64 = 256 << 20;
 
-/// The same of a family with these options: flushes of large write buffers need more.
-pub(crate) fn space_constant(options: &ColumnFamilyOptions) -> u64 {
-    SPACE_CONSTANT.max(options.write_buffer_size.saturating_mul(4))
+/// The same where nothing lives.
+const LEAST_ALLOWED: u64 = 64 << 20;
+
+/// How much more is allowed for each byte that lives, until it is the most.
+const ALLOWED_PER_LIVE: u64 = 8;
+
+/// The most that is allowed where a family has such options: flushes of large write buffers need
+/// more.
+fn most_allowed(write_buffer_size: u64) -> u64 {
+    MOST_ALLOWED.max(write_buffer_size.saturating_mul(4))
 }
 
 /// One part in so many is added to estimates of hidden garbage: under uniform overwrites they are a
 /// quarter low, a bound is to be kept, and what they miss would be taken to live.
 const HIDDEN_MISSED: u64 = 3;
 
-/// The part of the constant that writes may use up. The rest is for what happens between two looks.
+/// The part of the allowance that writes may use up. The rest is for what happens between two looks.
 const USABLE: f64 = 0.6;
 
 /// The least that is worth collecting at once.
 const MIN_COLLECTION: u64 = 8 << 20;
 
-/// The constant of a family where it is more than what is promised to others.
-pub(crate) fn loosened_constant(options: &ColumnFamilyOptions) -> Option<u64> {
-    let constant = space_constant(options);
-    (options.enable_blob_garbage_collection && constant > SPACE_CONSTANT).then_some(constant)
+/// What a family makes the allowance of the database, where that is more than is promised.
+pub(crate) fn loosened_allowance(options: &ColumnFamilyOptions) -> Option<u64> {
+    let most = most_allowed(options.write_buffer_size);
+    (options.enable_blob_garbage_collection && most > MOST_ALLOWED).then_some(most)
 }
 
 /// Bytes of a version's files.
@@ -45,16 +49,24 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Without what cannot be helped: what older versions hold, and damaged files.
-    pub(super) fn of(version: &Version, files: &[Judged<'_>]) -> Self {
-        let files = || files.iter().filter(|f| f.verdict != Verdict::Damaged);
-        let blob_live = total(files().map(|f| f.live));
-        let hidden = version.hidden_garbage_bytes();
-        Space {
-            tables: total(version.tables().map(|(_, table)| table.size())),
-            blob_files: total(files().map(|f| f.file.bytes_on_disk().saturating_sub(f.held))),
+    /// Of a version's tables, and what its blob files take, less their holes and what cannot be
+    /// helped: what older versions hold, and damaged files.
+    pub(super) fn of(version: &Version, blob_files: u64, blob_live: u64) -> Self {
+        let space = Space {
+            tables: version.table_bytes(),
+            blob_files,
             blob_live,
-            hidden: hidden.saturating_add(hidden / HIDDEN_MISSED).min(blob_live),
+            hidden: 0,
+        };
+        space.with_hidden(version.hidden_garbage_bytes())
+    }
+
+    /// The same, where so many bytes more are estimated to be hidden.
+    pub(crate) fn with_hidden(self, bytes: u64) -> Self {
+        let bytes = bytes.saturating_add(bytes / HIDDEN_MISSED);
+        Space {
+            hidden: self.hidden.saturating_add(bytes).min(self.blob_live),
+            ..self
         }
     }
 
@@ -77,52 +89,155 @@ impl Space {
             .min((share as u64).max(MIN_COLLECTION))
     }
 
-    /// How far the files are beyond `max_space_amp` times what lives, with what a flush and a
-    /// collection are writing, as a part of what of the [constant](space_constant) is usable.
-    pub(crate) fn excess(&self, options: &ColumnFamilyOptions) -> f64 {
-        let bound = self.live() as f64 * options.max_space_amp;
-        let written = options.write_buffer_size + self.collection_size(options);
-        let usable = space_constant(options) as f64 * USABLE;
-        (self.on_disk().saturating_add(written) as f64 - bound) / usable
+    /// How far the files are beyond `max_space_amp` times what lives; negative where there is room.
+    fn beyond(&self, options: &ColumnFamilyOptions) -> f64 {
+        self.on_disk() as f64 - self.live() as f64 * options.max_space_amp
+    }
+
+    /// What a flush and a collection may be writing beside that. A flush of more than lives adds to
+    /// what lives.
+    fn written(&self, options: &ColumnFamilyOptions) -> f64 {
+        let flush = options.write_buffer_size.min(self.live());
+        flush.saturating_add(self.collection_size(options)) as f64
+    }
+
+    /// Whether the family takes part in what exceeds the bound.
+    pub(crate) fn exceeds(&self, options: &ColumnFamilyOptions) -> bool {
+        self.beyond(options) + self.written(options) > 0.0
+    }
+}
+
+/// The bound on the files of a whole database: each family has `max_space_amp` times what lives in
+/// it, and there is one allowance beside that for all of them.
+///
+/// One family's room is none for the garbage of another, or a large family would let a small one
+/// grow. It is for what jobs write, of which few run at a time, however many families there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bound {
+    /// Bytes by which families exceed theirs.
+    beyond: f64,
+    /// Bytes that others have room for.
+    room: f64,
+    live: u64,
+    write_buffer_size: u64,
+    written: f64,
+}
+
+impl Bound {
+    /// Takes a family into account.
+    pub(crate) fn add(&mut self, space: &Space, options: &ColumnFamilyOptions) {
+        let beyond = space.beyond(options);
+        self.beyond += beyond.max(0.0);
+        self.room += (-beyond).max(0.0);
+        self.live = self.live.saturating_add(space.live());
+        self.write_buffer_size = self.write_buffer_size.max(options.write_buffer_size);
+        self.written = self.written.max(space.written(options));
+    }
+
+    /// Bytes that all files together may take beyond what their families may.
+    pub(crate) fn allowance(&self) -> u64 {
+        let by_live = self.live.saturating_mul(ALLOWED_PER_LIVE);
+        let allowed = by_live.saturating_add(LEAST_ALLOWED);
+        allowed.min(most_allowed(self.write_buffer_size))
+    }
+
+    /// How far the files are beyond the bound, with what jobs are writing, as a part of what of the
+    /// [allowance](Bound::allowance) is usable.
+    pub(crate) fn excess(&self) -> f64 {
+        let jobs = (self.written - self.room).max(0.0);
+        (self.beyond + jobs) / (self.allowance() as f64 * USABLE)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::pace::must_delay_writes;
     use super::*;
 
+    fn excess<'a>(families: impl IntoIterator<Item = (&'a Space, &'a ColumnFamilyOptions)>) -> f64 {
+        let mut bound = Bound::default();
+        for (space, options) in families {
+            bound.add(space, options);
+        }
+        bound.excess()
+    }
+
+    fn space(live: u64, garbage: u64) -> Space {
+        Space {
+            tables: 0,
+            blob_files: live + garbage,
+            blob_live: live,
+            hidden: 0,
+        }
+    }
+
     #[test]
-    fn an_empty_family_is_within_bounds_whatever_its_write_buffer() {
+    fn a_family_without_garbage_is_within_bounds_whatever_its_write_buffer() {
         for write_buffer_size in [64 << 10, 64 << 20, 64 << 30] {
             let options = ColumnFamilyOptions {
                 write_buffer_size,
                 ..ColumnFamilyOptions::default()
             };
-            let excess = Space::default().excess(&options);
-            assert!(!super::super::pace::must_delay_writes(excess), "{excess}");
+            for live in (0..40).map(|bits| (1 << bits) - 1) {
+                let excess = excess([(&space(live, 0), &options)]);
+                assert!(!must_delay_writes(excess), "{live}: {excess}");
+            }
         }
     }
 
     #[test]
     fn garbage_counts_beyond_what_the_amplification_allows() {
         let options = ColumnFamilyOptions::default();
-        let space = |garbage: u64| Space {
-            tables: 0,
-            blob_files: (4 << 30) + garbage,
-            blob_live: 4 << 30,
-            hidden: 0,
-        };
+        let excess = |space: Space| excess([(&space, &options)]);
+        let space = |garbage| space(4 << 30, garbage);
         let allowed = 2 << 30;
-        assert!(space(allowed).excess(&options) > 0.0, "jobs write, too");
-        assert!(space(allowed / 2).excess(&options) < 0.0);
-        let step =
-            space(allowed + (768 << 20) / 5).excess(&options) - space(allowed).excess(&options);
+        assert!(excess(space(allowed)) > 0.0, "jobs write, too");
+        assert_eq!(excess(space(allowed / 2)), 0.0);
+        let step = excess(space(allowed + (768 << 20) / 5)) - excess(space(allowed));
         assert!((step - 1.0).abs() < 1e-6, "{step}");
         // Hidden garbage lives as little as known garbage.
         let hides = Space {
             hidden: 1 << 30,
             ..space(allowed)
         };
-        assert!(hides.excess(&options) > space(allowed).excess(&options) + 5.0);
+        assert!(excess(hides) > excess(space(allowed)) + 5.0);
+    }
+
+    #[test]
+    fn families_share_one_allowance_and_no_room_for_garbage() {
+        let options = ColumnFamilyOptions::default();
+        // A third of the allowance each, beyond what lives there.
+        let small = space(40 << 20, (20 << 20) + (85 << 20));
+        let one = excess([(&small, &options)]);
+        let two = excess([(&small, &options), (&small, &options)]);
+        assert!(two > one + 0.5, "{one} {two}");
+        let clean = space(100 << 30, 0);
+        let beside = excess([(&small, &options), (&clean, &options)]);
+        assert!(beside > 0.5, "{beside}");
+        // Families without garbage need no allowance each.
+        let many = (0..1000).map(|_| (&clean, &options));
+        assert_eq!(excess(many), 0.0);
+        let nothing = Space::default();
+        let empty = excess((0..1000).map(|_| (&nothing, &options)));
+        assert!(!must_delay_writes(empty), "{empty}");
+    }
+
+    #[test]
+    fn the_allowance_is_small_where_little_lives() {
+        let allowance = |live, write_buffer_size| {
+            let options = ColumnFamilyOptions {
+                write_buffer_size,
+                ..ColumnFamilyOptions::default()
+            };
+            let mut bound = Bound::default();
+            bound.add(&space(live, 0), &options);
+            bound.allowance() >> 20
+        };
+        assert_eq!(allowance(0, 64 << 20), 64);
+        assert_eq!(allowance(10 << 20, 64 << 20), 144);
+        assert_eq!(allowance(24 << 20, 1 << 20), 256);
+        assert_eq!(allowance(1 << 40, 64 << 20), 256);
+        assert_eq!(allowance(1 << 40, 100 << 20), 400);
+        assert_eq!(allowance(10 << 20, 100 << 20), 144);
     }
 }

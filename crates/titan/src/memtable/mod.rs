@@ -5,7 +5,8 @@
 //!
 //! 1. An entry is visible to every lookup that starts after its [`Memtable::add`] returned, and
 //!    never changes or moves. Which entries a reader *should* see is decided by its snapshot: the
-//!    caller publishes a sequence number only after all adds up to it have returned.
+//!    caller publishes a sequence number only after all adds up to it have returned, or refuses
+//!    them all by [`Memtable::refuse_after`].
 //! 2. Adds may run concurrently with each other and with readers. Readers never wait, except for
 //!    one thread at a time that sorts range tombstones anew after one was added.
 //! 3. Keys and values of an iterator point into the memtable, which the iterator keeps alive.
@@ -16,12 +17,14 @@
 //! Memtable
 //! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
-//! `- Counters   entries, deletions
+//! |- Counters   entries, deletions
+//! `- Hidden   what it hides in older tables, as far as somebody looked          (hidden.rs)
 //! ```
 //!
 //! All unsafe code of the room is in `arena.rs`, `mapping.rs` and `skiplist.rs`, behind safe functions.
 
 mod arena;
+mod hidden;
 mod iterator;
 mod mapping;
 mod skiplist;
@@ -46,6 +49,7 @@ use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, TRAILER_LEN, ValueType, pack,
 };
 use crate::format::range_tombstone::RangeTombstone;
+use crate::memtable::hidden::Hidden;
 use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
 use crate::memtable::tombstones::TombstoneSet;
 use crate::range_del::FragmentedTombstones;
@@ -64,7 +68,10 @@ pub(crate) struct Memtable {
     list: Arc<SkipList>,
     tombstones: TombstoneSet,
     counters: Counters,
+    hidden: Hidden,
     write_buffer_size: u64,
+    /// See [`Memtable::refuse_after`]; the largest number while nothing is refused.
+    accepted_to: AtomicU64,
 }
 
 /// Statistics; exact whenever no add is running. All orderings are relaxed: nobody derives from
@@ -72,6 +79,13 @@ pub(crate) struct Memtable {
 struct Counters {
     entries: AtomicU64,
     deletes: AtomicU64,
+}
+
+/// How much a memtable held when somebody began to look at what it hides.
+#[derive(Clone, Copy)]
+pub(crate) struct MemtableLook {
+    pub(crate) entries: u64,
+    ranges: u64,
 }
 
 /// One version of a key, as found by [`Memtable::get`].
@@ -95,7 +109,9 @@ impl Memtable {
                 entries: AtomicU64::new(0),
                 deletes: AtomicU64::new(0),
             },
+            hidden: Hidden::new(),
             write_buffer_size,
+            accepted_to: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -195,17 +211,68 @@ impl Memtable {
         self.counters.deletes.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing was added, neither entries nor range tombstones.
+    /// Whether nothing was added, neither entries nor range tombstones, and nothing was refused:
+    /// whether it can take the next write.
     pub(crate) fn is_empty(&self) -> bool {
-        self.num_entries() == 0
+        self.num_entries() == 0 && self.accepted_to.load(Ordering::Acquire) == u64::MAX
     }
 
-    /// Whether it has grown to the write buffer's size, or holds more range deletions than are
-    /// good to read through. Never true of an empty one, however small the buffer.
+    /// Declares what was added behind `last` to be no part of the database: its commit failed.
+    /// Nothing more may be added. Entries cannot be taken out, so readers and flushes pass over
+    /// them by [`Memtable::accepted_to`]. To be called before any later number is published.
+    pub(crate) fn refuse_after(&self, last: SequenceNumber) {
+        self.accepted_to.store(last.0, Ordering::Release);
+    }
+
+    /// The last sequence number that an entry of this memtable may have; later ones were refused.
+    /// A reader asks after it has taken its own number.
+    pub(crate) fn accepted_to(&self) -> SequenceNumber {
+        SequenceNumber::MAX.min(SequenceNumber(self.accepted_to.load(Ordering::Acquire)))
+    }
+
+    /// Whether it has grown to the write buffer's size, holds more range deletions than are good to
+    /// read through, or hides so much in older tables that this is worth a flush. Never true of an
+    /// empty one, however small the buffer.
     pub(crate) fn should_flush(&self) -> bool {
         !self.is_empty()
             && (self.approximate_memory_usage() >= self.write_buffer_size
-                || self.tombstones.len() >= MAX_RANGE_DELETIONS)
+                || self.tombstones.len() >= MAX_RANGE_DELETIONS
+                || self.hidden.is_enough())
+    }
+
+    /// Bytes of values in blob files that it hides in older tables, as far as somebody
+    /// [looked](Memtable::look); an estimate.
+    pub(crate) fn hidden_bytes(&self) -> u64 {
+        self.hidden.bytes()
+    }
+
+    /// Whether so much was added that somebody should [look](Memtable::look) at what it hides.
+    #[inline]
+    pub(crate) fn wants_look(&self) -> bool {
+        self.hidden
+            .is_due(self.num_entries(), self.tombstones.len())
+    }
+
+    /// The same, once: to be told to who looks.
+    #[inline]
+    pub(crate) fn ask_for_look(&self) -> bool {
+        self.wants_look() && self.hidden.ask()
+    }
+
+    /// Takes it upon the caller to look at what it hides.
+    pub(crate) fn look(&self) -> MemtableLook {
+        let look = MemtableLook {
+            entries: self.num_entries(),
+            ranges: self.tombstones.len(),
+        };
+        self.hidden.begin();
+        look
+    }
+
+    /// Notes what was found, from how many bytes on it is to be flushed, and how many operations
+    /// there will be when to look again.
+    pub(crate) fn note_hidden(&self, bytes: u64, enough: u64, look: MemtableLook, next: u64) {
+        self.hidden.note(bytes, enough, look.ranges, next);
     }
 
     fn comparator(&self) -> &InternalKeyComparator {

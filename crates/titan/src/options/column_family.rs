@@ -5,12 +5,24 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::require;
+use super::settings::{FamilySettings, Stated};
 use crate::error::Result;
 use crate::format::{BytewiseComparator, Comparator, CompressionType};
 
 /// Options of one column family, given when it is created or opened.
+///
+/// They are kept with the family. An opening takes them over, but for those that it states anew: all
+/// fields that differ from their default, and those that `stated` names. So
+/// `ColumnFamilyOptions::default()` takes over everything. Where a field that is taken over
+/// contradicts one that is stated, as a trigger that must not be above another, it follows that one.
+///
+/// So a field that is written out with its default, as `enable_blob_garbage_collection: true`, is
+/// not stated by that: the database goes on with what it keeps. Name it in `stated`, by
+/// `Stated::fields(&["enable_blob_garbage_collection"])`, or state all with `Stated::all()`.
+///
+/// Read from a file by `serde`, options state what the file mentions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(from = "FamilySettings")]
 pub struct ColumnFamilyOptions {
     /// Bytes of memtable after which it is flushed; 64 KiB to 64 GiB. Default: 64 MiB.
     pub write_buffer_size: u64,
@@ -70,13 +82,19 @@ pub struct ColumnFamilyOptions {
     /// to, as checkpoints do, are copied as always. Not for file systems that compress: what they
     /// save would be taken for holes. Default: false.
     pub blob_garbage_collection_punch_holes: bool,
-    /// How many times what lives all files of the family may measure, beside 256 MiB, or four write
-    /// buffers if that is more: listeners are told at opening. 1.1 to 100.
+    /// How many times what lives in the family its files may measure; 1.1 to 100. Beside that the
+    /// families of a database have one allowance together: 64 MiB and eight times what lives, at most
+    /// 256 MiB, or four write buffers if that is more: listeners are told at opening.
     /// Where garbage is collected, it is found, collected and in the end waited for in time: writes
     /// are slowed down, never stopped. Default: 1.5.
     pub max_space_amp: f64,
+    /// Which fields an opening states anew, beyond those that differ from their default: so a
+    /// default can be restored. [`Options::load`](crate::Options::load) gives options that state
+    /// every field. Of no meaning where a family is created. Default: no others.
+    #[serde(skip)]
+    pub stated: Stated,
     /// The order of keys. Stored by name; it can never change. Default: bytewise.
-    #[serde(skip, default = "bytewise")]
+    #[serde(skip)]
     pub comparator: Arc<dyn Comparator>,
 }
 
@@ -112,6 +130,7 @@ impl Default for ColumnFamilyOptions {
             blob_garbage_collection_high_threshold: 0.25,
             blob_garbage_collection_punch_holes: false,
             max_space_amp: 1.5,
+            stated: Stated::default(),
             comparator: bytewise(),
         }
     }
@@ -123,27 +142,9 @@ impl ColumnFamilyOptions {
     /// # Errors
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
-        let buffer = self.write_buffer_size;
-        require(
-            (64 << 10..=64 << 30).contains(&buffer),
-            "write_buffer_size",
-            "64 KiB to 64 GiB",
-            buffer,
-        )?;
-        let buffers = self.max_write_buffer_number;
-        require(
-            buffers >= 2,
-            "max_write_buffer_number",
-            "at least 2",
-            buffers,
-        )?;
+        self.stated.validate()?;
+        self.validate_ranges()?;
         let trigger = self.level0_file_num_compaction_trigger;
-        require(
-            trigger >= 1,
-            "level0_file_num_compaction_trigger",
-            "at least 1",
-            trigger,
-        )?;
         let slow = self.level0_slowdown_writes_trigger;
         let rule = "at least level0_file_num_compaction_trigger";
         require(
@@ -164,85 +165,55 @@ impl ColumnFamilyOptions {
             rule,
             hard,
         )?;
-        require(
-            (2..=64).contains(&self.num_levels),
-            "num_levels",
-            "2 to 64",
-            self.num_levels,
-        )?;
-        let base = self.max_bytes_for_level_base;
-        require(
-            base >= 1024,
-            "max_bytes_for_level_base",
-            "at least 1024",
-            base,
-        )?;
-        let factor = self.max_bytes_for_level_multiplier;
-        require(
-            factor >= 2,
-            "max_bytes_for_level_multiplier",
-            "at least 2",
-            factor,
-        )?;
-        let target = self.target_file_size_base;
-        require(
-            target >= 1024,
-            "target_file_size_base",
-            "at least 1024",
-            target,
-        )?;
-        let block = self.block_size;
-        require(
-            (256..=16 << 20).contains(&block),
-            "block_size",
-            "256 B to 16 MiB",
-            block,
-        )?;
-        let restart = self.block_restart_interval;
-        require(
-            (1..=4096).contains(&restart),
-            "block_restart_interval",
-            "1 to 4096",
-            restart,
-        )?;
-        let bits = self.bloom_bits_per_key;
-        require(
-            (0.0..=100.0).contains(&bits),
-            "bloom_bits_per_key",
-            "0 to 100",
-            bits,
-        )?;
-        let blob = self.blob_file_size;
-        require(blob >= 64 << 10, "blob_file_size", "at least 64 KiB", blob)?;
         let low = self.blob_garbage_collection_low_threshold;
-        let rule = "0.01 to 0.99";
-        require(
-            (0.01..=0.99).contains(&low),
-            "blob_garbage_collection_low_threshold",
-            rule,
-            low,
-        )?;
         let high = self.blob_garbage_collection_high_threshold;
         let rule = "blob_garbage_collection_low_threshold to 0.99";
         require(
-            (low..=0.99).contains(&high),
+            high >= low,
             "blob_garbage_collection_high_threshold",
             rule,
             high,
         )?;
-        let amp = self.max_space_amp;
+        let compression = self.compression;
         require(
-            (1.1..=100.0).contains(&amp),
-            "max_space_amp",
-            "1.1 to 100",
-            amp,
+            compression.can_write(),
+            "compression",
+            "none, snappy, lz4 or zstd; others are only read",
+            compression.property_name(),
         )?;
+        let compression = self.blob_compression_type;
         require(
-            self.blob_compression_type != CompressionType::Snappy,
+            compression.can_write() && compression != CompressionType::Snappy,
             "blob_compression_type",
-            "none, lz4 or zstd",
-            "snappy",
+            "none, lz4 or zstd; others are only read",
+            compression.property_name(),
         )
+    }
+
+    /// What an opening with these options states.
+    pub(crate) fn settings_stated(&self) -> FamilySettings {
+        FamilySettings::differing(self, |name| self.stated.has(name))
+    }
+
+    /// Lets fields that must not be above others follow those that are `stated`.
+    pub(crate) fn agree(&mut self, stated: &FamilySettings) {
+        let slow_is_stated = stated.level0_slowdown_writes_trigger.is_some();
+        let stop_is_stated = stated.level0_stop_writes_trigger.is_some();
+        let trigger = &mut self.level0_file_num_compaction_trigger;
+        let slow = &mut self.level0_slowdown_writes_trigger;
+        order(trigger, slow, slow_is_stated);
+        order(slow, &mut self.level0_stop_writes_trigger, stop_is_stated);
+        order(trigger, slow, true);
+        order(
+            &mut self.soft_pending_compaction_bytes_limit,
+            &mut self.hard_pending_compaction_bytes_limit,
+            stated.hard_pending_compaction_bytes_limit.is_some(),
+        );
+        order(
+            &mut self.blob_garbage_collection_low_threshold,
+            &mut self.blob_garbage_collection_high_threshold,
+            stated.blob_garbage_collection_high_threshold.is_some(),
+        );
     }
 
     /// How large a part of what lives known garbage may be: half of the slack that `max_space_amp`
@@ -255,5 +226,15 @@ impl ColumnFamilyOptions {
     /// the slack that `max_space_amp` leaves. The rest is for files that are being replaced.
     pub(crate) fn hidden_garbage_allowance(&self) -> f64 {
         (self.max_space_amp - 1.0) / 4.0
+    }
+}
+
+/// Makes `low` no more than `high`: the one that need not stay follows the other.
+fn order<T: PartialOrd + Copy>(low: &mut T, high: &mut T, high_stays: bool) {
+    if *low > *high {
+        match high_stays {
+            true => *low = *high,
+            false => *high = *low,
+        }
     }
 }

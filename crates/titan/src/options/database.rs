@@ -1,6 +1,8 @@
 //! Options of a whole database.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,10 +10,15 @@ use serde::{Deserialize, Serialize};
 use super::require;
 use crate::clock::{StdClock, SystemClock};
 use crate::error::Result;
+use crate::format::KeyOrder;
 use crate::stats::EventListener;
 use crate::vfs::{StdVfs, Vfs};
 
 /// Options of a whole database, given when it is opened.
+///
+/// They are about the process that opens it: its memory, threads, descriptors and pace. So those that
+/// differ from their default are kept with the database, for [`Options::load`](crate::Options::load)
+/// to give, but an opening does not take them over by itself.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DbOptions {
@@ -19,9 +26,19 @@ pub struct DbOptions {
     pub create_if_missing: bool,
     /// Fail if the directory already holds a database. Default: false.
     pub error_if_exists: bool,
+    /// Keep the options of families that this opening states, so that later ones take them over.
+    /// Without it they hold until the database is closed. Default: true.
+    pub keep_options: bool,
     /// How many SST and blob files are kept open between uses. Iterators and lazy values in use
-    /// may hold more. At least 16. Default: 1000.
+    /// may hold more. At least 16; 0 means three quarters of what the process may open when the
+    /// database is opened. Each database takes so many: a process that opens several states it.
+    /// Default: 0.
     pub max_open_files: usize,
+    /// Bytes of memory that SST and blob files kept open may take: indexes and filters of SSTs,
+    /// the indexes of relocation maps. Files are closed where it is exceeded. At least 1 MiB; 0
+    /// means a quarter of the process's memory. Each database takes so much: a process that opens
+    /// several states it. Default: 0.
+    pub max_open_files_memory: u64,
     /// Threads for flushes and compactions together, at least 1; with 2 or more, one is always
     /// left for flushes. Default: 2.
     pub max_background_jobs: usize,
@@ -31,9 +48,13 @@ pub struct DbOptions {
     /// family cannot keep all WAL files alive; 0 means four times the write buffers of all
     /// families. Default: 0.
     pub max_total_wal_size: u64,
-    /// Write SST and blob files around the kernel's cache, where the file system can: less copying,
-    /// and no dirty pages for the next sync to wait for; what was just written must be read from
-    /// the device. Default: true.
+    /// Whether the database is taken to fit in memory. Where it does, all of it is read into the
+    /// kernel's cache when it is opened, and what compactions and collections write goes through
+    /// that cache; where it does not, they write around it. Default: judged.
+    pub data_in_memory: DataInMemory,
+    /// Write all SST and blob files around the kernel's cache, where the file system can, whatever
+    /// fits in memory: less copying, and no dirty pages for the next sync to wait for; what was just
+    /// written must be read from the device. Default: false.
     pub use_direct_io_for_flush_and_compaction: bool,
     /// Bytes per second that writes are slowed down to while compaction is behind.
     /// Default: 16 MiB.
@@ -44,6 +65,14 @@ pub struct DbOptions {
     pub blob_garbage_collection_rate: u64,
     /// Bytes after which a new MANIFEST is started. Default: 64 MiB.
     pub max_manifest_file_size: u64,
+    /// The directory of the WAL files, where it is not the database's: they are looked for in both, and
+    /// written there. It is stated again at each opening to write; who only reads takes it from
+    /// OPTIONS. Two databases must not share one. Default: none.
+    pub wal_dir: Option<PathBuf>,
+    /// Names under which other programs recorded a built-in order of keys, as MyRocks does with
+    /// `RocksDB_SE_v3.10`: a family that a name of these orders is opened with that order and keeps
+    /// the name, unless its options have a comparator of their own. Default: none.
+    pub comparator_aliases: BTreeMap<String, KeyOrder>,
     /// The file system. Default: the operating system's.
     #[serde(skip, default = "std_vfs")]
     pub vfs: Arc<dyn Vfs>,
@@ -53,6 +82,20 @@ pub struct DbOptions {
     /// Told about flushes, compactions, stalls and errors. Default: none.
     #[serde(skip)]
     pub listeners: Vec<Arc<dyn EventListener>>,
+}
+
+/// Whether a database is taken to fit in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataInMemory {
+    /// Judged when it is opened and for each job: it fits if all its files take no more than half
+    /// of the memory left.
+    #[default]
+    Auto,
+    /// It does, whatever its size.
+    Always,
+    /// It does not, whatever its size.
+    Never,
 }
 
 fn std_vfs() -> Arc<dyn Vfs> {
@@ -68,14 +111,19 @@ impl Default for DbOptions {
         DbOptions {
             create_if_missing: true,
             error_if_exists: false,
-            max_open_files: 1000,
+            keep_options: true,
+            max_open_files: 0,
+            max_open_files_memory: 0,
             max_background_jobs: 2,
             block_cache_size: 64 << 20,
             max_total_wal_size: 0,
-            use_direct_io_for_flush_and_compaction: true,
+            data_in_memory: DataInMemory::Auto,
+            use_direct_io_for_flush_and_compaction: false,
             delayed_write_rate: 16 << 20,
             blob_garbage_collection_rate: 64 << 20,
             max_manifest_file_size: 64 << 20,
+            wal_dir: None,
+            comparator_aliases: BTreeMap::new(),
             vfs: std_vfs(),
             clock: std_clock(),
             listeners: Vec::new(),
@@ -84,33 +132,30 @@ impl Default for DbOptions {
 }
 
 impl DbOptions {
+    /// Whether SST and blob files are written around the kernel's cache by who rewrites a database
+    /// and reads none of it again: a tool.
+    pub(crate) fn tools_write_direct(&self) -> bool {
+        self.use_direct_io_for_flush_and_compaction || self.data_in_memory != DataInMemory::Always
+    }
+
     /// Checks every range.
     ///
     /// # Errors
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
+        self.validate_ranges()?;
         require(
-            self.max_open_files >= 16,
+            self.max_open_files == 0 || self.max_open_files >= 16,
             "max_open_files",
-            "at least 16",
+            "0 or at least 16",
             self.max_open_files,
         )?;
-        let jobs = self.max_background_jobs;
+        let memory = self.max_open_files_memory;
         require(
-            (1..=256).contains(&jobs),
-            "max_background_jobs",
-            "1 to 256",
-            jobs,
-        )?;
-        let rate = self.delayed_write_rate;
-        require(rate >= 1024, "delayed_write_rate", "at least 1024", rate)?;
-        validate_collection_rate(self.blob_garbage_collection_rate)?;
-        let manifest = self.max_manifest_file_size;
-        require(
-            manifest >= 4096,
-            "max_manifest_file_size",
-            "at least 4096",
-            manifest,
+            memory == 0 || memory >= 1 << 20,
+            "max_open_files_memory",
+            "0 or at least 1 MiB",
+            memory,
         )
     }
 }
@@ -130,10 +175,13 @@ impl fmt::Debug for DbOptions {
         f.debug_struct("DbOptions")
             .field("create_if_missing", &self.create_if_missing)
             .field("error_if_exists", &self.error_if_exists)
+            .field("keep_options", &self.keep_options)
             .field("max_open_files", &self.max_open_files)
+            .field("max_open_files_memory", &self.max_open_files_memory)
             .field("max_background_jobs", &self.max_background_jobs)
             .field("block_cache_size", &self.block_cache_size)
             .field("max_total_wal_size", &self.max_total_wal_size)
+            .field("data_in_memory", &self.data_in_memory)
             .field(
                 "use_direct_io_for_flush_and_compaction",
                 &self.use_direct_io_for_flush_and_compaction,
@@ -144,6 +192,8 @@ impl fmt::Debug for DbOptions {
                 &self.blob_garbage_collection_rate,
             )
             .field("max_manifest_file_size", &self.max_manifest_file_size)
+            .field("wal_dir", &self.wal_dir)
+            .field("comparator_aliases", &self.comparator_aliases)
             .finish_non_exhaustive()
     }
 }

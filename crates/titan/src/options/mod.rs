@@ -4,19 +4,24 @@
 mod column_family;
 mod database;
 pub(crate) mod file;
+pub(crate) mod kept;
 mod operation;
-pub(crate) mod persist;
+pub(crate) mod rocksdb;
+pub(crate) mod settings;
 
 pub use column_family::ColumnFamilyOptions;
-pub use database::DbOptions;
 pub(crate) use database::validate_collection_rate;
+pub use database::{DataInMemory, DbOptions};
+pub use kept::{LoadedOptions, TakenOptions};
 pub use operation::{CollectGarbageOptions, CompactRangeOptions, ReadOptions, WriteOptions};
+pub use settings::Stated;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::format::ColumnFamilyId;
 
 /// Everything that is given when a database is opened.
 ///
@@ -29,7 +34,8 @@ use crate::error::{Error, Result};
 pub struct Options {
     /// Options of the database.
     pub db: DbOptions,
-    /// Options of the family `default`, and of families that `families` does not name.
+    /// Options of the family `default`, and of families that `families` does not name and for
+    /// which the database keeps none.
     pub default: ColumnFamilyOptions,
     /// Options of families by name. Those that do not exist yet are created.
     pub families: BTreeMap<String, ColumnFamilyOptions>,
@@ -39,6 +45,13 @@ impl Options {
     /// The options that hold for the family of this name.
     pub fn family(&self, name: &str) -> &ColumnFamilyOptions {
         self.families.get(name).unwrap_or(&self.default)
+    }
+
+    /// The options that state something for the family of this name where it exists: those of
+    /// `default` are no other family's.
+    fn given_for(&self, name: &str) -> Option<&ColumnFamilyOptions> {
+        let own = self.families.get(name);
+        own.or((name == ColumnFamilyId::DEFAULT_NAME).then_some(&self.default))
     }
 
     /// Checks every range.

@@ -46,8 +46,9 @@ pub struct ReadOptions {
     /// Keep the blocks that the read brings in. Turn it off for scans that should not displace
     /// what others use. Default: true.
     pub fill_cache: bool,
-    /// How many values ahead an iterator that is used sequentially asks the device for; 0 reads
-    /// each value when it is fetched. Default: 128.
+    /// How many values ahead an iterator that is used sequentially asks the device for at most;
+    /// it begins with few, and never asks for more than 4 MiB ahead. 0 reads each value when it is
+    /// fetched. Default: 1024.
     pub prefetch_values: usize,
 }
 
@@ -59,7 +60,7 @@ impl Default for ReadOptions {
             upper_bound: None,
             prefix: None,
             fill_cache: true,
-            prefetch_values: 128,
+            prefetch_values: 1024,
         }
     }
 }
@@ -98,7 +99,11 @@ impl Default for CollectGarbageOptions {
 }
 
 impl CollectGarbageOptions {
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks every range, as a collection does before it begins.
+    ///
+    /// # Errors
+    /// `InvalidOption` naming the option, the rule and the value.
+    pub fn validate(&self) -> Result<()> {
         let share = (0.0..=1.0).contains(&self.threshold);
         require(share, "threshold", "from 0 to 1", self.threshold)
     }

@@ -19,9 +19,9 @@ use crate::options::ReadOptions;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::Snapshot;
 use crate::table::TableIterOptions;
+use crate::version::level::Tables;
 use crate::version::level_iterator::LevelIterator;
 use crate::version::tombstones::{tombstones_of_tables, version_tombstones};
-use crate::version::version::Level;
 
 /// What an iterator is made from.
 pub(crate) struct IteratorSource {
@@ -118,6 +118,9 @@ impl DbIterator {
     )]
     pub fn next(&mut self) -> Result<()> {
         let took = std::mem::take(&mut self.value_taken);
+        if took {
+            self.window.count_used();
+        }
         if self.in_window {
             self.window.pop();
             if !took {
@@ -167,12 +170,14 @@ impl DbIterator {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
         }
-        match self.pointer()? {
-            Some(index) => {
-                self.value_taken = true;
-                self.fetcher.fetch(self.key(), &index)
-            }
-            None => Ok(Bytes::copy_from_slice(self.stored())),
+        let Some(index) = self.pointer()? else {
+            return Ok(Bytes::copy_from_slice(self.stored()));
+        };
+        self.value_taken = true;
+        let ahead = self.window.front().filter(|_| self.in_window);
+        match ahead.and_then(|entry| entry.read.as_ref()) {
+            Some(read) => self.fetcher.fetch_ahead(read, self.key(), &index),
+            None => self.fetcher.fetch(self.key(), &index),
         }
     }
 
@@ -270,8 +275,8 @@ fn children(
     };
     // Tables of level 0 overlap: each is a level of its own.
     let newest = version.level(0).iter();
-    let newest = newest.map(|file| Level::from([Arc::clone(file)]));
-    let sorted = (1..version.num_levels()).map(|level| version.shared_level(level));
+    let newest = newest.map(|file| Tables::from([Arc::clone(file)]));
+    let sorted = (1..version.num_levels()).map(|level| version.level(level).shared_tables());
     for tables in newest.chain(sorted).filter(|tables| !tables.is_empty()) {
         children.push(Box::new(LevelIterator::new(
             tables,

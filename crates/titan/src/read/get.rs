@@ -1,7 +1,5 @@
 //! Point lookups: the newest visible version of one key.
 
-use std::ops::Bound;
-
 use bytes::Bytes;
 
 use super::SuperVersion;
@@ -109,14 +107,12 @@ impl Lookup<'_> {
             }
         }
         let version = &self.super_version.version;
-        for file in version.level(0) {
-            if version.overlaps(file, Some(self.user_key), Bound::Included(self.user_key)) {
-                if let Some(entry) = self.search_table(file)? {
-                    return Ok(Some(entry));
-                }
-                if self.covered > SequenceNumber::ZERO {
-                    return Ok(None);
-                }
+        for file in version.level0_files(self.user_key) {
+            if let Some(entry) = self.search_table(file)? {
+                return Ok(Some(entry));
+            }
+            if self.covered > SequenceNumber::ZERO {
+                return Ok(None);
             }
         }
         for level in 1..version.num_levels() {

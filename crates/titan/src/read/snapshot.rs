@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::sync::Mutex;
 use crate::version::Watch;
@@ -106,6 +107,19 @@ impl Snapshot {
     /// The newest sequence number that the snapshot sees.
     pub fn sequence(&self) -> SequenceNumber {
         self.inner.sequence
+    }
+
+    /// The same, for the database whose snapshots `list` has.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not of that database.
+    pub(crate) fn sequence_in(&self, list: &Arc<SnapshotList>) -> Result<SequenceNumber> {
+        match Arc::ptr_eq(&self.inner.list, list) {
+            true => Ok(self.inner.sequence),
+            false => Err(Error::invalid_argument(
+                "the snapshot is of another database, or of an earlier opening of this one",
+            )),
+        }
     }
 }
 

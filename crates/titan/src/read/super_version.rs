@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::format::SequenceNumber;
 use crate::memtable::Memtable;
 use crate::version::Version;
 
@@ -17,5 +18,13 @@ impl SuperVersion {
     /// All memtables, newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.memtable).chain(&self.immutables)
+    }
+
+    /// The newest sequence number that can be read here, of a database whose last one is
+    /// `published`. A reader may hold memtables with a commit that failed, whose numbers others
+    /// have got since: that these are published says nothing of what is here.
+    pub(crate) fn readable_to(&self, published: SequenceNumber) -> SequenceNumber {
+        let accepted = self.memtables().map(|memtable| memtable.accepted_to());
+        accepted.fold(published, SequenceNumber::min)
     }
 }

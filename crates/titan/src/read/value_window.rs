@@ -2,20 +2,22 @@
 //!
 //! Values in blob files lie in the order they were flushed, not in key order, so reading them one
 //! by one makes the device idle between reads. While the user goes forward and takes values, the
-//! window runs ahead over the keys and asks the device for the values of many at once.
+//! window runs ahead over the keys and asks the device for the values of many at once; those that
+//! lie together are read together.
+//!
+//! What is asked for and not used costs the device as much as what is. So the window runs ahead by
+//! half of what has been used since the last seek; but first by as much as the last two scans of this
+//! iterator both used, since those that come after are mostly alike.
 
 use std::collections::VecDeque;
 
-use crate::blob::ValueFetcher;
+use crate::blob::{ValueAhead, ValueFetcher};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::ValueType;
 use crate::read::visible::VisibleIterator;
 
-/// Entries a window starts with.
-const FIRST: usize = 8;
-
-/// Stored bytes of values a window asks for at most, beyond its first entries.
+/// Stored bytes of values a window asks for at most, beyond its first entry.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// An entry taken from the iterator ahead of its use.
@@ -25,6 +27,8 @@ pub(crate) struct Ahead {
     pub(crate) value_type: ValueType,
     /// Decoded, if the value is a pointer.
     pub(crate) pointer: Option<BlobIndex>,
+    /// The value's read, if it could be prepared.
+    pub(crate) read: Option<ValueAhead>,
 }
 
 /// Entries taken ahead, in order, and how many to keep.
@@ -33,10 +37,13 @@ pub(crate) struct ValueWindow {
     /// Entries no longer used, for their allocations.
     spare: Vec<Ahead>,
     bytes: u64,
-    target: usize,
     max: usize,
-    /// Entries used since the window last grew.
+    /// Entries since the last seek that were followed by another after their value was taken.
     used: usize,
+    /// The same of the scan before.
+    used_before: usize,
+    /// What this scan will probably use.
+    expected: usize,
 }
 
 impl ValueWindow {
@@ -46,9 +53,10 @@ impl ValueWindow {
             entries: VecDeque::new(),
             spare: Vec::new(),
             bytes: 0,
-            target: FIRST.min(max),
             max,
             used: 0,
+            used_before: 0,
+            expected: 0,
         }
     }
 
@@ -60,25 +68,35 @@ impl ValueWindow {
         self.max > 0
     }
 
-    /// Forgets everything taken ahead, and starts small again.
+    /// Forgets everything taken ahead: a scan ends.
     pub(crate) fn reset(&mut self) {
-        self.spare.extend(self.entries.drain(..));
-        self.bytes = 0;
-        self.target = FIRST.min(self.max);
+        while !self.entries.is_empty() {
+            self.pop();
+        }
+        self.expected = self.used.min(self.used_before);
+        self.used_before = self.used;
         self.used = 0;
     }
 
     /// Drops the front entry.
     pub(crate) fn pop(&mut self) {
-        if let Some(entry) = self.entries.pop_front() {
+        if let Some(mut entry) = self.entries.pop_front() {
             self.bytes -= entry.pointer.map_or(0, |p| p.size);
+            entry.read = None;
             self.spare.push(entry);
-            self.used += 1;
-            if self.used >= self.target {
-                self.used = 0;
-                self.target = (self.target * 2).min(self.max);
-            }
         }
+    }
+
+    /// Takes notice that the iterator goes on from an entry whose value was taken.
+    pub(crate) fn count_used(&mut self) {
+        self.used += 1;
+    }
+
+    /// Entries that the window should hold: the one that is next, and those ahead of it.
+    fn target(&self) -> usize {
+        let left = self.expected.checked_sub(self.used);
+        let ahead = left.unwrap_or(self.used / 2);
+        (1 + ahead).min(self.max)
     }
 
     /// Takes entries from where `ahead` stands until the window is full again, and asks for their
@@ -88,11 +106,12 @@ impl ValueWindow {
         ahead: &mut VisibleIterator,
         fetcher: &ValueFetcher,
     ) -> Result<()> {
-        if self.entries.len() * 2 > self.target {
+        let target = self.target();
+        if self.entries.len() * 2 > target {
             return Ok(());
         }
         let first_new = self.entries.len();
-        while self.entries.len() < self.target
+        while self.entries.len() < target
             && (self.bytes < MAX_BYTES || self.entries.is_empty())
             && ahead.valid()
         {
@@ -101,6 +120,7 @@ impl ValueWindow {
                 value: Vec::new(),
                 value_type: ValueType::Value,
                 pointer: None,
+                read: None,
             });
             entry.key.clear();
             entry.key.extend_from_slice(ahead.key());
@@ -121,8 +141,15 @@ impl ValueWindow {
             .skip(first_new)
             .filter_map(|e| e.pointer.map(|p| (e.key.as_slice(), p)))
             .collect();
-        if !requests.is_empty() {
-            fetcher.prefetch_many(&requests);
+        if requests.is_empty() {
+            return Ok(());
+        }
+        // Where nothing is left, the first of these is what the user asks for next.
+        let reads = fetcher.read_ahead(&requests, first_new == 0);
+        let new = self.entries.iter_mut().skip(first_new);
+        let pointers = new.filter(|entry| entry.pointer.is_some());
+        for (entry, read) in pointers.zip(reads) {
+            entry.read = read;
         }
         Ok(())
     }

@@ -165,9 +165,9 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
-    /// A family is opened whose write buffers are so large that its files may measure so many bytes
-    /// beyond [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times what lives,
-    /// instead of 256 MiB.
+    /// A family is opened whose write buffers are so large that the files of the database may measure
+    /// so many bytes beyond [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times what
+    /// lives, instead of 256 MiB.
     fn space_bound_loosened(&self, column_family: ColumnFamilyId, bytes: u64) {
         let _ = (column_family, bytes);
     }

@@ -70,6 +70,10 @@ counters! {
     gc_blob_bytes,
     /// Bytes of blob files that were given back as holes.
     gc_hole_bytes,
+    /// Compactions and collections that wrote around the kernel's cache.
+    direct_io_jobs,
+    /// Bytes of files read into the kernel's cache after opening, before anybody asked for them.
+    prefetched_bytes,
     /// Bytes appended to MANIFEST files.
     manifest_bytes,
     /// Point lookups.
@@ -91,16 +95,17 @@ counters! {
 }
 
 impl Statistics {
-    /// Grows with everything that users do.
-    pub(crate) fn activity(&self) -> u64 {
-        let counters = [
-            &self.keys_written,
-            &self.gets,
-            &self.iterators,
-            &self.blob_reads,
-        ];
+    /// Grows with everything that users read.
+    pub(crate) fn reads(&self) -> u64 {
+        let counters = [&self.gets, &self.iterators, &self.blob_reads];
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         counters.into_iter().map(read).fold(0, u64::wrapping_add)
+    }
+
+    /// Grows with everything that users do.
+    pub(crate) fn activity(&self) -> u64 {
+        let written = self.keys_written.load(Ordering::Relaxed);
+        self.reads().wrapping_add(written)
     }
 }
 

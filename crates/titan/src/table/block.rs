@@ -9,6 +9,7 @@
 //! A key is the first `shared` bytes of the key before it and `fresh` new ones. At restart points
 //! `shared` is 0, so that a seek can search them; the restart array holds their offsets. The hash
 //! index (only in blocks of at most 64 KiB) speeds up RocksDB's point lookups; it is skipped here.
+//! A block with [separated values](super::separated) is put into this layout when it is read.
 //!
 //! Everything is checked as it is decoded, so a damaged block gives an error and nothing worse.
 
@@ -16,11 +17,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::separated::joined;
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
 
 const NUM_RESTARTS_MASK: u32 = (1 << 28) - 1;
-const SEPARATED_VALUES: u32 = 1 << 28;
+pub(super) const SEPARATED_VALUES: u32 = 1 << 28;
 const RESERVED: u32 = 1 << 30;
 const HASH_INDEX: u32 = 1 << 31;
 const MAX_LEN_WITH_HASH_INDEX: usize = 64 << 10;
@@ -41,15 +43,20 @@ impl Block {
             return Err(Error::corruption("block shorter than its restart count"));
         };
         let packed = u32::from_le_bytes(*packed);
-        let mut restarts_end = rest.len();
+        let mut tail = rest;
+        let mut values_at = None;
         if packed & SEPARATED_VALUES != 0 {
-            return Err(Error::unsupported("block with separated keys and values"));
+            let Some((rest, at)) = tail.split_last_chunk::<4>() else {
+                return Err(Error::corruption("block shorter than its restart count"));
+            };
+            (tail, values_at) = (rest, Some(u32::from_le_bytes(*at) as usize));
         }
+        let mut restarts_end = tail.len();
         if packed & RESERVED != 0 {
             return Err(Error::corruption("block with an unknown feature bit"));
         }
         if packed & HASH_INDEX != 0 {
-            let buckets = rest.split_last_chunk::<2>();
+            let buckets = tail.split_last_chunk::<2>();
             let buckets = buckets.map_or(0, |(_, m)| usize::from(u16::from_le_bytes(*m)));
             match restarts_end.checked_sub(buckets + 2) {
                 Some(end) if data.len() <= MAX_LEN_WITH_HASH_INDEX => restarts_end = end,
@@ -57,13 +64,17 @@ impl Block {
             }
         }
         let num_restarts = (packed & NUM_RESTARTS_MASK) as usize;
-        match restarts_end.checked_sub(4 * num_restarts) {
-            Some(entries_end) if num_restarts > 0 || entries_end == 0 => Ok(Block {
+        let block = match restarts_end.checked_sub(4 * num_restarts) {
+            Some(entries_end) if num_restarts > 0 || entries_end == 0 => Block {
                 data,
                 entries_end,
                 num_restarts,
-            }),
-            _ => Err(Error::corruption("block with an impossible restart count")),
+            },
+            _ => return Err(Error::corruption("block with an impossible restart count")),
+        };
+        match values_at {
+            None => Ok(block),
+            Some(at) => Block::new(joined(&block, at)?),
         }
     }
 
@@ -72,7 +83,7 @@ impl Block {
         self.data.get(..self.entries_end).unwrap_or_default()
     }
 
-    /// Bytes of the block.
+    /// Bytes of the block, in the layout above.
     #[inline]
     pub(super) fn data(&self) -> &Bytes {
         &self.data

@@ -9,15 +9,24 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
+use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer, context_modifier};
 use crate::error::{Error, Result};
 use crate::format::CompressionType;
 use crate::format::checksum::ChecksumType;
-use crate::format::compression::{compress, decompress};
+use crate::format::compression::{Dictionary, compress, decompress_with};
 use crate::vfs::ReadableFile;
 
 /// Allowance for payloads too small for the ratio to hold.
 const MIN_UNCOMPRESSED_LIMIT: usize = 256 << 10;
+
+/// What a block holds, as far as it matters to decompressing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    /// Entries. The table's dictionary, if it has one, is for these.
+    Data,
+    /// Anything else.
+    Meta,
+}
 
 /// Whence a table's blocks are read. Errors name the file and the block's offset.
 pub(super) struct BlockSource {
@@ -27,17 +36,36 @@ pub(super) struct BlockSource {
     pub(super) limit: u64,
     pub(super) checksum: ChecksumType,
     pub(super) base_context_checksum: u32,
+    /// What data blocks were compressed with.
+    pub(super) dictionary: Option<Dictionary>,
 }
 
 impl BlockSource {
+    /// The blocks of a table whose footer starts at `footer_at`, without a dictionary yet.
+    pub(super) fn of(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        footer_at: u64,
+        footer: &Footer,
+    ) -> Self {
+        BlockSource {
+            file,
+            path: path.to_owned(),
+            limit: footer_at,
+            checksum: footer.checksum,
+            base_context_checksum: footer.base_context_checksum,
+            dictionary: None,
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Reads, verifies and decompresses a block.
-    pub(super) fn read(&self, handle: BlockHandle) -> Result<Bytes> {
+    pub(super) fn read(&self, kind: BlockKind, handle: BlockHandle) -> Result<Bytes> {
         self.read_stored(handle)
-            .and_then(|stored| self.open(handle, stored))
+            .and_then(|stored| self.open(kind, handle, stored))
             .map_err(|e| e.at(&self.path, handle.offset))
     }
 
@@ -45,13 +73,14 @@ impl BlockSource {
     pub(super) fn read_through(
         &self,
         window: &mut Window,
+        kind: BlockKind,
         handle: BlockHandle,
         backward: bool,
     ) -> Result<Bytes> {
         handle
             .stored_len(self.limit)
             .and_then(|len| window.read(self, handle.offset, len, backward))
-            .and_then(|stored| self.open(handle, stored))
+            .and_then(|stored| self.open(kind, handle, stored))
             .map_err(|e| e.at(&self.path, handle.offset))
     }
 
@@ -62,7 +91,12 @@ impl BlockSource {
     }
 
     /// Verifies and decompresses a block as [`BlockSource::read_stored`] gave it.
-    pub(super) fn open(&self, handle: BlockHandle, stored: Bytes) -> Result<Bytes> {
+    pub(super) fn open(
+        &self,
+        kind: BlockKind,
+        handle: BlockHandle,
+        stored: Bytes,
+    ) -> Result<Bytes> {
         self.verify(handle, &stored)?;
         let Some((rest, _)) = stored.split_last_chunk::<4>() else {
             return Err(Error::corruption("block shorter than its trailer"));
@@ -72,10 +106,11 @@ impl BlockSource {
         };
         match CompressionType::from_u8(type_byte)? {
             CompressionType::None => Ok(stored.slice(..payload.len())),
-            kind => {
-                let limit = payload.len().saturating_mul(kind.max_expansion());
+            packing => {
+                let limit = payload.len().saturating_mul(packing.max_expansion());
                 let limit = limit.clamp(MIN_UNCOMPRESSED_LIMIT, u32::MAX as usize);
-                decompress(kind, payload, limit).map(Bytes::from)
+                let dictionary = self.dictionary.as_ref().filter(|_| kind == BlockKind::Data);
+                decompress_with(packing, dictionary, payload, limit).map(Bytes::from)
             }
         }
     }

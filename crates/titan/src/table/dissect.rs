@@ -9,14 +9,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::Block;
-use super::block_io::BlockSource;
+use super::block_io::{BlockKind, BlockSource};
 use super::block_iter::BlockIter;
 use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer};
 use super::index::{Index, IndexFormat, IndexType};
 use super::liveness::LivenessBlock;
-use super::open::read_properties;
+use super::open::{read_dictionary, read_properties};
 use super::properties::{DELTA_ENCODED_SINCE, TableProperties};
-use super::{META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
+use super::{META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
 use crate::format::CompressionType;
 use crate::format::checksum::ChecksumType;
@@ -128,13 +128,7 @@ pub(crate) fn dissect(
             return sink(at, Part::Damage(e.at(path, footer_at)));
         }
     };
-    let source = BlockSource {
-        file,
-        path: path.to_owned(),
-        limit: footer_at,
-        checksum: footer.checksum,
-        base_context_checksum: footer.base_context_checksum,
-    };
+    let source = BlockSource::of(file, path, footer_at, &footer);
     let table = Anatomy::of(source, &footer);
     table.walk(sink)?;
     let part = Part::Footer {
@@ -157,7 +151,7 @@ struct Anatomy {
 
 impl Anatomy {
     /// Finds the blocks. What is damaged is left out here and reported by the walk.
-    fn of(source: BlockSource, footer: &Footer) -> Self {
+    fn of(mut source: BlockSource, footer: &Footer) -> Self {
         let mut blocks = vec![(footer.metaindex, Role::Metaindex)];
         let mut index_at = footer.index;
         let mut properties = None;
@@ -171,6 +165,9 @@ impl Anatomy {
                 index_at = Some(handle);
                 continue;
             } else {
+                if name == META_COMPRESSION_DICT {
+                    source.dictionary = read_dictionary(&source, Some(handle)).ok().flatten();
+                }
                 let text = name.escape_ascii().to_string();
                 match META_FILTERS.iter().any(|prefix| name.starts_with(prefix)) {
                     true => Role::Filter(text),
@@ -227,7 +224,7 @@ impl Anatomy {
 
     /// The blocks that an index block names, up to damage.
     fn handles_in(&self, index: BlockHandle) -> Vec<BlockHandle> {
-        let (index, _) = self.read_index(index, self.source.read(index));
+        let (index, _) = self.read_index(index, self.source.read(BlockKind::Meta, index));
         (0..index.len()).filter_map(|i| index.handle(i)).collect()
     }
 
@@ -277,7 +274,8 @@ impl Anatomy {
                     let len = stored.len().saturating_sub(BLOCK_TRAILER_LEN);
                     Ok((kind, stored.slice(..len)))
                 }
-                _ => Ok((kind, self.source.open(handle, stored)?)),
+                Role::Data => Ok((kind, self.source.open(BlockKind::Data, handle, stored)?)),
+                _ => Ok((kind, self.source.open(BlockKind::Meta, handle, stored)?)),
             }
         });
         let (compression, data) = match read {
@@ -332,7 +330,7 @@ impl Anatomy {
 
 fn metaindex_entries(source: &BlockSource, handle: BlockHandle) -> Vec<(Vec<u8>, BlockHandle)> {
     let mut names = Vec::new();
-    let Ok(block) = source.read(handle).and_then(Block::new) else {
+    let Ok(block) = source.read(BlockKind::Meta, handle).and_then(Block::new) else {
         return names;
     };
     let mut iter = BlockIter::over(block);

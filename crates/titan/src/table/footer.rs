@@ -135,11 +135,8 @@ impl Footer {
                     index,
                 })
             }
-            6 => Self::decode_v6(bytes, d, checksum, offset),
-            0 | 1 => Err(Error::unsupported(format!(
-                "table of format version {format_version}"
-            ))),
-            7..=64 => Err(Error::unsupported(format!(
+            6 | 7 => Self::decode_v6(bytes, d, format_version, checksum, offset),
+            0 | 1 | 8..=64 => Err(Error::unsupported(format!(
                 "table of format version {format_version}"
             ))),
             _ => Err(Error::corruption(format!(
@@ -151,6 +148,7 @@ impl Footer {
     fn decode_v6(
         bytes: &[u8; FOOTER_LEN],
         mut d: Decoder<'_>,
+        format_version: u32,
         checksum: ChecksumType,
         offset: u64,
     ) -> Result<Self> {
@@ -179,7 +177,7 @@ impl Footer {
             return Err(Error::corruption("metaindex is larger than the file"));
         };
         Ok(Footer {
-            format_version: 6,
+            format_version,
             checksum,
             base_context_checksum,
             metaindex: BlockHandle {
@@ -231,7 +229,7 @@ mod tests {
         ] {
             assert_eq!(with_magic(magic, 2).kind(), crate::ErrorKind::Unsupported);
         }
-        assert_eq!(with_magic(MAGIC, 7).kind(), crate::ErrorKind::Unsupported);
+        assert_eq!(with_magic(MAGIC, 8).kind(), crate::ErrorKind::Unsupported);
         assert!(with_magic(MAGIC, 1 << 30).is_corruption());
         assert!(with_magic(1, 5).is_corruption());
     }

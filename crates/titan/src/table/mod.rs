@@ -17,9 +17,10 @@
 //!
 //! Written: format version 5, XXH3 checksums, binary index of user keys with delta-coded values
 //! (internal keys where a user key straddles two blocks), RocksDB's own full Bloom filter, so that
-//! RocksDB reads and uses all of it (FMT-1). Read: versions 2 to 6, every checksum, every index
-//! type, files ingested with a global sequence number. Refused by name: other kinds of table,
-//! version 7, compression dictionaries, separated key-value blocks.
+//! RocksDB reads and uses all of it (FMT-1). Read: versions 2 to 7, every checksum, every index
+//! type, compression dictionaries, blocks with separated values, files ingested with a global
+//! sequence number. Refused by name: other kinds of table, later versions, compression managers and
+//! indexes of applications, embedded blobs.
 //!
 //! Promises:
 //!
@@ -49,10 +50,12 @@ mod iterator;
 pub(crate) mod liveness;
 mod open;
 mod properties;
+mod range_sum;
 mod read_ahead;
 pub(crate) mod reader;
 mod salvage;
 mod scan;
+mod separated;
 mod verify;
 pub(crate) mod writer;
 
@@ -63,6 +66,7 @@ pub(crate) use dissect::{BlockAt, Part, Role, dissect};
 pub(crate) use footer::is_magic;
 pub(crate) use iterator::{TableIterOptions, TableIterator};
 pub(crate) use liveness::BlobRef;
+pub(crate) use open::{prefetch_head, refuse_unreadable};
 pub(crate) use properties::{TableProperties, value_text};
 pub(crate) use reader::{TableIdentity, TableReader, TableReaderOptions};
 pub(crate) use salvage::{LostPart, Salvage};

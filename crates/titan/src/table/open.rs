@@ -7,17 +7,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::Block;
-use super::block_io::{BlockSource, Window};
+use super::block_io::{BlockKind, BlockSource, Window};
 use super::block_iter::BlockIter;
 use super::filter::{self, Filter};
 use super::footer::{BlockHandle, FOOTER_LEN, Footer};
 use super::index::{Index, IndexFormat, IndexType};
 use super::properties::TableProperties;
-use super::reader::{TableReader, TableReaderOptions};
+use super::reader::{TableIdentity, TableReader, TableReaderOptions};
 use super::{META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::coding::Decoder;
-use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::format::compression::Dictionary;
+use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{Comparator, SequenceNumber};
 use crate::vfs::ReadableFile;
@@ -42,6 +43,72 @@ pub(super) struct MetaBlocks {
     pub(super) others: Vec<BlockHandle>,
 }
 
+/// What a table says of itself, which decides whether and how the rest can be read.
+struct Head {
+    source: BlockSource,
+    footer: Footer,
+    metaindex: BTreeMap<Vec<u8>, BlockHandle>,
+    properties_at: BlockHandle,
+    properties: TableProperties,
+}
+
+impl Head {
+    fn read(
+        file: Arc<dyn ReadableFile>,
+        path: &Path,
+        identity: &TableIdentity,
+        comparator: &InternalKeyComparator,
+    ) -> Result<Self> {
+        let Some(footer_at) = identity.size.checked_sub(FOOTER_LEN as u64) else {
+            return Err(Error::corruption("file too short for a table").at(path, 0));
+        };
+        let footer = read_footer(&*file, footer_at).map_err(|e| e.at(path, footer_at))?;
+        let source = BlockSource::of(file, path, footer_at, &footer);
+        let metaindex = read_metaindex(&source, footer.metaindex)?;
+        let Some(&properties_at) = metaindex.get(META_PROPERTIES) else {
+            let e = Error::corruption("table without properties");
+            return Err(e.at(path, footer.metaindex.offset));
+        };
+        let properties = read_properties(&source, properties_at)?;
+        if identity.unique_id.is_some() && identity.unique_id != properties.unique_id() {
+            let text = "another table is in this one's place: its unique id is not the MANIFEST's";
+            return Err(Error::corruption(text).at(path, properties_at.offset));
+        }
+        let readable = properties.refuse_unreadable();
+        readable.map_err(|e| e.at(path, properties_at.offset))?;
+        check_comparator(&properties, &**comparator.user(), path)?;
+        Ok(Head {
+            source,
+            footer,
+            metaindex,
+            properties_at,
+            properties,
+        })
+    }
+}
+
+/// Bytes at the end of a table that hold all of what [`refuse_unreadable`] reads, as a rule.
+const HEAD_LEN: u64 = 8 << 10;
+
+/// Announces to the kernel what [`refuse_unreadable`] will read of a table.
+pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
+    let len = identity.size.min(HEAD_LEN);
+    file.prefetch(identity.size - len, len as usize);
+}
+
+/// Finds out whether a table can be read, by its footer and its properties. Cost: three reads.
+///
+/// # Errors
+/// Those of [`TableReader::open`], as far as these parts show them.
+pub(crate) fn refuse_unreadable(
+    file: Arc<dyn ReadableFile>,
+    path: &Path,
+    identity: &TableIdentity,
+    comparator: &InternalKeyComparator,
+) -> Result<()> {
+    Head::read(file, path, identity, comparator).map(|_| ())
+}
+
 pub(super) fn open(
     file: Arc<dyn ReadableFile>,
     path: &Path,
@@ -53,36 +120,17 @@ pub(super) fn open(
         let text = format!("table of {size} bytes, {} expected", identity.size);
         return Err(Error::corruption(text).at(path, size.min(identity.size)));
     }
-    let Some(footer_at) = size.checked_sub(FOOTER_LEN as u64) else {
-        return Err(Error::corruption("file too short for a table").at(path, 0));
-    };
     // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
     let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);
     file.prefetch(size - tail, tail as usize);
-    let footer = read_footer(&*file, footer_at).map_err(|e| e.at(path, footer_at))?;
-    let source = BlockSource {
-        file,
-        path: path.to_owned(),
-        limit: footer_at,
-        checksum: footer.checksum,
-        base_context_checksum: footer.base_context_checksum,
-    };
-    let metaindex = read_metaindex(&source, footer.metaindex)?;
+    let Head {
+        mut source,
+        footer,
+        metaindex,
+        properties_at,
+        properties,
+    } = Head::read(file, path, &identity, &options.comparator)?;
     let named = |name: &[u8]| metaindex.get(name).copied();
-    if let Some(handle) = named(META_COMPRESSION_DICT) {
-        return Err(
-            Error::unsupported("table with a compression dictionary").at(path, handle.offset)
-        );
-    }
-    let Some(properties_at) = named(META_PROPERTIES) else {
-        return Err(Error::corruption("table without properties").at(path, footer.metaindex.offset));
-    };
-    let properties = read_properties(&source, properties_at)?;
-    if identity.unique_id.is_some() && identity.unique_id != properties.unique_id() {
-        let text = "another table is in this one's place: its unique id is not the MANIFEST's";
-        return Err(Error::corruption(text).at(path, properties_at.offset));
-    }
-    check_comparator(&properties, &**options.comparator.user(), path)?;
     let global_sequence = global_sequence(&properties, identity.largest_seq)
         .map_err(|e| e.at(path, properties_at.offset))?;
 
@@ -105,7 +153,9 @@ pub(super) fn open(
             .map(|(_, at)| *at),
     );
     let filter = match named(filter::META_KEY) {
-        Some(handle) if properties.whole_key_filtering => Filter::new(source.read(handle)?),
+        Some(handle) if properties.whole_key_filtering => {
+            Filter::new(source.read(BlockKind::Meta, handle)?)
+        }
         _ => None,
     };
     let mut range_tombstones = Vec::new();
@@ -113,6 +163,9 @@ pub(super) fn open(
         meta.others.push(handle);
         range_tombstones = read_range_tombstones(&source, handle, global_sequence)?;
     }
+    let dictionary_at = named(META_COMPRESSION_DICT);
+    meta.others.extend(dictionary_at);
+    source.dictionary = read_dictionary(&source, dictionary_at)?;
     Ok(TableReader {
         source,
         options,
@@ -137,7 +190,7 @@ pub(super) fn read_metaindex(
     source: &BlockSource,
     handle: BlockHandle,
 ) -> Result<BTreeMap<Vec<u8>, BlockHandle>> {
-    let data = source.read(handle)?;
+    let data = source.read(BlockKind::Meta, handle)?;
     let mut names = BTreeMap::new();
     let walk = || -> Result<()> {
         let mut iter = BlockIter::over(Block::new(data)?);
@@ -163,7 +216,7 @@ pub(super) fn read_properties(
 ) -> Result<TableProperties> {
     let read = || -> Result<TableProperties> {
         let stored = source.read_stored(handle)?;
-        let mismatch = match source.open(handle, stored.clone()) {
+        let mismatch = match source.open(BlockKind::Meta, handle, stored.clone()) {
             Ok(data) => return Ok(TableProperties::decode(data)?.0),
             Err(e) => e,
         };
@@ -248,13 +301,13 @@ pub(super) fn read_index(
             .map_err(|e| e.context("index").at(source.path(), at.offset))
     };
     let mut index = Index::new(user_keys);
-    let data = source.read(handle)?;
+    let data = source.read(BlockKind::Meta, handle)?;
     if properties.index_type == IndexType::TwoLevel {
         let mut partitions = Index::new(user_keys);
         append(&mut partitions, data, handle, source.limit)?;
         let mut window = Window::new(PARTITION_READAHEAD);
         for partition in (0..partitions.len()).filter_map(|i| partitions.handle(i)) {
-            let data = source.read_through(&mut window, partition, false)?;
+            let data = source.read_through(&mut window, BlockKind::Meta, partition, false)?;
             append(&mut index, data, partition, source.limit)?;
             meta.others.push(partition);
         }
@@ -265,12 +318,24 @@ pub(super) fn read_index(
     Ok(index)
 }
 
+/// The dictionary of a table that has one. An empty one is none.
+pub(super) fn read_dictionary(
+    source: &BlockSource,
+    handle: Option<BlockHandle>,
+) -> Result<Option<Dictionary>> {
+    let Some(handle) = handle else {
+        return Ok(None);
+    };
+    let bytes = source.read(BlockKind::Meta, handle)?;
+    Ok((!bytes.is_empty()).then(|| Dictionary::new(bytes)))
+}
+
 pub(super) fn read_range_tombstones(
     source: &BlockSource,
     handle: BlockHandle,
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {
-    let data = source.read(handle)?;
+    let data = source.read(BlockKind::Meta, handle)?;
     let tombstones = Block::new(data).and_then(|block| range_tombstones_in(block, global_sequence));
     tombstones.map_err(|e| {
         e.context("range tombstones")

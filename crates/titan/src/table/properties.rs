@@ -16,7 +16,7 @@ use super::index::IndexType;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::unique_id::{UniqueId, unique_id};
-use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::format::{ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
 
 /// Names, as they stand in the file.
 pub(super) mod name {
@@ -56,6 +56,10 @@ pub(super) mod name {
     pub(crate) const COLLECTORS: &str = "rocksdb.property.collectors";
     pub(crate) const RAW_KEY_SIZE: &str = "rocksdb.raw.key.size";
     pub(crate) const RAW_VALUE_SIZE: &str = "rocksdb.raw.value.size";
+    /// Written by RocksDB 11 where an index of the application is to be used instead of its own.
+    pub(crate) const USER_INDEX_IS_PRIMARY: &str = "rocksdb.udi.is.primary.index";
+    /// Written by RocksDB 11 where the table has blobs in itself.
+    pub(crate) const EMBEDDED_BLOBS: &str = "rocksdb.embedded.blob.stats";
     /// The handle of the liveness block, and what its contents must add up to.
     pub(crate) const LIVENESS: &str = "titan.liveness";
     pub(crate) const LIVENESS_COUNT: &str = "titan.liveness.count";
@@ -178,6 +182,23 @@ impl TableProperties {
         })
     }
 
+    /// Refuses, by name, what reading the table needs and this version does not have.
+    ///
+    /// # Errors
+    /// `Unsupported`; `Corruption` if the compression types cannot be made out.
+    pub(super) fn refuse_unreadable(&self) -> Result<()> {
+        if self.get(name::EMBEDDED_BLOBS).is_some() {
+            return Err(Error::unsupported("table with blobs embedded in it"));
+        }
+        if let Some(flag) = self.get(name::USER_INDEX_IS_PRIMARY)
+            && flag != [0]
+        {
+            return Err(Error::unsupported("table with a user-defined index"));
+        }
+        let compression = self.get(name::COMPRESSION).unwrap_or_default();
+        refuse_compression(&String::from_utf8_lossy(compression))
+    }
+
     /// What to assume of a table whose properties are lost: how tables of this format version are
     /// normally written.
     pub(super) fn assumed(format_version: u32) -> Self {
@@ -249,6 +270,35 @@ impl TableProperties {
     }
 }
 
+/// Judges the property that names a table's compression. Up to version 6 that is a codec's name;
+/// from version 7 on `manager;types;`, with two hexadecimal digits for each type in use.
+fn refuse_compression(property: &str) -> Result<()> {
+    let Some((manager, rest)) = property.split_once(';') else {
+        return match property {
+            "Xpress" => CompressionType::from_u8(XPRESS).map(|_| ()),
+            // Blocks say what they are compressed with.
+            _ => Ok(()),
+        };
+    };
+    if !BUILTIN_MANAGERS.contains(&manager) {
+        let text = format!("table compressed by '{manager}', a compression manager of its own");
+        return Err(Error::unsupported(text));
+    }
+    let types = rest.split(';').next().unwrap_or_default().as_bytes();
+    for digits in types.chunks(2) {
+        let number = str::from_utf8(digits).ok();
+        let number = number.filter(|digits| digits.len() == 2);
+        let number = number.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let unknown = || Error::corruption(format!("compression types cannot be '{property}'"));
+        CompressionType::from_u8(number.ok_or_else(unknown)?)?;
+    }
+    Ok(())
+}
+
+/// Names of compression managers whose types are RocksDB's own; none where nothing is compressed.
+const BUILTIN_MANAGERS: [&str; 3] = ["BuiltinV2", "nullptr", ""];
+const XPRESS: u8 = 6;
+
 fn read<'a, T>(
     name: &str,
     value: &'a [u8],
@@ -319,5 +369,60 @@ impl PropertiesBuilder {
             block.add(name.as_bytes(), value);
         }
         block.finish().to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn judged(properties: &[(&'static str, &[u8])]) -> Result<()> {
+        let mut builder = PropertiesBuilder::default();
+        for (name, value) in properties {
+            builder.bytes(name, *value);
+        }
+        let (properties, _) = TableProperties::decode(Bytes::from(builder.finish()))?;
+        properties.refuse_unreadable()
+    }
+
+    #[test]
+    fn what_a_table_needs_is_refused_by_name() {
+        let compression = |text: &'static str| judged(&[(name::COMPRESSION, text.as_bytes())]);
+        for readable in [
+            "",
+            "NoCompression",
+            "BZip2",
+            "LZ4HC",
+            ";;",
+            "BuiltinV2;;",
+            "BuiltinV2;0102030507;",
+            "BuiltinV2;07;more of a later version",
+        ] {
+            compression(readable).unwrap();
+        }
+        for (refused, why) in [
+            ("Xpress", "xpress"),
+            ("BuiltinV2;0406;", "xpress"),
+            ("BuiltinV2;FE;", "custom compression type 254"),
+            ("com.example.Fast;;", "'com.example.Fast'"),
+        ] {
+            let e = compression(refused).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Unsupported, "{refused}: {e}");
+            assert!(e.message().contains(why), "{refused}: {e}");
+        }
+        for damaged in ["BuiltinV2;7;", "BuiltinV2;0x;", "BuiltinV2;08;"] {
+            assert!(compression(damaged).unwrap_err().is_corruption());
+        }
+        for (property, why) in [
+            (name::USER_INDEX_IS_PRIMARY, "user-defined index"),
+            (name::EMBEDDED_BLOBS, "blobs embedded"),
+        ] {
+            let e = judged(&[(property, &[1])]).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Unsupported);
+            assert!(e.message().contains(why), "{e}");
+        }
+        // Beside RocksDB's own index one of the application does no harm.
+        judged(&[(name::USER_INDEX_IS_PRIMARY, &[0])]).unwrap();
     }
 }

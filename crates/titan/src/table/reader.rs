@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::Block;
-use super::block_io::{BlockSource, Window};
+use super::block_io::{BlockKind, BlockSource, Window};
 use super::block_iter::BlockIter;
 use super::filter::Filter;
 use super::footer::BlockHandle;
@@ -23,6 +23,7 @@ use super::read_ahead::ReadAhead;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
+use crate::format::compression::Dictionary;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
@@ -135,6 +136,11 @@ impl TableReader {
             .is_none_or(|filter| filter.may_contain(user_key))
     }
 
+    /// Whether [`TableReader::may_contain`] can refuse a key.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// A cursor over the point entries. It keeps the table open.
     pub(crate) fn iter(self: &Arc<Self>, options: TableIterOptions) -> TableIterator {
         TableIterator::new(self.clone(), options)
@@ -158,7 +164,7 @@ impl TableReader {
         let Some(property) = self.properties.liveness else {
             return Ok(None);
         };
-        let data = self.source.read(property.handle)?;
+        let data = self.source.read(BlockKind::Meta, property.handle)?;
         let block = LivenessBlock::decode(&data).map_err(|e| self.at(e, property.handle))?;
         let totals = block.totals();
         let count = total(totals.iter().map(|t| t.count));
@@ -210,12 +216,19 @@ impl TableReader {
             + self.index.memory_usage()
             + self.filter.as_ref().map_or(0, Filter::memory_usage)
             + self.properties.memory_usage()
+            + self
+                .source
+                .dictionary
+                .as_ref()
+                .map_or(0, Dictionary::memory_usage)
             + tombstones.sum::<usize>()
     }
 
     /// A data block, from the cache or the file.
     pub(super) fn block(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
-        self.cached_or(handle, fill_cache, |source| source.read(handle))
+        self.cached_or(handle, fill_cache, |source| {
+            source.read(BlockKind::Data, handle)
+        })
     }
 
     /// [`TableReader::block`] for a cursor that may be walking.
@@ -229,7 +242,7 @@ impl TableReader {
             let last = self.index.handle(self.index.len().saturating_sub(1));
             let data_end = last.map_or(0, |last| last.offset.saturating_add(last.size));
             ahead.prefetch(source, handle, data_end);
-            source.read(handle)
+            source.read(BlockKind::Data, handle)
         })
     }
 
@@ -242,7 +255,7 @@ impl TableReader {
         fill_cache: bool,
     ) -> Result<Block> {
         self.cached_or(handle, fill_cache, |source| {
-            let data = source.read_through(window, handle, backward)?;
+            let data = source.read_through(window, BlockKind::Data, handle, backward)?;
             // A slice would keep the whole window alive in the cache.
             Ok(if fill_cache {
                 Bytes::copy_from_slice(&data)
@@ -263,14 +276,14 @@ impl TableReader {
             return Block::new(data).map_err(|e| self.at(e, handle));
         }
         let data = read(&self.source)?;
-        let block = Block::new(data.clone()).map_err(|e| self.at(e, handle))?;
+        let block = Block::new(data).map_err(|e| self.at(e, handle))?;
         if fill_cache {
-            cache.insert(number, handle.offset, data);
+            cache.insert(number, handle.offset, block.data().clone());
         }
         Ok(block)
     }
 
-    fn block_iter(&self, handle: BlockHandle, fill_cache: bool) -> Result<BlockIter> {
+    pub(super) fn block_iter(&self, handle: BlockHandle, fill_cache: bool) -> Result<BlockIter> {
         Ok(BlockIter::over_data(
             self.block(handle, fill_cache)?,
             self.global_sequence,

@@ -12,13 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::block::Block;
-use super::block_io::BlockSource;
+use super::block_io::{BlockKind, BlockSource};
 use super::block_iter::BlockIter;
 use super::dissect::BlockAt;
 use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer, is_block_based};
 use super::index::Index;
 use super::open::{
-    MetaBlocks, global_sequence, read_index, read_metaindex, read_properties, read_range_tombstones,
+    MetaBlocks, global_sequence, read_dictionary, read_index, read_metaindex, read_properties,
+    read_range_tombstones,
 };
 use super::properties::TableProperties;
 use super::scan::{Found, Scan};
@@ -88,6 +89,7 @@ impl Salvage {
             limit: size,
             checksum: ChecksumType::Xxh3,
             base_context_checksum: 0,
+            dictionary: None,
         };
         let mut named = Err(Error::corruption("the footer is damaged").in_file(path));
         if let Ok(footer) = &footer {
@@ -96,16 +98,18 @@ impl Salvage {
             source.base_context_checksum = footer.base_context_checksum;
             named = unless_damaged(read_metaindex(&source, footer.metaindex))?;
         }
-        if let Ok(named) = &named
-            && let Some(handle) = named.get(META_COMPRESSION_DICT)
-        {
-            let e = Error::unsupported("table with a compression dictionary");
-            return Err(e.at(path, handle.offset));
-        }
         let handle_of = |name: &[u8]| named.as_ref().ok().and_then(|n| n.get(name)).copied();
+        let dictionary = read_dictionary(&source, handle_of(META_COMPRESSION_DICT));
+        // Without it data blocks do not decompress: they are what is lost.
+        source.dictionary = unless_damaged(dictionary)?.ok().flatten();
         let mut properties = None;
         if let Some(handle) = handle_of(META_PROPERTIES) {
             properties = unless_damaged(read_properties(&source, handle))?.ok();
+        }
+        if let Some(properties) = &properties {
+            let readable = properties.refuse_unreadable();
+            // Blocks say which types they are compressed with, too.
+            _ = unless_damaged(readable.map_err(|e| e.in_file(path)))?;
         }
         let index_at = match &footer {
             Ok(footer) => footer.index.or_else(|| handle_of(META_INDEX)),
@@ -272,7 +276,11 @@ impl Salvage {
 
     /// The inner result is damage of the block.
     fn block(&self, handle: BlockHandle, walk: &mut Walk<'_, '_>) -> Result<Result<()>> {
-        let read = match unless_damaged(self.source.read(handle).and_then(Block::new))? {
+        let read = match unless_damaged(
+            self.source
+                .read(BlockKind::Data, handle)
+                .and_then(Block::new),
+        )? {
             Ok(block) => walk.block(block, self.global_sequence)?,
             Err(e) => Err(e),
         };

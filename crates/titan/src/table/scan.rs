@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use super::block::Block;
-use super::block_io::BlockSource;
+use super::block_io::{BlockKind, BlockSource};
 use super::block_iter::BlockIter;
 use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
 use super::open::range_tombstones_in;
@@ -127,7 +127,10 @@ impl<'s> Scan<'s> {
             if let Some(size) = self.end_in(&bytes, offset) {
                 let handle = BlockHandle { offset, size };
                 let stored = bytes.slice(..size as usize + BLOCK_TRAILER_LEN);
-                return Ok(Some((handle, self.source.open(handle, stored).ok())));
+                return Ok(Some((
+                    handle,
+                    self.source.open(BlockKind::Data, handle, stored).ok(),
+                )));
             }
             if len < limit {
                 break;

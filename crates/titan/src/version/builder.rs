@@ -1,25 +1,77 @@
 //! Edits applied to a version give the next one.
+//!
+//! What no edit touches is shared with the version before: levels, and most of the set of blob
+//! files. So the cost of an edit is that of the levels it changes, and of the blob files it names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::edit::VersionEdit;
-use super::files::{
-    BlobFileMeta, ObsoleteFiles, PhysicalBlobFile, SharedBlobFile, TableFile, mark_left_files,
-};
+use super::blob_set::BlobSet;
+use super::edit::{TableFacts, VersionEdit};
+use super::files::{ObsoleteFiles, PhysicalBlobFile, SharedBlobFile, TableFile};
+use super::level::Level;
 use super::version::Version;
 use crate::error::{Error, Result};
+use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, FileNumber};
 
 /// Collects edits on top of a version. Within an edit, deletions come before additions, so that
 /// moving a file to another level is deleting and adding the same number.
 pub(crate) struct VersionBuilder {
-    levels: Vec<BTreeMap<FileNumber, Arc<TableFile>>>,
-    blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
+    levels: Vec<LevelDraft>,
+    blob_files: BlobSet,
+    /// Those that may have fallen out.
+    changed_blob_files: BTreeSet<BlobFileNumber>,
+    /// Which table names a blob file as the oldest that it refers to, of tables that came.
+    linked: HashMap<BlobFileNumber, FileNumber>,
     /// Where records of logical files go.
     moved: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>>,
+    /// Tables that the base does not have.
+    created: BTreeSet<FileNumber>,
+    /// Tables of the base that are in no level now.
+    gone: Vec<Arc<TableFile>>,
     base: Arc<Version>,
     queue: Arc<ObsoleteFiles>,
+}
+
+/// A level while edits are applied.
+#[derive(Default)]
+struct LevelDraft {
+    /// The base's, with what has come that is newer.
+    base: Level,
+    /// What it has in the place of that, once it has been changed otherwise.
+    changed: Option<BTreeMap<FileNumber, Arc<TableFile>>>,
+}
+
+impl LevelDraft {
+    fn has(&self, table: FileNumber) -> bool {
+        match &self.changed {
+            Some(tables) => tables.contains_key(&table),
+            None => self.base.iter().any(|f| f.number() == table),
+        }
+    }
+
+    /// Adds a table; gives the one that had its number. The newest of level 0 is just added to it.
+    fn insert(
+        &mut self,
+        level: usize,
+        file: Arc<TableFile>,
+        comparator: &InternalKeyComparator,
+    ) -> Option<Arc<TableFile>> {
+        if level == 0 && self.changed.is_none() && is_newest(&file, &self.base) {
+            self.base = self.base.with_newest(file, comparator);
+            return None;
+        }
+        self.tables().insert(file.number(), file)
+    }
+
+    /// The tables, to be changed.
+    fn tables(&mut self) -> &mut BTreeMap<FileNumber, Arc<TableFile>> {
+        self.changed.get_or_insert_with(|| {
+            let tables = self.base.iter().map(|f| (f.number(), Arc::clone(f)));
+            tables.collect()
+        })
+    }
 }
 
 /// A version, what fell out on the way to it, and what is elsewhere now.
@@ -49,7 +101,10 @@ impl BuiltVersion {
             file.move_to(place);
         }
         left.extend(self.dropped_blob_files.iter().map(|file| file.place()));
-        mark_left_files(left, self.version.blob_files.values());
+        let physical = self.version.blob_files.physical();
+        for file in left.iter().filter(|f| !physical.contains_key(&f.number)) {
+            file.mark_obsolete();
+        }
         self.dropped_tables.iter().for_each(|f| f.mark_obsolete());
         self.dropped_blob_files
             .iter()
@@ -60,20 +115,28 @@ impl BuiltVersion {
 
 impl VersionBuilder {
     pub(crate) fn new(base: Arc<Version>, queue: Arc<ObsoleteFiles>) -> Self {
-        let by_number = |files: &[Arc<TableFile>]| {
-            let files = files.iter();
-            files.map(|f| (f.number(), Arc::clone(f))).collect()
-        };
-        let levels = (0..base.num_levels())
-            .map(|level| by_number(base.level(level)))
-            .collect();
+        let levels = (0..base.num_levels()).map(|level| LevelDraft {
+            base: base.level(level).clone(),
+            changed: None,
+        });
         VersionBuilder {
-            levels,
+            levels: levels.collect(),
             blob_files: base.blob_files.clone(),
+            changed_blob_files: BTreeSet::new(),
+            linked: HashMap::new(),
             moved: BTreeMap::new(),
+            created: BTreeSet::new(),
+            gone: Vec::new(),
             base,
             queue,
         }
+    }
+
+    /// With at least so many levels.
+    pub(crate) fn with_levels(mut self, levels: usize) -> Self {
+        let levels = self.levels.len().max(levels);
+        self.levels.resize_with(levels, LevelDraft::default);
+        self
     }
 
     /// Applies one edit.
@@ -82,20 +145,62 @@ impl VersionBuilder {
     /// `Corruption` if the edit contradicts the state: deletes or garbles a file that is not
     /// there, or adds one that is.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<()> {
-        let mut moved: HashMap<FileNumber, Arc<TableFile>> = HashMap::new();
+        let mut deleted = HashMap::new();
         for &(level, number) in &edit.deleted_files {
-            let file = self
-                .levels
-                .get_mut(level)
-                .and_then(|files| files.remove(&number));
-            let Some(file) = file else {
-                return Err(Error::corruption(format!(
-                    "an edit deletes table {number} from level {level}, where it is not"
-                )));
-            };
-            moved.insert(number, file);
+            deleted.insert(number, self.delete_table(level, number)?);
         }
-        let facts: HashMap<FileNumber, _> = edit.table_facts.iter().map(|f| (f.table, f)).collect();
+        self.add_tables(edit, &mut deleted)?;
+        for (number, file) in deleted {
+            if !self.created.remove(&number) {
+                self.gone.push(file);
+            }
+        }
+        for addition in &edit.blob_additions {
+            self.blob_files
+                .add(SharedBlobFile::new(addition, &self.queue))?;
+            self.changed_blob_files.insert(addition.number);
+        }
+        for relocation in &edit.relocations {
+            let place = Arc::new(PhysicalBlobFile::of_relocation(relocation, &self.queue));
+            for logical in &relocation.logical {
+                let Some(from) = self.place(*logical) else {
+                    return Err(Error::corruption(format!(
+                        "an edit moves blob file {logical}, which does not exist"
+                    )));
+                };
+                self.blob_files.relocate(*logical, from, &place);
+                self.moved.insert(*logical, Arc::clone(&place));
+            }
+        }
+        for garbage in &edit.blob_garbage {
+            self.blob_files.add_garbage(garbage)?;
+            self.changed_blob_files.insert(garbage.number);
+        }
+        Ok(())
+    }
+
+    fn delete_table(&mut self, level: usize, number: FileNumber) -> Result<Arc<TableFile>> {
+        let draft = self.levels.get_mut(level);
+        let Some(file) = draft.and_then(|draft| draft.tables().remove(&number)) else {
+            return Err(Error::corruption(format!(
+                "an edit deletes table {number} from level {level}, where it is not"
+            )));
+        };
+        if let Some(oldest) = file.meta.oldest_blob_file {
+            self.blob_files.unlink(oldest);
+            self.changed_blob_files.insert(oldest);
+        }
+        Ok(file)
+    }
+
+    /// Adds the tables of an edit, and takes those that it only moves from what it `deleted`.
+    fn add_tables(
+        &mut self,
+        edit: &VersionEdit,
+        deleted: &mut HashMap<FileNumber, Arc<TableFile>>,
+    ) -> Result<()> {
+        let mut facts: BTreeMap<FileNumber, _> =
+            edit.table_facts.iter().map(|f| (f.table, f)).collect();
         for (level, meta) in &edit.new_files {
             if meta.path_id != 0 {
                 return Err(Error::unsupported(format!(
@@ -103,13 +208,13 @@ impl VersionBuilder {
                     meta.number, meta.path_id
                 )));
             }
-            let file = match moved.remove(&meta.number) {
+            let file = match deleted.remove(&meta.number) {
                 Some(file) => file,
-                None => Arc::new(TableFile::new(
-                    meta.clone(),
-                    facts.get(&meta.number).map(|f| (*f).clone()),
-                    &self.queue,
-                )),
+                None => {
+                    self.created.insert(meta.number);
+                    let facts = facts.remove(&meta.number).cloned();
+                    Arc::new(TableFile::new(meta.clone(), facts, &self.queue))
+                }
             };
             // A database may have more levels than the options ask for.
             if *level >= self.levels.len() {
@@ -118,142 +223,77 @@ impl VersionBuilder {
                         "an edit adds a table to level {level}"
                     )));
                 }
-                self.levels.resize_with(*level + 1, BTreeMap::new);
+                self.levels.resize_with(*level + 1, LevelDraft::default);
             }
-            let files = self.levels.get_mut(*level);
-            if files
-                .and_then(|files| files.insert(meta.number, file))
-                .is_some()
-            {
+            if let Some(oldest) = file.meta.oldest_blob_file {
+                self.blob_files.link(oldest);
+                self.linked.insert(oldest, meta.number);
+            }
+            let draft = self.levels.get_mut(*level);
+            let comparator = &self.base.comparator;
+            let before = draft.and_then(|draft| draft.insert(*level, file, comparator));
+            if before.is_some() {
                 return Err(Error::corruption(format!(
                     "an edit adds table {} twice",
                     meta.number
                 )));
             }
         }
-        for facts in &edit.table_facts {
-            if let Some(file) = self.levels.iter().find_map(|files| files.get(&facts.table)) {
-                file.learn(facts.clone());
-            }
-        }
-        for addition in &edit.blob_additions {
-            let meta = BlobFileMeta {
-                shared: Arc::new(SharedBlobFile::new(addition, &self.queue)),
-                garbage_count: 0,
-                garbage_bytes: 0,
-            };
-            if self.blob_files.insert(addition.number, meta).is_some() {
-                return Err(Error::corruption(format!(
-                    "an edit adds blob file {} twice",
-                    addition.number
-                )));
-            }
-        }
-        for relocation in &edit.relocations {
-            let place = PhysicalBlobFile::of_relocation(relocation, &self.queue);
-            let place = Arc::new(place);
-            for logical in &relocation.logical {
-                if !self.blob_files.contains_key(logical) {
-                    return Err(Error::corruption(format!(
-                        "an edit moves blob file {logical}, which does not exist"
-                    )));
-                }
-                self.moved.insert(*logical, Arc::clone(&place));
-            }
-        }
-        for garbage in &edit.blob_garbage {
-            let Some(meta) = self.blob_files.get_mut(&garbage.number) else {
-                return Err(Error::corruption(format!(
-                    "an edit reports garbage in blob file {}, which does not exist",
-                    garbage.number
-                )));
-            };
-            meta.garbage_count = meta.garbage_count.saturating_add(garbage.count);
-            meta.garbage_bytes = meta.garbage_bytes.saturating_add(garbage.bytes);
-            // BLOB-3: what is not referenced can be no more than what was written.
-            if meta.garbage_count > meta.shared.total_count
-                || meta.garbage_bytes > meta.shared.total_bytes
-            {
-                return Err(Error::corruption(format!(
-                    "blob file {} has more garbage than content",
-                    garbage.number
-                )));
-            }
+        for facts in facts.into_values() {
+            self.learn(facts);
         }
         Ok(())
     }
 
+    /// Takes over facts about a table that is there already, if it is.
+    fn learn(&mut self, facts: &TableFacts) {
+        let draft = self.levels.iter_mut().find(|draft| draft.has(facts.table));
+        // As a change of the level: what its tables measure together changes.
+        if let Some(file) = draft.and_then(|draft| draft.tables().get(&facts.table)) {
+            file.learn(facts.clone());
+        }
+    }
+
+    /// The physical file that a logical one's records are in.
+    fn place(&self, logical: BlobFileNumber) -> Option<BlobFileNumber> {
+        if let Some(place) = self.moved.get(&logical) {
+            return Some(place.number);
+        }
+        let file = self.blob_files.get(&logical)?;
+        Some(file.shared.place().number)
+    }
+
     /// The version that results.
-    ///
-    /// No record says that a blob file is gone; two rules do, and RocksDB applies the same: a
-    /// file older than the oldest blob file of every table cannot be referenced, nor can one
-    /// whose records are all garbage unless a table names it as its oldest.
     ///
     /// # Errors
     /// `Corruption` if tables of a sorted level overlap, or a table's oldest blob file is gone.
     pub(crate) fn build(mut self) -> Result<BuiltVersion> {
-        let comparator = self.base.comparator.clone();
-        let mut linked: HashMap<BlobFileNumber, FileNumber> = HashMap::new();
-        for file in self.levels.iter().flat_map(BTreeMap::values) {
-            if let Some(oldest) = file.meta.oldest_blob_file {
-                linked.insert(oldest, file.number());
-            }
-        }
-        for (number, table) in &linked {
-            if !self.blob_files.contains_key(number) {
+        for (number, table) in &self.linked {
+            if self.blob_files.is_linked(*number) && !self.blob_files.contains_key(number) {
                 return Err(Error::corruption(format!(
                     "table {table} refers to blob file {number}, which is gone"
                 )));
             }
         }
-        let oldest_linked = linked.keys().min().copied();
-        self.blob_files.retain(|number, meta| {
-            linked.contains_key(number)
-                || (meta.garbage_count < meta.shared.total_count
-                    && oldest_linked.is_some_and(|oldest| *number >= oldest))
-        });
-
-        let mut levels: Vec<Vec<Arc<TableFile>>> = self
-            .levels
-            .into_iter()
-            .map(|files| files.into_values().collect())
-            .collect();
-        for (level, files) in levels.iter_mut().enumerate() {
-            if level == 0 {
-                sort_level0(files);
-                continue;
-            }
-            files.sort_by(|a, b| comparator.compare(&a.meta.smallest, &b.meta.smallest));
-            for pair in files.windows(2) {
-                if let [a, b] = pair
-                    && comparator
-                        .compare(&a.meta.largest, &b.meta.smallest)
-                        .is_ge()
-                {
-                    return Err(Error::corruption(format!(
-                        "tables {} and {} of level {level} overlap",
-                        a.number(),
-                        b.number()
-                    )));
-                }
-            }
+        let mut dropped_blob_files = Vec::new();
+        for number in self.blob_files.unused(&self.changed_blob_files) {
+            let place = self.place(number);
+            let removed = place.and_then(|place| self.blob_files.remove(number, place));
+            // What has come and gone since the base was never there.
+            dropped_blob_files.extend(
+                removed
+                    .filter(|_| self.base.blob_files.contains_key(&number))
+                    .map(|meta| meta.shared),
+            );
         }
+        let comparator = &self.base.comparator;
+        let drafts = self.levels.into_iter().enumerate();
+        let levels = drafts.map(|(level, draft)| match draft.changed {
+            None => Ok(draft.base),
+            Some(tables) => sorted(level, tables, comparator),
+        });
+        let levels: Vec<Level> = levels.collect::<Result<_>>()?;
         let version = self.base.with_files(levels, self.blob_files);
-        let kept: std::collections::HashSet<FileNumber> =
-            version.tables().map(|(_, f)| f.number()).collect();
-        let dropped_tables = self
-            .base
-            .tables()
-            .filter(|(_, f)| !kept.contains(&f.number()))
-            .map(|(_, f)| Arc::clone(f))
-            .collect();
-        let dropped_blob_files = self
-            .base
-            .blob_files
-            .iter()
-            .filter(|(number, _)| !version.blob_files.contains_key(number))
-            .map(|(_, meta)| Arc::clone(&meta.shared))
-            .collect();
         let moved = self.moved.into_iter().filter_map(|(logical, place)| {
             let file = version.blob_files.get(&logical)?;
             Some((Arc::clone(&file.shared), place))
@@ -261,10 +301,48 @@ impl VersionBuilder {
         Ok(BuiltVersion {
             moved: moved.collect(),
             version: Arc::new(version),
-            dropped_tables,
+            dropped_tables: self.gone,
             dropped_blob_files,
         })
     }
+}
+
+/// The tables of a level in their order.
+fn sorted(
+    level: usize,
+    tables: BTreeMap<FileNumber, Arc<TableFile>>,
+    comparator: &InternalKeyComparator,
+) -> Result<Level> {
+    let mut files: Vec<_> = tables.into_values().collect();
+    if level == 0 {
+        sort_level0(&mut files);
+        return Ok(Level::newest_first(&files, comparator));
+    }
+    files.sort_by(|a, b| comparator.compare(&a.meta.smallest, &b.meta.smallest));
+    for pair in files.windows(2) {
+        if let [a, b] = pair
+            && comparator
+                .compare(&a.meta.largest, &b.meta.smallest)
+                .is_ge()
+        {
+            return Err(Error::corruption(format!(
+                "tables {} and {} of level {level} overlap",
+                a.number(),
+                b.number()
+            )));
+        }
+    }
+    Ok(Level::sorted(files, comparator))
+}
+
+/// Whether [`sort_level0`] would put a table before all of a level that it has put in order.
+fn is_newest(file: &TableFile, level: &Level) -> bool {
+    let age = |f: &TableFile| (f.meta.largest_seq, f.meta.smallest_seq, f.number());
+    let has_epoch = |f: &TableFile| f.meta.epoch_number.is_some_and(|e| e > 0);
+    // One without an epoch in the level means that epochs do not count.
+    let is_newer = |newest: &Arc<TableFile>| !has_epoch(newest) && age(file) > age(newest);
+    let first = level.iter().next();
+    first.is_none_or(is_newer) && level.newest_number() < Some(file.number())
 }
 
 /// Newest first: by epoch where all files have one, else by sequence numbers.

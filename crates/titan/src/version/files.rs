@@ -6,7 +6,6 @@
 //! whoever can still reach a file holds the `Arc` that keeps it.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, OnceLock};
 
@@ -86,13 +85,28 @@ impl Drop for Lifetime {
     }
 }
 
+/// The facts about a table, and what is often asked of them.
+struct Known {
+    facts: TableFacts,
+    referenced_blob_bytes: u64,
+}
+
+impl From<TableFacts> for Known {
+    fn from(facts: TableFacts) -> Self {
+        Known {
+            referenced_blob_bytes: total(facts.blob_refs.iter().map(|r| r.bytes)),
+            facts,
+        }
+    }
+}
+
 /// A live SST.
 pub(crate) struct TableFile {
     /// What the MANIFEST says about it.
     pub(crate) meta: NewFile,
     /// Counts that RocksDB's MANIFEST has no room for, from our own advice record. A table without
     /// one, written by RocksDB, counts by its file size until it is rewritten.
-    facts: OnceLock<TableFacts>,
+    facts: OnceLock<Known>,
     /// The table's range tombstones, once somebody asked for them.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Input of a running compaction; guarded by the state lock of the database.
@@ -110,7 +124,7 @@ impl TableFile {
         let lifetime = Lifetime::of(vec![file], queue);
         let cell = OnceLock::new();
         if let Some(facts) = facts {
-            let _ = cell.set(facts);
+            let _ = cell.set(facts.into());
         }
         TableFile {
             meta,
@@ -144,7 +158,7 @@ impl TableFile {
 
     /// The counts, if known without reading the table.
     pub(crate) fn facts(&self) -> Option<&TableFacts> {
-        self.facts.get()
+        self.facts.get().map(|known| &known.facts)
     }
 
     /// Whether Titan wrote it, for certain: then its bounds are those of its content, and it was
@@ -160,13 +174,13 @@ impl TableFile {
 
     /// Takes over an advice record that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
-        let _ = self.facts.set(facts);
+        let _ = self.facts.set(facts.into());
     }
 
     /// Bytes of the values in blob files that this table's keys refer to; 0 while unknown.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
-        let refs = self.facts().map_or(&[][..], |f| &f.blob_refs);
-        total(refs.iter().map(|r| r.bytes))
+        let known = self.facts.get();
+        known.map_or(0, |known| known.referenced_blob_bytes)
     }
 
     /// The size that level targets and scores are measured in: the table and the values its keys
@@ -192,9 +206,9 @@ impl TableFile {
         }
     }
 
-    /// [`TableFile::logical_size`] with each tombstone counted as a value of average size, where
-    /// tombstones are a considerable part, and values that the table hides counted again: they free
-    /// space below only once compacted.
+    /// [`TableFile::logical_size`] with values in blob files that the table hides counted again, and
+    /// each tombstone counted as an inline value of average size, where tombstones are a
+    /// considerable part: they free space below only once compacted.
     pub(crate) fn compensated_size(&self) -> u64 {
         let Some(facts) = self.facts() else {
             return self.size();
@@ -208,7 +222,7 @@ impl TableFile {
             .saturating_sub(facts.num_entries);
         let average = match values {
             0 => ASSUMED_VALUE_SIZE,
-            values => self.logical_size() / values,
+            values => self.size() / values,
         };
         self.logical_size()
             .saturating_add(extra.saturating_mul(average))
@@ -329,7 +343,8 @@ impl PhysicalBlobFile {
         holes.dedup_by_key(|hole| hole.start);
     }
 
-    fn mark_obsolete(&self) {
+    /// To be called only after the edit that removed its logical files or moved them is durable.
+    pub(super) fn mark_obsolete(&self) {
         self.lifetime.end();
     }
 }
@@ -374,20 +389,6 @@ impl SharedBlobFile {
     /// To be called only after the edit that removes the file is durable.
     pub(super) fn mark_obsolete(&self) {
         self.lifetime.end();
-    }
-}
-
-/// Marks those of the physical files obsolete that hold nothing of the logical files which are
-/// left. To be called only after the edit that removed the others or moved them is durable.
-pub(super) fn mark_left_files<'a>(
-    candidates: impl IntoIterator<Item = Arc<PhysicalBlobFile>>,
-    left: impl IntoIterator<Item = &'a BlobFileMeta>,
-) {
-    let used: HashSet<BlobFileNumber> = left.into_iter().map(|m| m.shared.place().number).collect();
-    for file in candidates {
-        if !used.contains(&file.number) {
-            file.mark_obsolete();
-        }
     }
 }
 

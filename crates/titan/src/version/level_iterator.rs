@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::files::TableFile;
-use super::version::Level;
+use super::level::Tables;
 use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::SequenceNumber;
@@ -25,7 +25,7 @@ pub(crate) fn open_table_iter(
 
 /// Walks tables that follow each other without overlap, opening each when it is reached.
 pub(crate) struct LevelIterator {
-    files: Level,
+    files: Tables,
     open_files: Arc<OpenFiles>,
     comparator: InternalKeyComparator,
     options: TableIterOptions,
@@ -38,7 +38,7 @@ pub(crate) struct LevelIterator {
 
 impl LevelIterator {
     pub(crate) fn new(
-        files: Level,
+        files: Tables,
         open_files: Arc<OpenFiles>,
         comparator: InternalKeyComparator,
         options: TableIterOptions,

@@ -4,7 +4,9 @@
 //! sync is any part: the first may be gone and the second not. So a hole with something behind it
 //! can be how a MANIFEST that nobody damaged ends. But no append begins before the last one is
 //! durable, and each of its records says where it began: if such a record is found behind a hole,
-//! the hole had been written once.
+//! the hole had been written once. RocksDB's records do not say that. Where the last record before
+//! a hole is one of those, only a record that is longer than the file can be torn: one that is
+//! there as a whole and fails its checksum is damaged.
 //!
 //! No crash tears the state that a MANIFEST starts with: that is durable before CURRENT names the
 //! file. Where its first record says that a state follows, an end before that is complete is damage.
@@ -35,6 +37,8 @@ pub(crate) struct ManifestReader {
     /// Where the last append begins to be torn.
     torn_at: Option<u64>,
     state: StartState,
+    /// Whether the last record said where its append began.
+    marked: bool,
 }
 
 /// How far the state that the MANIFEST starts with has been read.
@@ -57,6 +61,7 @@ impl ManifestReader {
             number,
             torn_at: None,
             state: StartState::Unread,
+            marked: false,
         }
     }
 
@@ -69,10 +74,10 @@ impl ManifestReader {
             Ok(Some(record)) => {
                 let offset = record.offset;
                 let edit = VersionEdit::decode(record.payload);
+                self.marked = is_marked(&edit);
                 if self.state != StartState::Read {
-                    let edit = edit.as_ref();
-                    let follows = edit.is_ok_and(|edit| edit.state_follows);
-                    let completes = edit.is_ok_and(|edit| edit.synced_before.is_some());
+                    let follows = edit.as_ref().is_ok_and(|edit| edit.state_follows);
+                    let completes = self.marked;
                     self.state = match follows || self.state == StartState::Incomplete {
                         true if !completes => StartState::Incomplete,
                         _ => StartState::Read,
@@ -85,7 +90,12 @@ impl ManifestReader {
                 let message = "the MANIFEST ends within the state that it starts with";
                 Err(Error::corruption(message).at(&self.path, self.file.size()?))
             }
-            Ok(None) => Ok(None),
+            Ok(None) => match self.log.end() {
+                Some(LogEnd::Corrupt { offset, reason }) if !self.marked => {
+                    Err(Error::corruption(*reason).at(&self.path, *offset))
+                }
+                _ => Ok(None),
+            },
             Err(e) if e.is_corruption() => {
                 match ends_in_torn_append(&self.file, &self.path, self.number)? {
                     true => {
@@ -120,7 +130,7 @@ fn ends_in_torn_append(
     let mut log = LogReader::new(Arc::clone(file), path, number, TailMode::PointInTime);
     let mut told = false;
     while let Some(record) = log.next()? {
-        told |= synced_before(record.payload).is_some();
+        told = synced_before(record.payload).is_some();
     }
     let Some(&LogEnd::Corrupt { offset: hole, .. }) = log.end() else {
         return Ok(false);
@@ -131,6 +141,10 @@ fn ends_in_torn_append(
         }
     }
     Ok(told)
+}
+
+fn is_marked(edit: &Result<VersionEdit>) -> bool {
+    edit.as_ref().is_ok_and(|edit| edit.synced_before.is_some())
 }
 
 fn synced_before(record: &[u8]) -> Option<u64> {

@@ -9,15 +9,18 @@
 //!
 //! Whoever installs an edit holds the set's lock throughout; readers and writers never take it.
 
+pub(crate) mod blob_set;
 pub(crate) mod builder;
 mod capture;
 pub(crate) mod edit;
 pub(crate) mod files;
+pub(crate) mod level;
 pub(crate) mod level_iterator;
 mod manifest;
 mod manifest_reader;
 #[cfg(all(test, loom))]
 mod models;
+mod moment;
 mod recovery;
 mod set;
 pub(crate) mod tombstones;
@@ -32,7 +35,8 @@ pub(crate) use capture::Capture;
 pub(crate) use files::{Obsolete, ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
 pub(crate) use manifest_reader::ManifestReader;
+pub use moment::Moment;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
-pub(crate) use set::{Counters, Family, VersionSet};
+pub(crate) use set::{Counters, Family, LogsSince, VersionSet};
 pub(crate) use version::Version;
 pub(crate) use watch::Watch;

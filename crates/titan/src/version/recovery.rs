@@ -17,6 +17,7 @@ use crate::format::file_name::MAX_FILE_NUMBER;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::Options;
+use crate::options::kept::{Kept, SettingTexts};
 use crate::stats::Statistics;
 use crate::vfs::{Access, Vfs};
 
@@ -24,6 +25,8 @@ use crate::vfs::{Access, Vfs};
 struct Replayed {
     name: String,
     comparator: Option<InternalKeyComparator>,
+    /// Why the family cannot be read, if there is no comparator of the recorded name.
+    unusable: Option<Error>,
     log_number: FileNumber,
     builder: Option<VersionBuilder>,
 }
@@ -43,6 +46,8 @@ pub(crate) struct RecoveredState {
     moves_values: bool,
     db_id: Option<String>,
     unknown: Vec<(u32, Vec<u8>)>,
+    /// Options of families, and of the database.
+    settings: BTreeMap<Option<ColumnFamilyId>, SettingTexts>,
     obsolete: Arc<ObsoleteFiles>,
     manifest: FileNumber,
     path: PathBuf,
@@ -53,7 +58,8 @@ impl RecoveredState {
     ///
     /// # Errors
     /// `NotFound` without CURRENT; `Corruption` with file and offset for damage; `Unsupported`
-    /// for features and comparators this version does not know.
+    /// for features this version does not know. A comparator that is not known is an error of
+    /// [`into_set`](Self::into_set).
     pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Self> {
         let (manifest, path) = read_current(vfs, dir)?;
         let file = vfs.open(&path, Access::Sequential).map_err(|e| {
@@ -76,6 +82,7 @@ impl RecoveredState {
             moves_values: false,
             db_id: None,
             unknown: Vec::new(),
+            settings: BTreeMap::new(),
             obsolete: Arc::new(ObsoleteFiles::default()),
             manifest,
             path: path.clone(),
@@ -85,6 +92,7 @@ impl RecoveredState {
             Replayed {
                 name: ColumnFamilyId::DEFAULT_NAME.to_owned(),
                 comparator: None,
+                unusable: None,
                 log_number: FileNumber(0),
                 builder: None,
             },
@@ -134,6 +142,7 @@ impl RecoveredState {
             let family = Replayed {
                 name: name.clone(),
                 comparator: None,
+                unusable: None,
                 log_number: FileNumber(0),
                 builder: None,
             };
@@ -156,6 +165,9 @@ impl RecoveredState {
             return Err(Error::corruption(format!(
                 "column family {id} is dropped but unknown"
             )));
+        }
+        for kept in &edit.kept_settings {
+            self.settings.insert(kept.family, kept.settings.clone());
         }
         if let Some(family) = self.families.get_mut(&id) {
             family.apply(id, &edit, options, &self.obsolete)?;
@@ -199,6 +211,12 @@ impl RecoveredState {
         self.families.values().map(|f| f.name.clone()).collect()
     }
 
+    /// What the MANIFEST and the newest OPTIONS of `dir` keep of options.
+    pub(crate) fn kept_options(&self, vfs: &dyn Vfs, dir: &Path) -> Result<Kept> {
+        let families = self.families.iter().map(|(&id, f)| (id, f.name.as_str()));
+        Kept::read(vfs, dir, self.manifest, &self.settings, families)
+    }
+
     /// Whether the MANIFEST has an edit that RocksDB refuses.
     pub(crate) fn moves_values(&self) -> bool {
         self.moves_values
@@ -206,14 +224,20 @@ impl RecoveredState {
 
     /// The versions at the end of the MANIFEST. No MANIFEST is open for writing yet.
     pub(crate) fn into_set(
-        self,
+        mut self,
         vfs: Arc<dyn Vfs>,
         dir: &Path,
         options: &Options,
         statistics: Arc<Statistics>,
     ) -> Result<VersionSet> {
         let mut families = BTreeMap::new();
-        for (id, replayed) in self.families {
+        for (id, mut replayed) in self.families {
+            if id == ColumnFamilyId::DEFAULT && replayed.comparator.is_none() {
+                replayed.start_default(options, &self.obsolete);
+            }
+            if let Some(unusable) = replayed.unusable {
+                return Err(unusable.in_file(&self.path));
+            }
             let (comparator, builder) = match (replayed.comparator, replayed.builder) {
                 (Some(comparator), Some(builder)) => (comparator, builder),
                 _ => {
@@ -224,10 +248,13 @@ impl RecoveredState {
                     .in_file(&self.path));
                 }
             };
+            let (name, log_number) = (replayed.name, replayed.log_number);
+            let builder = builder.with_levels(options.family(&name).num_levels);
             let built = builder.build().map_err(|e| e.in_file(&self.path))?;
             let current = built.install();
-            let (name, log_number) = (replayed.name, replayed.log_number);
-            families.insert(id, Family::new(name, comparator, log_number, current));
+            let mut family = Family::new(name, comparator, log_number, current);
+            family.settings = self.settings.remove(&Some(id)).unwrap_or_default();
+            families.insert(id, family);
         }
         let counters = Arc::new(Counters::default());
         counters.mark_file_number_used(FileNumber(self.next_file.0.saturating_sub(1)));
@@ -241,6 +268,7 @@ impl RecoveredState {
             max_column_family_is_exact: self.max_column_family_is_exact,
             min_log_number_to_keep: self.min_log_number_to_keep,
             db_id: self.db_id.unwrap_or_default(),
+            settings: self.settings.remove(&None).unwrap_or_default(),
             unknown: self.unknown,
             counters,
             obsolete: self.obsolete,
@@ -256,6 +284,27 @@ impl RecoveredState {
 }
 
 impl Replayed {
+    /// RocksDB creates a database with a MANIFEST that does not name the order of the default
+    /// family. If it is killed then, the order is the next opening's to choose.
+    fn start_default(&mut self, options: &Options, obsolete: &Arc<ObsoleteFiles>) {
+        let given = Arc::clone(&options.family(&self.name).comparator);
+        let comparator = InternalKeyComparator::new(given);
+        self.start(ColumnFamilyId::DEFAULT, comparator, obsolete);
+    }
+
+    fn start(
+        &mut self,
+        id: ColumnFamilyId,
+        comparator: InternalKeyComparator,
+        obsolete: &Arc<ObsoleteFiles>,
+    ) {
+        let base = Version::empty(id, comparator.clone(), 1);
+        if self.builder.is_none() {
+            self.builder = Some(VersionBuilder::new(Arc::new(base), Arc::clone(obsolete)));
+        }
+        self.comparator = Some(comparator);
+    }
+
     fn apply(
         &mut self,
         id: ColumnFamilyId,
@@ -264,14 +313,12 @@ impl Replayed {
         obsolete: &Arc<ObsoleteFiles>,
     ) -> Result<()> {
         if let Some(recorded) = &edit.comparator {
-            let family_options = options.family(&self.name);
-            let user = choose_comparator(&self.name, recorded, &family_options.comparator)?;
-            let comparator = InternalKeyComparator::new(user);
-            let base = Version::empty(id, comparator.clone(), family_options.num_levels);
-            if self.builder.is_none() {
-                self.builder = Some(VersionBuilder::new(Arc::new(base), Arc::clone(obsolete)));
-            }
-            self.comparator = Some(comparator);
+            let user = choose_comparator(&self.name, recorded, options).unwrap_or_else(|e| {
+                // Nothing is compared yet.
+                self.unusable = Some(e);
+                Arc::new(BytewiseComparator)
+            });
+            self.start(id, InternalKeyComparator::new(user), obsolete);
         }
         if let Some(log_number) = edit.log_number {
             self.log_number = self.log_number.max(log_number);
@@ -288,12 +335,13 @@ impl Replayed {
 }
 
 /// The comparator to read a family with: the given one if its name is the recorded one, or a
-/// built-in one where none was chosen.
+/// built-in one, by its own name or an alias of it, where none was chosen.
 pub(crate) fn choose_comparator(
     family: &str,
     recorded: &str,
-    given: &Arc<dyn Comparator>,
+    options: &Options,
 ) -> Result<Arc<dyn Comparator>> {
+    let given = &options.family(family).comparator;
     if given.name() == recorded {
         return Ok(Arc::clone(given));
     }
@@ -306,7 +354,11 @@ pub(crate) fn choose_comparator(
             ),
         ));
     }
-    comparator::by_name(recorded).map_err(|e| e.context(format!("opening column family {family}")))
+    match options.db.comparator_aliases.get(recorded) {
+        Some(order) => Ok(order.with_name(recorded)),
+        None => comparator::by_name(recorded)
+            .map_err(|e| e.context(format!("opening column family {family}"))),
+    }
 }
 
 /// What a MANIFEST would say, found out by other means.
@@ -365,6 +417,7 @@ impl VersionSet {
             max_column_family_is_exact: true,
             min_log_number_to_keep: FileNumber(0),
             db_id: String::new(),
+            settings: SettingTexts::new(),
             unknown: Vec::new(),
             counters,
             obsolete: Arc::new(ObsoleteFiles::default()),

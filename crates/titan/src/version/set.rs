@@ -1,20 +1,23 @@
 //! The set of all versions: applies edits and keeps the MANIFEST.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::builder::VersionBuilder;
-use super::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
-use super::files::{ObsoleteFiles, mark_left_files};
+use super::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
+use super::files::ObsoleteFiles;
 use super::manifest::Manifest;
 use super::version::Version;
 use crate::clock::SystemClock;
 use crate::error::{Error, Result};
-use crate::format::file_name::FileKind;
+use crate::format::file_name::{FileKind, MAX_FOUND_NUMBER};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::options::file::OptionsFile;
+use crate::options::kept::SettingTexts;
+use crate::options::rocksdb;
 use crate::stats::{self, Statistics};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::vfs::Vfs;
@@ -37,10 +40,32 @@ impl Counters {
         self.next_file.fetch_max(number.0 + 1, Ordering::Relaxed);
     }
 
-    /// Makes sure that none of these names is ever written again.
-    pub(crate) fn mark_names_used(&self, files: &[FileKind]) {
+    /// Makes sure that none of these names, which are in `dir`, is ever written again.
+    ///
+    /// # Errors
+    /// As [`Counters::check_names`].
+    pub(crate) fn mark_names_used(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
+        self.check_names(dir, files)?;
         for number in files.iter().filter_map(|f| f.number()) {
             self.mark_file_number_used(FileNumber(number));
+        }
+        Ok(())
+    }
+
+    /// Refuses names that no database comes to, and from which it could not count on.
+    ///
+    /// # Errors
+    /// `Unsupported` naming such a file in `dir`.
+    pub(crate) fn check_names(&self, dir: &Path, files: &[FileKind]) -> Result<()> {
+        let known = MAX_FOUND_NUMBER.max(self.next_file_number().0);
+        let is_far = |f: &&FileKind| f.number().is_some_and(|number| number >= known);
+        match files.iter().find(is_far) {
+            None => Ok(()),
+            Some(file) => {
+                let message = "the number in a file's name is too large to count on from it; no \
+                               database writes such a file: move it elsewhere";
+                Err(Error::unsupported(message).in_file(&file.path(dir)))
+            }
         }
     }
 
@@ -59,12 +84,31 @@ impl Counters {
     }
 }
 
+/// From where on WAL files are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogsSince {
+    /// From here on they are kept: transactions may have been prepared there.
+    pub(crate) kept: FileNumber,
+    /// From here on some family needs what they have.
+    pub(crate) needed: FileNumber,
+}
+
+impl LogsSince {
+    /// By what the MANIFEST says of all files, and of those that each family needs.
+    pub(crate) fn new(kept: FileNumber, families: impl Iterator<Item = FileNumber>) -> Self {
+        let needed = kept.max(families.min().unwrap_or_default());
+        LogsSince { kept, needed }
+    }
+}
+
 /// A column family as the MANIFEST knows it.
 pub(crate) struct Family {
     pub(crate) name: String,
     pub(crate) comparator: InternalKeyComparator,
     /// WAL files with a smaller number hold nothing that this family still needs.
     pub(crate) log_number: FileNumber,
+    /// The options kept for the next opening.
+    pub(crate) settings: SettingTexts,
     pub(crate) current: Arc<Version>,
     /// Those before `current`, as far as somebody still holds them, with when each was replaced.
     older: Vec<(Weak<Version>, Duration)>,
@@ -81,6 +125,7 @@ impl Family {
             name,
             comparator,
             log_number,
+            settings: SettingTexts::new(),
             current,
             older: Vec::new(),
         }
@@ -121,6 +166,8 @@ pub(crate) struct VersionSet {
     /// WAL files with a smaller number are needed by nobody.
     pub(super) min_log_number_to_keep: FileNumber,
     pub(super) db_id: String,
+    /// The database's options kept for the next opening.
+    pub(super) settings: SettingTexts,
     /// Records of other engines that may be ignored, kept for them.
     pub(super) unknown: Vec<(u32, Vec<u8>)>,
     pub(super) counters: Arc<Counters>,
@@ -153,10 +200,16 @@ impl VersionSet {
         &self.db_id
     }
 
-    /// The WAL file that recovery starts with: older ones hold nothing that is not in tables.
+    /// The WAL file that recovery starts with: what ordinary batches in older ones have is in
+    /// tables.
     pub(crate) fn oldest_log_needed(&self) -> FileNumber {
-        let oldest = self.families.values().map(|f| f.log_number).min();
-        self.min_log_number_to_keep.max(oldest.unwrap_or_default())
+        self.logs_since().needed
+    }
+
+    /// From where on WAL files are read.
+    pub(crate) fn logs_since(&self) -> LogsSince {
+        let families = self.families.values().map(|f| f.log_number);
+        LogsSince::new(self.min_log_number_to_keep, families)
     }
 
     /// The SST and blob files of all current versions.
@@ -175,10 +228,26 @@ impl VersionSet {
         &self.families
     }
 
-    /// The names of the families, each with that of its comparator.
-    pub(crate) fn family_names(&self) -> impl Iterator<Item = (&str, &str)> {
-        let families = self.families.values();
-        families.map(|family| (family.name.as_str(), family.comparator.user().name()))
+    /// The OPTIONS file of what is kept for the next opening.
+    pub(crate) fn options_file(&self) -> OptionsFile {
+        let families = self.families.values().map(|family| {
+            let comparator = family.comparator.user().name();
+            (family.name.as_str(), comparator, &family.settings)
+        });
+        rocksdb::options_file(&self.settings, families)
+    }
+
+    /// Sets, in memory alone, the options that are kept for the next opening: the database's, and
+    /// by its name each family's.
+    pub(crate) fn keep_settings(
+        &mut self,
+        of_database: SettingTexts,
+        of_family: impl Fn(&str) -> SettingTexts,
+    ) {
+        self.settings = of_database;
+        for family in self.families.values_mut() {
+            family.settings = of_family(&family.name);
+        }
     }
 
     pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&Family> {
@@ -293,6 +362,7 @@ impl VersionSet {
             comparator: Some(family.comparator.user().name().to_owned()),
             log_number: Some(family.log_number),
             max_column_family: Some(id),
+            kept_settings: kept(Some(id), &family.settings),
             ..VersionEdit::default()
         };
         self.log(&mut [edit])?;
@@ -314,10 +384,11 @@ impl VersionSet {
         self.min_log_number_to_keep = self.min_log_number_to_keep.max(needed);
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
-            let blob_files = || family.current.blob_files.values().map(|f| &f.shared);
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
-            blob_files().for_each(|f| f.mark_obsolete());
-            mark_left_files(blob_files().map(|f| f.place()), []);
+            for file in family.current.blob_files.values() {
+                file.shared.mark_obsolete();
+                file.shared.place().mark_obsolete();
+            }
         }
         Ok(())
     }
@@ -394,6 +465,7 @@ impl VersionSet {
             max_column_family: Some(self.max_column_family),
             min_log_number_to_keep: Some(self.min_log_number_to_keep),
             db_id: Some(self.db_id.clone()),
+            kept_settings: kept(None, &self.settings),
             unknown: self.unknown.clone(),
             ..VersionEdit::default()
         }];
@@ -402,6 +474,7 @@ impl VersionSet {
                 column_family: id,
                 added_column_family: (id != ColumnFamilyId::DEFAULT).then(|| family.name.clone()),
                 comparator: Some(family.comparator.user().name().to_owned()),
+                kept_settings: kept(Some(id), &family.settings),
                 ..VersionEdit::default()
             });
             let version = &family.current;
@@ -436,5 +509,15 @@ impl VersionSet {
             edits.push(edit);
         }
         edits
+    }
+}
+
+fn kept(family: Option<ColumnFamilyId>, settings: &SettingTexts) -> Vec<KeptSettings> {
+    match settings.is_empty() {
+        true => Vec::new(),
+        false => vec![KeptSettings {
+            family,
+            settings: settings.clone(),
+        }],
     }
 }

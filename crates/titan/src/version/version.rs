@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
+use super::blob_set::BlobSet;
 use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
+use super::level::{Level, LevelSums};
 use super::watch::Watch;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
-
-/// The tables of one level.
-pub(crate) type Level = Arc<[Arc<TableFile>]>;
 
 /// The files of a column family, as of one edit. Readers hold it for as long as they read
 /// (VER-1); installing another never changes or waits for this one.
@@ -25,7 +24,7 @@ pub(crate) struct Version {
     may_have_tombstones: bool,
     /// Those of all tables together, once somebody asked for them.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
-    pub(crate) blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
+    pub(crate) blob_files: BlobSet,
     /// Who waits for this version to end.
     watch: OnceLock<Arc<Watch>>,
 }
@@ -50,24 +49,19 @@ impl Version {
             levels: vec![Level::default(); num_levels],
             may_have_tombstones: false,
             tombstones: OnceLock::new(),
-            blob_files: BTreeMap::new(),
+            blob_files: BlobSet::default(),
             watch: OnceLock::new(),
         }
     }
 
-    /// This version with other files. `levels` are in the order that [`Version::level`] promises.
-    pub(crate) fn with_files(
-        &self,
-        levels: Vec<Vec<Arc<TableFile>>>,
-        blob_files: BTreeMap<BlobFileNumber, BlobFileMeta>,
-    ) -> Self {
-        let mut tables = levels.iter().flatten();
+    /// This version with other files.
+    pub(crate) fn with_files(&self, levels: Vec<Level>, blob_files: BlobSet) -> Self {
         Version {
             column_family: self.column_family,
             comparator: self.comparator.clone(),
-            may_have_tombstones: tables.any(|f| f.may_have_tombstones()),
+            may_have_tombstones: levels.iter().any(Level::may_have_tombstones),
             tombstones: OnceLock::new(),
-            levels: levels.into_iter().map(Level::from).collect(),
+            levels,
             blob_files,
             watch: OnceLock::new(),
         }
@@ -86,13 +80,8 @@ impl Version {
 
     /// The files of one level; none for a level beyond the last. Level 0 comes newest first, the
     /// others by key.
-    pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
-        self.levels.get(level).map_or(&[], |files| files)
-    }
-
-    /// The same, to be kept.
-    pub(crate) fn shared_level(&self, level: usize) -> Level {
-        self.levels.get(level).cloned().unwrap_or_default()
+    pub(crate) fn level(&self, level: usize) -> &Level {
+        self.levels.get(level).unwrap_or(Level::none())
     }
 
     /// Whether a table has range tombstones, or may have.
@@ -132,7 +121,7 @@ impl Version {
         begin: Option<&[u8]>,
         end: Bound<&[u8]>,
     ) -> &[Arc<TableFile>] {
-        let files = self.level(level);
+        let files = self.level(level).tables();
         // Neighbours may share a user key, so both ends ascend, but not strictly.
         let first = begin.map_or(0, |begin| {
             files.partition_point(|f| self.ends_before(f, begin))
@@ -145,6 +134,16 @@ impl Version {
     pub(crate) fn overlapped_bytes(&self, level: usize, file: &TableFile) -> u64 {
         let overlapping = self.overlapping(level, Some(file.smallest_user_key()), file.end());
         overlapping.iter().map(|f| f.logical_size()).sum()
+    }
+
+    /// The files of level 0 that may hold `user_key`, the newest first.
+    pub(crate) fn level0_files<'a>(
+        &'a self,
+        user_key: &'a [u8],
+    ) -> impl Iterator<Item = &'a Arc<TableFile>> {
+        let (begin, end) = (Some(user_key), Bound::Included(user_key));
+        let near = self.level(0).near(&self.comparator, user_key, end);
+        near.filter(move |file| self.overlaps(file, begin, end))
     }
 
     /// Whether any file of `level`, sorted or not, meets the range.
@@ -187,7 +186,7 @@ impl Version {
         }
     }
 
-    /// The blob files on disk, each with the logical files that are in it.
+    /// The blob files on disk, each with the logical files that are in it. Cost: O(logical files).
     pub(crate) fn physical_blob_files(
         &self,
     ) -> BTreeMap<BlobFileNumber, (Arc<PhysicalBlobFile>, Vec<&BlobFileMeta>)> {
@@ -215,34 +214,33 @@ impl Version {
         moved.collect()
     }
 
-    /// Bytes of the records in blob files that tables refer to.
-    pub(crate) fn blob_live_bytes(&self) -> u64 {
-        total(self.blob_files.values().map(|meta| meta.live_bytes()))
-    }
-
     /// An estimate of the bytes in blob files that are referred to and yet not alive: newer entries
     /// hide them, and no compaction has found that out. What the last level keeps is kept for
     /// snapshots.
     pub(crate) fn hidden_garbage_bytes(&self) -> u64 {
         let last = self.num_levels().saturating_sub(1);
-        total((0..last).map(|level| self.level_shadowed_bytes(level)))
+        total((0..last).map(|level| self.sums(level).shadowed))
     }
 
     /// Bytes in blob files that the last level kept for snapshots, of which none sees them any
     /// more.
     pub(crate) fn released_bytes(&self, oldest_snapshot: Option<SequenceNumber>) -> u64 {
-        let bottom = self.level(self.num_levels().saturating_sub(1)).iter();
-        total(bottom.map(|f| f.released_bytes(oldest_snapshot)))
+        let bottom = self.level(self.num_levels().saturating_sub(1));
+        match (bottom.sums().shadowed, oldest_snapshot) {
+            (0, _) => 0,
+            (all, None) => all,
+            _ => total(bottom.iter().map(|f| f.released_bytes(oldest_snapshot))),
+        }
     }
 
-    /// Sum of [`TableFile::shadowed_bytes`] over a level.
-    pub(crate) fn level_shadowed_bytes(&self, level: usize) -> u64 {
-        total(self.level(level).iter().map(|f| f.shadowed_bytes()))
+    /// What the tables of a level measure together; nothing beyond the last.
+    pub(crate) fn sums(&self, level: usize) -> LevelSums {
+        self.level(level).sums()
     }
 
-    /// Sum of [`TableFile::logical_size`] over a level.
-    pub(crate) fn level_logical_size(&self, level: usize) -> u64 {
-        self.level(level).iter().map(|f| f.logical_size()).sum()
+    /// Bytes of all tables.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        total(self.levels.iter().map(|level| level.sums().size))
     }
 }
 
@@ -275,7 +273,8 @@ mod tests {
             };
             files.push(Arc::new(TableFile::new(meta, None, &queue)));
         }
-        let version = version.with_files(vec![Vec::new(), files], BTreeMap::new());
+        let levels = vec![Level::default(), Level::sorted(files, &version.comparator)];
+        let version = version.with_files(levels, BlobSet::default());
         let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "j", "k"];
         let bounds: Vec<Option<&[u8]>> = std::iter::once(None)
             .chain(keys.iter().map(|key| Some(key.as_bytes())))
@@ -316,7 +315,7 @@ mod tests {
             files.push(Arc::new(TableFile::new(meta, None, &queue)));
         }
         let mut version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
-        version.levels[1] = files.into();
+        version.levels[1] = Level::sorted(files, &version.comparator);
         let at = |begin: &str, end| {
             let found = version.overlapping(1, Some(begin.as_bytes()), end);
             found.iter().map(|f| f.number().0).collect::<Vec<_>>()
@@ -324,6 +323,6 @@ mod tests {
         assert_eq!(at("m", Bound::Included(b"m")), [2]);
         assert_eq!(at("l", Bound::Excluded(b"m")), [1]);
         assert_eq!(at("l", Bound::Included(b"m")), [1, 2]);
-        assert_eq!(at("b", version.level(1)[0].end()), [1]);
+        assert_eq!(at("b", version.level(1).tables()[0].end()), [1]);
     }
 }

@@ -13,7 +13,6 @@ pub(crate) struct MemoryFile(Arc<RwLock<Vec<u8>>>);
 
 impl MemoryFile {
     /// A file with this content, open for reading.
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn open(bytes: impl Into<Vec<u8>>) -> Arc<dyn ReadableFile> {
         Arc::new(MemoryFile(Arc::new(RwLock::new(bytes.into()))))
     }

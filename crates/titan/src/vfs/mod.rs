@@ -20,9 +20,12 @@
 
 mod copy;
 mod direct;
+mod frozen;
 mod log_file;
+mod logs_elsewhere;
 mod memory_file;
 mod overlay;
+mod resources;
 mod std_vfs;
 
 use std::path::{Component, Path, PathBuf};
@@ -33,9 +36,11 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use copy::link_or_copy;
-#[cfg(any(test, fuzzing))]
+pub(crate) use frozen::Frozen;
+pub(crate) use logs_elsewhere::LogsElsewhere;
 pub(crate) use memory_file::MemoryFile;
 pub(crate) use overlay::Overlay;
+pub use resources::{Memory, Resources};
 pub use std_vfs::StdVfs;
 
 /// A file system. Paths are absolute or relative to the process, as in `std::fs`.
@@ -60,6 +65,13 @@ pub trait Vfs: Send + Sync + 'static {
 
     /// Opens a file for positioned reads.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
+
+    /// Opens a file for positioned reads at scattered places, and keeps holes from being punched into
+    /// it, by this process or another, for as long as it is open. May wait for a hole that is being
+    /// punched. The default keeps nobody from it: enough where [`Vfs::open_to_punch`] cannot.
+    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
+        self.open(path, Access::Random)
+    }
 
     /// Opens a file to give ranges of it back to the file system. The default cannot.
     ///
@@ -130,6 +142,12 @@ pub trait Vfs: Send + Sync + 'static {
         Ok(canonical)
     }
 
+    /// What the process may use of the machine, now. `memory` is what bounds the cache through which
+    /// files of this file system are read. The default knows of nothing: no file is cached.
+    fn resources(&self) -> Resources {
+        Resources::default()
+    }
+
     /// Takes the exclusive lock on `path`, creating the file; held until the guard is dropped.
     ///
     /// # Errors
@@ -173,7 +191,8 @@ pub trait PunchableFile: Send + Sync {
     /// keeps its size; what of the range lies behind its end, or a range of no bytes, is nothing.
     ///
     /// # Errors
-    /// `Unsupported` where files have no holes.
+    /// `Unsupported` where files have no holes; `Locked` while somebody has the file open by
+    /// [`Vfs::open_guarded`].
     fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()>;
 
     /// Makes the holes durable, with everything else in the file.
@@ -211,22 +230,32 @@ pub trait ReadableFile: Send + Sync {
     fn fill_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let (len, n) = (buf.len(), self.read_at(offset, buf)?);
         if n < len {
-            return Err(
-                Error::corruption(format!("file ends after {n} of {len} bytes")).at_offset(offset),
-            );
+            return Err(ends_early(offset, n, len));
         }
         Ok(())
     }
 }
 
+/// What was to be read is not there.
+fn ends_early(offset: u64, n: usize, len: usize) -> Error {
+    Error::corruption(format!("file ends after {n} of {len} bytes")).at_offset(offset)
+}
+
 /// Holds a lock until dropped.
 pub trait FileLock: Send + Sync {}
+
+/// What stands for a lock where there is nothing to be locked.
+struct NotLocked;
+
+impl FileLock for NotLocked {}
+
+fn only_read(path: &Path) -> Error {
+    Error::new(ErrorKind::ReadOnly, "nothing is written to this place").in_file(path)
+}
 
 /// A lock for who changes nothing: others who only read may hold it as well. Where there is no
 /// file to be locked nobody writes now, and nothing keeps anybody from beginning to.
 pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
-    struct NotLocked;
-    impl FileLock for NotLocked {}
     match vfs.lock_shared(path) {
         Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
         lock => lock,

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::memory_file::MemoryFile;
-use super::{Access, FileLock, ReadableFile, Vfs, WritableFile, lock_to_read};
+use super::{
+    Access, FileLock, ReadableFile, Resources, Vfs, WritableFile, lock_to_read, only_read,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] whose changes are in memory. Directories cannot be made, removed or renamed.
@@ -34,10 +36,6 @@ impl Overlay {
             Error::new(ErrorKind::NotFound, "the file has been removed").in_file(path)
         }))
     }
-}
-
-fn only_read(path: &Path) -> Error {
-    Error::new(ErrorKind::ReadOnly, "nothing is written to this place").in_file(path)
 }
 
 impl Vfs for Overlay {
@@ -132,6 +130,10 @@ impl Vfs for Overlay {
 
     fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
         self.base.canonicalize(path)
+    }
+
+    fn resources(&self) -> Resources {
+        self.base.resources()
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {

@@ -1,23 +1,26 @@
 //! The operating system's file system.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use bytes::Bytes;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use super::direct::DirectFile;
 use super::log_file::LogFile;
-use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile};
+use super::resources::{self, Resources};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, ends_early};
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where the
-/// file system can; everything else is ordinary buffered I/O.
+/// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where that is
+/// asked for and the file system can; everything else is ordinary buffered I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdVfs;
 
@@ -27,10 +30,7 @@ fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Erro
 
 impl Vfs for StdVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(StdWritable {
-            file: File::create(path).map_err(failed("create file", path))?,
-            path: path.to_owned(),
-        }))
+        Ok(Box::new(StdWritable::create(path)?))
     }
 
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
@@ -46,7 +46,10 @@ impl Vfs for StdVfs {
         };
         match direct {
             Some(file) => Ok(Box::new(file)),
-            None => self.create(path),
+            None => Ok(Box::new(BufferedBulk {
+                file: StdWritable::create(path)?,
+                unsynced: 0,
+            })),
         }
     }
 
@@ -58,6 +61,22 @@ impl Vfs for StdVfs {
         };
         // Only advice: a file system that does not take it still reads correctly.
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
+        Ok(Arc::new(StdReadable {
+            file,
+            path: path.to_owned(),
+        }))
+    }
+
+    /// By a shared `flock`, which whoever punches a hole into the file needs for itself.
+    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
+        let file = File::open(path).map_err(failed("open file", path))?;
+        let lock = || rustix::fs::flock(&file, FlockOperation::LockShared);
+        match rustix::io::retry_on_intr(lock) {
+            // Where there are no such locks, no holes are punched either.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
+            Err(e) => return Err(Error::io(e.into(), "guard file", path)),
+        }
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         Ok(Arc::new(StdReadable {
             file,
             path: path.to_owned(),
@@ -150,6 +169,10 @@ impl Vfs for StdVfs {
         std::fs::canonicalize(path).map_err(failed("find", path))
     }
 
+    fn resources(&self) -> Resources {
+        resources::of_this_process()
+    }
+
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         StdLock::take(path, false).map(|lock| Box::new(lock) as _)
     }
@@ -162,6 +185,15 @@ impl Vfs for StdVfs {
 struct StdWritable {
     file: File,
     path: PathBuf,
+}
+
+impl StdWritable {
+    fn create(path: &Path) -> Result<Self> {
+        Ok(StdWritable {
+            file: File::create(path).map_err(failed("create file", path))?,
+            path: path.to_owned(),
+        })
+    }
 }
 
 impl WritableFile for StdWritable {
@@ -181,13 +213,52 @@ impl PunchableFile for StdWritable {
         if len == 0 {
             return Ok(());
         }
+        // For each hole by itself: whoever wants to guard the file waits for no more than one.
+        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let message = "somebody reads the file as it was before";
+                return Err(Error::new(ErrorKind::Locked, message).in_file(&self.path));
+            }
+            Err(e) => return Err(Error::io(e.into(), "lock file", &self.path)),
+        }
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, mode, offset, len))
-            .map_err(|e| Error::io(e.into(), "punch hole", &self.path).at_offset(offset))
+        let punched =
+            rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, mode, offset, len));
+        let unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        let failed = |e: Errno| Error::io(e.into(), "punch hole", &self.path).at_offset(offset);
+        punched.and(unlocked).map_err(failed)
     }
 
     fn sync(&mut self) -> Result<()> {
         WritableFile::sync(self)
+    }
+}
+
+/// Dirty bytes of a bulk file after which it is synced. A sync of another file, the WAL's, may wait
+/// behind that many.
+const MAX_UNSYNCED: usize = 8 << 20;
+
+/// A bulk file written through the kernel's cache.
+struct BufferedBulk {
+    file: StdWritable,
+    /// Bytes since the last sync.
+    unsynced: usize,
+}
+
+impl WritableFile for BufferedBulk {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.file.append(data)?;
+        self.unsynced += data.len();
+        match self.unsynced >= MAX_UNSYNCED {
+            true => self.sync(),
+            false => Ok(()),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.unsynced = 0;
+        WritableFile::sync(&mut self.file)
     }
 }
 
@@ -210,6 +281,21 @@ impl ReadableFile for StdReadable {
         Ok(done)
     }
 
+    /// Reads into memory that is not cleared first.
+    fn read_exact_at(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let mut buf = Vec::with_capacity(len);
+        while buf.len() < len {
+            let at = offset + buf.len() as u64;
+            match rustix::io::pread(&self.file, spare_capacity(&mut buf), at) {
+                Ok(0) => return Err(ends_early(offset, buf.len(), len)),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::io(e.into(), "read", &self.path).at_offset(offset)),
+            }
+        }
+        buf.truncate(len);
+        Ok(Bytes::from(buf))
+    }
+
     fn size(&self) -> Result<u64> {
         Ok(self
             .file
@@ -226,89 +312,52 @@ impl ReadableFile for StdReadable {
     }
 }
 
-/// A lock of this process: what RocksDB takes, `fcntl(F_SETLK)` on the whole file, so that the two
-/// exclude each other; `F_RDLCK` if it is shared. See [`HELD`].
+/// A lock on the whole file that belongs to this opening of it. It excludes others of its kind, in
+/// this process too, and those that belong to a process, as RocksDB takes them. A process that is
+/// forked has the same opening until it runs another program, so dropping the lock releases it by
+/// name: closing alone would leave it with such a process.
 struct StdLock {
-    identity: (u64, u64),
+    file: File,
 }
-
-/// A locked file.
-struct Held {
-    _file: File,
-    sharers: usize,
-    shared: bool,
-}
-
-/// The files that this process has locked, by device and inode. Such locks belong to the process,
-/// never conflict within it, and all go when it closes any descriptor of the file: so there is one
-/// for all who share a lock, and this table is consulted before a file is opened.
-static HELD: Mutex<BTreeMap<(u64, u64), Held>> = Mutex::new(BTreeMap::new());
 
 impl StdLock {
     fn take(path: &Path, shared: bool) -> Result<Self> {
-        let locked = |who: &str| {
-            Error::new(
-                ErrorKind::Locked,
-                format!("the database is in use by {who}"),
-            )
-            .in_file(path)
-        };
-        // Held until the outcome is recorded.
-        let mut held = HELD.lock();
-        if let Ok(meta) = std::fs::metadata(path)
-            && let Some(there) = held.get_mut(&(meta.dev(), meta.ino()))
-        {
-            if !(shared && there.shared) {
-                return Err(locked("this process"));
-            }
-            there.sharers += 1;
-            let identity = (meta.dev(), meta.ino());
-            return Ok(StdLock { identity });
-        }
         let mut options = OpenOptions::new();
         options.read(true);
-        let operation = if shared {
-            FlockOperation::NonBlockingLockShared
-        } else {
+        if !shared {
             options.write(true).create(true).truncate(false);
-            FlockOperation::NonBlockingLockExclusive
-        };
-        let file = options.open(path).map_err(failed("open lock file", path))?;
-        match rustix::fs::fcntl_lock(&file, operation) {
-            Ok(()) => {}
-            Err(Errno::AGAIN | Errno::ACCESS) => {
-                return Err(locked("another process"));
-            }
-            Err(e) => return Err(Error::io(e.into(), "lock file", path)),
         }
-        let meta = file.metadata().map_err(failed("stat file", path))?;
-        let identity = (meta.dev(), meta.ino());
-        let now_held = Held {
-            _file: file,
-            sharers: 1,
-            shared,
-        };
-        held.insert(identity, now_held);
-        Ok(StdLock { identity })
+        let file = options.open(path).map_err(failed("open lock file", path))?;
+        let kind = if shared { libc::F_RDLCK } else { libc::F_WRLCK };
+        match set_lock(&file, kind) {
+            Ok(_) => Ok(StdLock { file }),
+            Err(nix::Error::EAGAIN | nix::Error::EACCES) => {
+                Err(Error::new(ErrorKind::Locked, "the database is in use").in_file(path))
+            }
+            Err(e) => Err(Error::io(e.into(), "lock file", path)),
+        }
     }
 }
-
-impl FileLock for StdLock {}
 
 impl Drop for StdLock {
     fn drop(&mut self) {
-        let mut held = HELD.lock();
-        let Some(file) = held.get_mut(&self.identity) else {
-            return;
-        };
-        file.sharers -= 1;
-        if file.sharers == 0 {
-            // Closed under the table's lock: another thread that took the lock before the
-            // descriptor is closed would lose it by that.
-            held.remove(&self.identity);
-        }
+        // Closing the file does the same, unless a process that was forked just now has it too.
+        let _ = set_lock(&self.file, libc::F_UNLCK);
     }
 }
+
+fn set_lock(file: &File, kind: libc::c_int) -> nix::Result<libc::c_int> {
+    let whole_file = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file))
+}
+
+impl FileLock for StdLock {}
 
 #[cfg(test)]
 mod tests {
@@ -327,13 +376,28 @@ mod tests {
         assert_eq!(&r.read_exact_at(6, 5).unwrap()[..], b"world");
         let mut buf = [0; 10];
         assert_eq!(r.read_at(9, &mut buf).unwrap(), 2);
-        assert!(r.read_exact_at(9, 3).unwrap_err().is_corruption());
+        let e = r.read_exact_at(9, 3).unwrap_err();
+        assert!(e.is_corruption() && e.offset() == Some(9), "{e}");
+        assert!(r.read_exact_at(11, 0).unwrap().is_empty());
         StdVfs.remove(&path).unwrap();
         assert_eq!(
             &r.read_exact_at(0, 5).unwrap()[..],
             b"hello",
             "open files outlive their name"
         );
+    }
+
+    /// A process that is forked holds the same opening until it runs another program.
+    #[test]
+    fn a_lock_goes_with_its_guard_though_another_process_has_the_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = StdLock::take(&path, false).unwrap();
+        let _of_the_child = lock.file.try_clone().unwrap();
+        let refused = StdLock::take(&path, false).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+        drop(lock);
+        StdLock::take(&path, false).unwrap();
     }
 
     #[test]
@@ -375,7 +439,14 @@ mod tests {
         w.sync().unwrap();
         let before = StdVfs.allocated_bytes(&path).unwrap();
         assert!(before >= 64 << 10, "{before}");
+        let guarding = StdVfs.open_guarded(&path).unwrap();
+        let other = StdVfs.open_guarded(&path).unwrap();
         let mut file = StdVfs.open_to_punch(&path).unwrap();
+        for guarding in [guarding, other] {
+            let refused = file.punch_hole(0, 4096).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Locked);
+            drop(guarding);
+        }
         match file.punch_hole(4000, 40 << 10) {
             Err(e) if e.kind() == ErrorKind::Unsupported => return eprintln!("skipped: {e}"),
             other => other.unwrap(),

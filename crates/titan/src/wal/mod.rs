@@ -11,7 +11,8 @@
 //! crc     masked CRC-32C of everything from the type to the end of the payload
 //! type    1 full, 2 first, 3 middle, 4 last; 5-8 the same in a recycled file, whose log number
 //!         (low 32 bits) tells new records from those of the file's previous life
-//!         9 the records that follow are compressed; 10/11 sizes of user-defined timestamps;
+//!         9 the records that follow are compressed, each logical one as a Zstandard frame;
+//!         10/11 sizes of user-defined timestamps;
 //!         130/131 what the preceding WAL ended with; other types from 128 may be skipped
 //!         0 with an otherwise zero header: preallocated space
 //! ```
@@ -25,6 +26,7 @@
 //! 2. A writer that met an error writes nothing more: behind a torn record nothing is readable,
 //!    and after a failed sync nothing is known about what came before it.
 
+mod compressed;
 mod reader;
 #[cfg(test)]
 mod tests;

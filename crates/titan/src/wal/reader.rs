@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{
     BLOCK_SIZE, HEADER_SIZE, RECYCLABLE, RECYCLABLE_HEADER_SIZE, TYPE_COMPRESSION, TYPE_FIRST,
     TYPE_FULL, TYPE_IGNORABLE, TYPE_LAST, TYPE_MIDDLE, TYPE_RECYCLABLE_PREDECESSOR,
-    TYPE_RECYCLABLE_TIMESTAMP_SIZES, TYPE_TIMESTAMP_SIZES, record_crc,
+    TYPE_RECYCLABLE_TIMESTAMP_SIZES, TYPE_TIMESTAMP_SIZES, compressed, record_crc,
 };
 use crate::error::{Error, Result};
 use crate::format::numbers::FileNumber;
@@ -71,6 +71,9 @@ pub(crate) struct LogReader {
     fragments_start: Option<u64>,
     /// Whether fragments of a record whose start was passed over may come.
     resumed: bool,
+    /// Whether records are compressed, and the last one as it was before.
+    compressed: bool,
+    decompressed: Vec<u8>,
     /// Set once there is nothing more to read.
     outcome: Option<Result<LogEnd>>,
 }
@@ -119,6 +122,8 @@ impl LogReader {
             fragments: Vec::new(),
             fragments_start: None,
             resumed: false,
+            compressed: false,
+            decompressed: Vec::new(),
             outcome: None,
         }
     }
@@ -126,7 +131,8 @@ impl LogReader {
     /// The next record, or `None` at the end of the log, which [`LogReader::end`] explains.
     ///
     /// # Errors
-    /// `Unsupported` for a compressed log or a record type from the future, in both modes.
+    /// `Unsupported` for a record type from the future, in both modes, and for compression by
+    /// another method than Zstandard.
     /// `Corruption` in [`TailMode::Strict`]. An error repeats.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         match &self.outcome {
@@ -134,25 +140,38 @@ impl LogReader {
             Some(Err(error)) => return Err(error.clone()),
             None => {}
         }
-        match self.next_logical() {
-            Ok(Logical::InBuffer(offset, range)) => {
-                let payload = self.buffer.get(range).unwrap_or_default();
-                Ok(Some(Record { payload, offset }))
-            }
-            Ok(Logical::InFragments(offset)) => Ok(Some(Record {
-                payload: &self.fragments,
-                offset,
-            })),
+        let (offset, stored) = match self.next_logical() {
+            Ok(Logical::InBuffer(offset, range)) => (offset, Some(range)),
+            Ok(Logical::InFragments(offset)) => (offset, None),
             Ok(Logical::End(end)) => {
                 self.outcome = Some(Ok(end));
-                Ok(None)
+                return Ok(None);
             }
             Err(error) => {
                 let error = error.in_file(&self.path);
                 self.outcome = Some(Err(error.clone()));
-                Err(error)
+                return Err(error);
             }
+        };
+        let mut payload = match stored {
+            Some(range) => self.buffer.get(range).unwrap_or_default(),
+            None => &self.fragments,
+        };
+        if self.compressed {
+            if !compressed::decompress(payload, &mut self.decompressed) {
+                let reason = "a compressed record does not decompress";
+                // Its checksum is right, so it is no write that a crash cut short.
+                if self.mode == TailMode::Strict {
+                    let error = Error::corruption(reason).at(&self.path, offset);
+                    self.outcome = Some(Err(error.clone()));
+                    return Err(error);
+                }
+                self.outcome = Some(Ok(LogEnd::Corrupt { offset, reason }));
+                return Ok(None);
+            }
+            payload = &self.decompressed;
         }
+        Ok(Some(Record { payload, offset }))
     }
 
     /// How the log ended; `None` before `next` returned `None`.
@@ -376,7 +395,15 @@ impl LogReader {
                 // name of its comparator.
                 TYPE_TIMESTAMP_SIZES | TYPE_RECYCLABLE_TIMESTAMP_SIZES => continue,
                 TYPE_COMPRESSION => {
-                    return Err(Error::unsupported("compressed log records").at_offset(offset));
+                    let method = self.buffer.get(payload).unwrap_or_default();
+                    match method.first_chunk().map(|m| u32::from_le_bytes(*m)) {
+                        Some(compressed::ZSTD) => self.compressed = true,
+                        _ => {
+                            let message = "a log that is compressed by another method than ZSTD";
+                            return Err(Error::unsupported(message).at_offset(offset));
+                        }
+                    }
+                    continue;
                 }
                 t if t & TYPE_IGNORABLE != 0 => continue,
                 t => {

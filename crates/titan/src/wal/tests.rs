@@ -393,9 +393,9 @@ fn other_record_types() {
         let result = read(&log, mode);
         assert_eq!(payloads_of(&result), [b"one".to_vec()]);
         assert_eq!(result.1.unwrap(), LogEnd::Clean);
-        for (record_type, text) in [(9, "compressed"), (12, "record type 12")] {
+        for (record_type, text) in [(9, "another method"), (12, "record type 12")] {
             let mut refused = log.clone();
-            refused.extend(physical(record_type, None, &7u32.to_le_bytes()));
+            refused.extend(physical(record_type, None, &4u32.to_le_bytes()));
             let error = read(&refused, mode).1.unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Unsupported);
             assert!(error.to_string().contains(text), "{error}");
@@ -453,9 +453,15 @@ fn a_failing_read_is_an_error_in_both_modes() {
 }
 
 #[test]
-fn compressed_logs_of_rocksdb_are_refused() {
+fn compressed_logs_of_rocksdb_are_read() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--benchmarks=fillseq", "--num=10", "--wal_compression=zstd"];
+    let args = [
+        "--benchmarks=fillseq",
+        "--num=50",
+        "--value_size=50000",
+        "--wal_compression=zstd",
+        "--write_buffer_size=1000000000",
+    ];
     if !testing::db_bench(dir.path(), &args) {
         return;
     }
@@ -467,8 +473,33 @@ fn compressed_logs_of_rocksdb_are_refused() {
         .max()
         .unwrap();
     let bytes = std::fs::read(&log).unwrap();
-    assert!(!bytes.is_empty());
     let (records, end) = read(&bytes, TailMode::PointInTime);
-    assert!(records.is_empty());
-    assert_eq!(end.unwrap_err().kind(), crate::ErrorKind::Unsupported);
+    assert_eq!(end.unwrap(), LogEnd::Clean);
+    assert_eq!(records.len(), 50);
+    for (_, record) in records {
+        assert!(record.len() > 50_000);
+        crate::WriteBatch::from_data(record).unwrap();
+    }
+}
+
+#[test]
+fn a_compressed_record_that_is_no_frame_is_damage() {
+    let mut log = physical(9, None, &7u32.to_le_bytes());
+    let good = zstd::bulk::compress(b"good", 3).unwrap();
+    log.extend(physical(TYPE_FULL, None, &good));
+    let end = log.len() as u64;
+    for bad in [&good[..good.len() - 1], b"no frame", b""] {
+        let mut log = log.clone();
+        log.extend(physical(TYPE_FULL, None, bad));
+        log.extend(physical(TYPE_FULL, None, &good));
+        let (records, found) = read(&log, TailMode::PointInTime);
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].1, b"good");
+        let is_bad = matches!(found.unwrap(), LogEnd::Corrupt { offset, .. } if offset == end);
+        assert!(is_bad || bad.is_empty());
+        if is_bad {
+            let error = read(&log, TailMode::Strict).1.unwrap_err();
+            assert!(error.is_corruption(), "{error}");
+        }
+    }
 }

@@ -1,10 +1,11 @@
-//! Writing: batches, the commit queue, WAL files.
+//! Writing: batches, the commit queue, WAL files, and what batches in those mean.
 
 pub(crate) mod batch;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
 #[cfg(all(test, loom))]
 mod queue_models;
+pub(crate) mod transactions;
 pub(crate) mod wal_set;
 
-pub use batch::{BatchOp, BatchOps, WriteBatch};
+pub use batch::{BatchOp, BatchOps, BatchTarget, WriteBatch};

@@ -6,9 +6,9 @@ use std::ops::Bound;
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, Db, DbIterator, ReadOptions, WriteBatch, WriteOptions,
 };
-use titan_testkit::sim::SimVfs;
+use titan_testkit::sim::{OpKind, SimVfs};
 
-use crate::support::{DIR, files, key, manual, open, options, value};
+use crate::support::{DIR, RECORD_HEADER, files, key, manual, open, options, value};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -524,5 +524,68 @@ fn a_scan_does_not_read_what_a_range_deletes() {
             drop(it);
             db.close().unwrap();
         }
+    }
+}
+
+/// Values of 4000 bytes in blob files of five flushes, no two neighbours in the same one.
+fn scattered(vfs: &SimVfs) -> Db {
+    let db = open(&options(vfs, manual()));
+    for flush in 0..5 {
+        for n in (flush..4000).step_by(5) {
+            db.put(&key(n), &value(n, 4000)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db
+}
+
+#[test]
+fn scans_ask_for_half_more_than_they_use_at_most() {
+    let vfs = SimVfs::new();
+    let db = scattered(&vfs);
+    let record = RECORD_HEADER + key(0).len() as u64 + 4000;
+    let scan = |it: &mut DbIterator, from: usize, nexts: usize| {
+        vfs.reset_counters();
+        it.seek(&key(from)).unwrap();
+        assert_eq!(it.value().unwrap(), value(from, 4000));
+        for n in 1..=nexts {
+            it.next().unwrap();
+            assert_eq!(it.value().unwrap(), value(from + n, 4000));
+        }
+        let values = |bytes: u64| (bytes / record) as usize;
+        let announced = values(vfs.bytes_prefetched(".blob"));
+        let read = values(vfs.bytes_read(".blob"));
+        (announced, read, vfs.count(OpKind::Read, ".blob") as usize)
+    };
+    // Opens the files.
+    scan(&mut db.iter(&ReadOptions::default()).unwrap(), 0, 100);
+    for nexts in [1, 2, 10, 50, 100, 200, 1000] {
+        let mut it = db.iter(&ReadOptions::default()).unwrap();
+        let (announced, read, reads) = scan(&mut it, 7, nexts);
+        let most = nexts + nexts / 2 + 1;
+        assert!(
+            announced <= most && read <= most,
+            "{nexts}: {announced}, {read}"
+        );
+        assert!(reads <= nexts + 1, "{nexts}: {reads} reads");
+        if nexts >= 100 {
+            // Every fifth value lies behind the one before.
+            assert!(reads < nexts * 3 / 4, "{nexts}: {reads} reads");
+        }
+        // The third of equal scans knows how long it will be.
+        scan(&mut it, 900, nexts);
+        let (announced, read, reads) = scan(&mut it, 1800, nexts);
+        assert!(
+            announced <= nexts && read == nexts + 1,
+            "{nexts}: {announced}, {read}"
+        );
+        assert!(
+            reads <= 1 + nexts.min(5).max(nexts / 50),
+            "{nexts}: {reads} reads"
+        );
+        // And one that is shorter than that costs one scan's worth of it.
+        scan(&mut it, 20, 1);
+        let (announced, ..) = scan(&mut it, 30, 1);
+        assert!(announced <= 1, "{nexts}: {announced}");
     }
 }

@@ -46,6 +46,60 @@ fn open_files_stay_near_their_limit() {
 }
 
 #[test]
+fn memory_of_open_files_stays_within_its_limit() {
+    const LIMIT: u64 = 1 << 20;
+    let vfs = SimVfs::new();
+    let mut options = options(&vfs, manual());
+    options.db.max_open_files_memory = LIMIT;
+    // One entry a block.
+    options.default.enable_blob_files = false;
+    options.default.level0_slowdown_writes_trigger = 1000;
+    options.default.level0_stop_writes_trigger = 1000;
+    let db = open(&options);
+    // Indexes hold keys: those that differ at their ends alone cannot be shortened there.
+    let key = |n: usize| [&[b'k'; 4000][..], &key(n)].concat();
+    for table in 0..40 {
+        for n in 0..16 {
+            db.put(&key(table * 16 + n), &value(n, 5000)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let mut most = 0;
+    for n in 0..640 {
+        let n = n * 37 % 640;
+        assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(n % 16, 5000));
+        most = most.max(db.metrics().open_files_memory);
+    }
+    let metrics = db.metrics();
+    assert_eq!(metrics.max_open_files_memory, LIMIT);
+    assert!(metrics.open_files < 40, "all tables stayed open");
+    assert!((LIMIT / 2..=LIMIT).contains(&most), "{most} bytes");
+}
+
+#[test]
+fn limits_that_are_left_to_the_process_follow_from_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &Options::default()).unwrap();
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let limit = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let limit = limit
+        .and_then(|line| line.split_whitespace().nth(3))
+        .unwrap();
+    let metrics = db.metrics();
+    if let Ok(limit) = limit.parse::<u64>() {
+        assert_eq!(metrics.max_open_files, (limit - limit / 4).max(16));
+    }
+    assert!(metrics.max_open_files_memory >= 16 << 20);
+    drop(db);
+    // Where nothing is known of a process, nothing is asked of it.
+    let metrics = open(&options(&SimVfs::new(), manual())).metrics();
+    assert_eq!(metrics.max_open_files, 1000);
+    assert_eq!(metrics.max_open_files_memory, 1 << 30);
+}
+
+#[test]
 fn an_idle_family_does_not_keep_wal_files() {
     let vfs = SimVfs::new();
     let mut options = options(

@@ -8,19 +8,30 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use titan::tools::{self, RepairTo, repair};
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, Options, WriteBatch,
-    WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
+    Secondary, Stated, WriteBatch, WriteOptions,
 };
 
-use crate::directory::{Rows, check_all, contents, copy, hex};
+use crate::directory::{Rows, check_all, contents, copy, files, files_ending, hex};
 
 fn fixtures() -> Vec<PathBuf> {
+    directories("", 21)
+}
+
+/// Those with transactions that nobody has decided.
+fn undecided() -> Vec<PathBuf> {
+    directories("undecided", 3)
+}
+
+/// The databases in a directory of the fixtures, of which there are so many at least.
+fn directories(within: &str, least: usize) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let entries = std::fs::read_dir(dir).unwrap();
+    let entries = std::fs::read_dir(dir.join(within)).unwrap();
     let mut paths: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
-    paths.retain(|p| p.is_dir());
+    // What is refused has directories of its own.
+    paths.retain(|p| p.join("CURRENT").exists());
     paths.sort();
-    assert!(paths.len() >= 12, "fixtures are missing: {paths:?}");
+    assert!(paths.len() >= least, "fixtures are missing: {paths:?}");
     paths
 }
 
@@ -62,10 +73,20 @@ fn options(blob_compression_type: CompressionType) -> Options {
             min_blob_size: 200,
             blob_file_size: 128 << 10,
             blob_compression_type,
+            // Not what RocksDB's OPTIONS has: all fixtures are written under the same options.
+            stated: Stated::all(),
             ..ColumnFamilyOptions::default()
         },
         ..Options::default()
     }
+}
+
+/// The same for all families of a database, whatever its OPTIONS says of them.
+fn stated_for_all(mut options: Options, dir: &Path) -> Options {
+    let kept = Options::load(dir).unwrap().families;
+    let families = kept.into_keys().map(|name| (name, options.default.clone()));
+    options.families = families.collect();
+    options
 }
 
 #[test]
@@ -75,6 +96,9 @@ fn every_fixture_opens_and_reads_as_rocksdb_read_it() {
         let expected = format!("{}.expected.tsv", fixture.display());
         let expected = std::fs::read_to_string(expected).unwrap();
         let dir = copy(&fixture);
+        let secondary = Secondary::open(dir.path(), &options(CompressionType::None)).unwrap();
+        let followed = contents(&secondary.db()).unwrap();
+        assert_same_text(&as_text(&followed), &expected, &format!("{name}, followed"));
         // The first opening replays the log, the second one reads what the first one made of it.
         let mut before = None;
         for opening in ["first", "second"] {
@@ -132,6 +156,72 @@ fn every_fixture_is_repaired_with_and_without_its_manifest() {
         let (report, text) = repaired("without");
         assert!(!report.lost.is_empty(), "{name}: no MANIFEST is no loss?");
         assert_same_text(&text, &expected, &format!("{name} without MANIFEST"));
+    }
+}
+
+/// A transaction that is prepared and not decided is neither applied nor left out, and nothing is
+/// written: RocksDB's TransactionDB can still decide it.
+#[test]
+fn undecided_transactions_are_refused_by_name() {
+    for fixture in undecided() {
+        let dir = copy(&fixture);
+        let state = || -> Vec<(PathBuf, Vec<u8>)> {
+            let mut found = files(dir.path());
+            found.retain(|path| !path.ends_with("LOCK"));
+            let content = |path: PathBuf| (path.clone(), std::fs::read(path).unwrap());
+            found.into_iter().map(content).collect()
+        };
+        let before = state();
+        let options = options(CompressionType::None);
+        let to = RepairTo::Directory(dir.path().join("repaired"));
+        for error in [
+            Db::open(dir.path(), &options).unwrap_err(),
+            Db::open_read_only(dir.path(), &options).unwrap_err(),
+            Secondary::open(dir.path(), &options).unwrap_err(),
+            tools::check(dir.path(), &options, &mut |_| {}).unwrap_err(),
+            repair(dir.path(), &to, &options, &mut |_| {}).unwrap_err(),
+        ] {
+            let what = format!("{}: {error}", fixture.display());
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}");
+            assert!(error.message().contains("'in doubt'"), "{what}");
+            assert_eq!(state(), before, "{what}");
+        }
+    }
+}
+
+/// Wherever the log that is being written is torn, no value of a transaction that was rolled back, or
+/// that nobody committed, is read.
+#[test]
+fn what_was_not_committed_is_never_read() {
+    for fixture in [fixtures(), undecided()].concat() {
+        let name = fixture.file_name().unwrap().to_str().unwrap();
+        if !name.contains("committed") && !name.contains("prepared") {
+            continue;
+        }
+        if let Some(log) = files_ending(&fixture, ".log").last() {
+            let content = std::fs::read(log).unwrap();
+            for len in (0..content.len()).step_by(23) {
+                let dir = copy(&fixture);
+                let log = dir.path().join(log.file_name().unwrap());
+                std::fs::write(&log, &content[..len]).unwrap();
+                let what = format!("{name}, {} cut at {len}", log.display());
+                let db = match Db::open(dir.path(), &options(CompressionType::None)) {
+                    Ok(db) => db,
+                    Err(e) => {
+                        let expected = [ErrorKind::Unsupported, ErrorKind::Corruption];
+                        assert!(expected.contains(&e.kind()), "{what}: {e}");
+                        continue;
+                    }
+                };
+                for (_, rows) in contents(&db).unwrap() {
+                    for (key, value) in rows {
+                        let value = String::from_utf8(value).unwrap();
+                        let key = String::from_utf8(key).unwrap();
+                        assert!(value != "never" && value != "uncommitted", "{what}: {key}");
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -212,7 +302,7 @@ fn every_fixture_is_written_to_flushed_compacted_and_reopened() {
         let name = fixture.file_name().unwrap().to_str().unwrap();
         let what = |step: &str| format!("{name}, {own:?}, seed {seed}: {step}");
         let dir = copy(&fixture);
-        let options = &options(own);
+        let options = &stated_for_all(options(own), dir.path());
 
         let db = Db::open(dir.path(), options).unwrap();
         let mut model = contents(&db).unwrap();
@@ -247,4 +337,25 @@ fn every_fixture_is_written_to_flushed_compacted_and_reopened() {
         db.close().unwrap();
     }
     assert!(references_checked > 0, "the seeds leave a check out");
+}
+
+/// Tables with dictionaries leave the cache of open files with the weight that they entered with.
+#[test]
+fn tables_with_dictionaries_go_in_and_out_of_a_small_cache() {
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-11.8-dictionaries");
+    let place = copy(&fixture);
+    let mut options = Options::default();
+    options.db.max_open_files = 4096;
+    options.db.max_open_files_memory = 1 << 20;
+    let db = Db::open(place.path(), &options).unwrap();
+    let before = contents(&db).unwrap();
+    assert_eq!(contents(&db).unwrap(), before);
+    for family in db.column_families() {
+        let everything = CompactRangeOptions::default();
+        family.compact_range(None, None, &everything).unwrap();
+    }
+    assert_eq!(contents(&db).unwrap(), before);
+    assert!(db.metrics().open_files_memory <= 1 << 20);
+    db.close().unwrap();
 }

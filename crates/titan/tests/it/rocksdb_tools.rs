@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use titan::tools::{RepairTo, downgrade, repair};
 use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
-    ErrorKind, Options, WriteBatch, WriteOptions,
+    ErrorKind, Options, Stated, WriteBatch, WriteOptions,
 };
 
 use crate::directory::{
@@ -295,9 +295,10 @@ fn rocksdb_reads_what_was_downgraded() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 7);
     let mut collecting = options();
-    collecting.default.enable_blob_garbage_collection = true;
-    for family in collecting.families.values_mut() {
+    let families = collecting.families.values_mut();
+    for family in families.chain([&mut collecting.default]) {
         family.enable_blob_garbage_collection = true;
+        family.stated = Stated::all();
     }
     let db = Db::open(dir.path(), &collecting).unwrap();
     let rng = &mut fastrand::Rng::with_seed(7);

@@ -107,10 +107,10 @@ fn what_lives_and_what_is_garbage_is_told_to_the_byte() {
     put(&db, 0..KEYS, 0);
     put(&db, 0..30, 1);
     let before = report(&db, &vfs);
-    // Nothing has found the overwritten yet. The estimate goes by the values alone.
+    // Nothing has found the overwritten yet.
     assert_eq!(before.total.live_blob_bytes, 130 * RECORD);
     assert_eq!(before.total.garbage_blob_bytes, 0);
-    assert_eq!(before.total.hidden_blob_bytes, 30 * LEN as u64);
+    assert_eq!(before.total.hidden_blob_bytes, 30 * RECORD);
 
     compact(&db);
     let after = report(&db, &vfs);
@@ -254,7 +254,7 @@ fn snapshots_are_named_with_their_age() {
     // Nobody but the old one sees what the compaction has to carry on.
     compact(&db);
     let told = report(&db, &vfs);
-    let values = (KEYS * LEN) as u64;
+    let values = KEYS as u64 * RECORD;
     assert_eq!(told.total.live_blob_bytes, 2 * KEYS as u64 * RECORD);
     assert_eq!(told.total.snapshot_blob_bytes, values);
     assert_eq!(told.total.hidden_blob_bytes, 0);
@@ -345,7 +345,7 @@ fn what_a_replayed_log_hides_is_known() {
     drop(db);
     let db = open(&options);
     let hidden = db.space_report().unwrap().total.hidden_blob_bytes;
-    let expected = 40 * LEN as u64;
+    let expected = 40 * RECORD;
     assert!(
         (expected..expected + expected / 5).contains(&hidden),
         "{hidden}"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use titan::vfs::Vfs;
-use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options};
+use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, Stated};
 use titan_testkit::sim::SimVfs;
 
 /// Where databases lie in a simulated file system.
@@ -26,13 +26,15 @@ pub(crate) fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
     }
 }
 
-/// A family that separates from 100 bytes on, stores as is, and compacts only when told to.
+/// A family that separates from 100 bytes on, stores as is, and compacts only when told to. Every
+/// opening states all of it.
 pub(crate) fn manual() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: true,
         enable_blob_garbage_collection: false,
         min_blob_size: 100,
         compression: CompressionType::None,
+        stated: Stated::all(),
         ..ColumnFamilyOptions::default()
     }
 }

@@ -1,13 +1,14 @@
 //! The records of a file become entries: the key is a field of the record, the value the record
 //! as a JSON object.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use csv::StringRecord;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use titan::{Error, Result};
 
 use super::loader::Loader;
@@ -48,16 +49,21 @@ pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> R
     Ok(())
 }
 
+/// The key of a record: text without its quotes, a number or truth value as it is spelt. So numbers
+/// of any size and precision stay apart.
 fn json_key(record: &[u8], field: &str) -> Result<String, String> {
-    let record: Map<String, Value> = serde_json::from_slice(record).map_err(|e| {
+    let record: HashMap<String, &RawValue> = serde_json::from_slice(record).map_err(|e| {
         // To the parser each line is the first; the reader of its message knows better.
         e.to_string().replace(" at line 1 column ", " at column ")
     })?;
-    match record.get(field) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-        Some(_) => Err(format!("field {field} is no text, number or truth value")),
-        None => Err(format!("no field {field}")),
+    let Some(value) = record.get(field) else {
+        return Err(format!("no field {field}"));
+    };
+    let spelt = value.get();
+    match spelt.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(spelt).map_err(|e| e.to_string()),
+        Some(b'-' | b'0'..=b'9' | b't' | b'f') => Ok(spelt.to_owned()),
+        _ => Err(format!("field {field} is no text, number or truth value")),
     }
 }
 

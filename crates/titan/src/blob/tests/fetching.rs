@@ -163,7 +163,16 @@ fn fetching_many_equals_fetching_each_in_any_order() {
                 (key, index)
             })
             .collect();
-        f.fetcher.prefetch_many(&requests);
+        let ahead = f.fetcher.read_ahead(&requests, rng.bool());
+        for ((key, index), ahead) in requests.iter().zip(&ahead) {
+            let alone = text(f.fetcher.fetch(key, index));
+            let got = ahead.as_ref();
+            let got = got.map(|ahead| text(f.fetcher.fetch_ahead(ahead, key, index)));
+            assert!(
+                got.map_or(alone.is_err(), |got| got == alone),
+                "seed {seed}: {key:?} {index:?}: {alone:?}"
+            );
+        }
         let many = f.fetcher.fetch_many(&requests);
         assert_eq!(many.len(), requests.len());
         for ((key, index), got) in requests.iter().zip(many) {
@@ -209,11 +218,21 @@ fn neighbours_are_joined_and_hints_come_before_reads() {
         (1, 0)
     );
 
-    f.fetcher.prefetch_many(&requests);
+    let ahead = f.fetcher.read_ahead(&requests, true);
     assert_eq!(
         (Counts::take(&f.counts.reads), Counts::take(&f.counts.hints)),
         (0, 6)
     );
+    for (ahead, (key, index, value)) in ahead.iter().zip(&f.entries) {
+        let ahead = ahead.as_ref().unwrap();
+        assert_eq!(f.fetcher.fetch_ahead(ahead, key, index).unwrap(), value);
+    }
+    assert_eq!(Counts::take(&f.counts.reads), 6, "each joined read is one");
+    let hints = |at_once| {
+        f.fetcher.read_ahead(&requests[..3], at_once);
+        Counts::take(&f.counts.hints)
+    };
+    assert_eq!((hints(true), hints(false)), (0, 1));
     assert!(f.fetcher.fetch_many::<Vec<u8>>(&[]).is_empty());
 }
 

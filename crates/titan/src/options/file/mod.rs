@@ -16,18 +16,26 @@
 //! The sections of a family follow each other, "default" comes first.
 //!
 //! This module knows the syntax, not what options mean or how single values are spelt. Nothing
-//! in the file is needed to read the data; opening heeds `wal_dir` only.
+//! in the file is needed to read the data.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Write;
+use std::path::Path;
+
+use bytes::Bytes;
 
 use crate::error::{Error, Result};
+use crate::format::FileNumber;
+use crate::format::file_name::FileKind;
+use crate::vfs::{Vfs, read_file, replace_file};
 
 /// The release whose options we write, so that it and later ones understand the file.
 const ROCKSDB_VERSION: &str = "7.8.3";
 const FILE_VERSION: &str = "1.1";
+/// A comment to RocksDB. It tells our files from those of RocksDB.
+const HEADLINE: &str = "# This is a RocksDB option file, written by Titan.";
 
 /// Kind of the section about the file itself.
 pub(crate) const VERSION: &str = "Version";
@@ -42,6 +50,8 @@ pub(crate) const TABLE_OPTIONS: &str = "TableOptions/BlockBasedTable";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OptionsFile {
     sections: Vec<Section>,
+    /// Whether it begins with our headline.
+    ours: bool,
 }
 
 /// One section: options by name.
@@ -57,10 +67,18 @@ pub(crate) struct Section {
 impl OptionsFile {
     /// A file with only the section about the file itself.
     pub(crate) fn new() -> Self {
-        let mut file = OptionsFile::default();
+        let mut file = OptionsFile {
+            ours: true,
+            ..OptionsFile::default()
+        };
         file.set(VERSION, "", "rocksdb_version", ROCKSDB_VERSION);
         file.set(VERSION, "", "options_file_version", FILE_VERSION);
         file
+    }
+
+    /// Whether Titan wrote it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.ours
     }
 
     /// Sets an option in the section of this kind and name, which comes into being at the end of
@@ -107,7 +125,10 @@ impl OptionsFile {
     /// `Corruption` naming the line if the syntax is broken; `Unsupported` if the file is of a
     /// later version.
     pub(crate) fn parse(content: &[u8]) -> Result<Self> {
-        let mut file = OptionsFile::default();
+        let mut file = OptionsFile {
+            ours: content.starts_with(HEADLINE.as_bytes()),
+            ..OptionsFile::default()
+        };
         for (index, line) in content.split(|&b| b == b'\n').enumerate() {
             file.parse_line(line)
                 .map_err(|e| e.context(format!("OPTIONS file, line {}", index + 1)))?;
@@ -152,9 +173,41 @@ impl OptionsFile {
         Ok(())
     }
 
+    /// The number and the content of the newest OPTIONS file in `dir`, if there is one. One that a
+    /// writer beside replaces meanwhile is looked for again.
+    ///
+    /// # Errors
+    /// Failures to read.
+    pub(crate) fn read_newest(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(FileNumber, Bytes)>> {
+        let mut missing = None;
+        loop {
+            let names = vfs.read_dir(dir)?;
+            let files = names.iter().filter_map(|name| FileKind::parse(name));
+            let numbers = files.filter_map(|file| match file {
+                FileKind::Options(number) => Some(number),
+                _ => None,
+            });
+            // A name that stays and leads nowhere is no file.
+            let Some(number) = numbers.max().filter(|number| missing != Some(*number)) else {
+                return Ok(None);
+            };
+            match read_file(vfs, &FileKind::Options(number).path(dir)) {
+                Err(e) if e.is_not_found() => missing = Some(number),
+                content => return content.map(|content| Some((number, content))),
+            }
+        }
+    }
+
+    /// Writes it as the OPTIONS file `number`, durable.
+    pub(crate) fn write(&self, vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<()> {
+        let temp = FileKind::Temp(number).path(dir);
+        let path = FileKind::Options(number).path(dir);
+        replace_file(vfs, &temp, &path, self.to_text().as_bytes())
+    }
+
     /// The file's text.
     pub(crate) fn to_text(&self) -> String {
-        let mut out = String::from("# This is a RocksDB option file, written by Titan.\n");
+        let mut out = format!("{HEADLINE}\n");
         for section in &self.sections {
             // Writing to a string does not fail.
             let _ = match section.name.as_str() {

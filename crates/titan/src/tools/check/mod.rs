@@ -34,24 +34,32 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Progress;
-use crate::db::require_database;
-use crate::error::{Error, Result};
-use crate::format::FileNumber;
+use crate::db::{
+    Follower, Wals, refuse_tables_elsewhere, refuse_unreadable_tables, require_database,
+    with_wal_dir,
+};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
+use crate::format::{FileNumber, SequenceNumber};
 use crate::options::Options;
 use crate::options::file::OptionsFile;
 use crate::stats::Statistics;
-use crate::version::{ManifestReader, RecoveredState, VersionSet, read_current};
+use crate::version::{ManifestReader, Moment, RecoveredState, VersionSet, read_current};
 use crate::vfs::{Access, Vfs, lock_to_read, read_file};
 
 /// Problems listed for one file; beyond that they are counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
+/// How often a database in use is checked, at other moments, where what is wrong is gone by then.
+const MAX_MOMENTS: usize = 3;
 /// How often progress within a file is told, in bytes.
 const PROGRESS_STEP: u64 = 4 << 20;
 
 /// What a check found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckReport {
+    /// The moment that was checked, where another process has the database open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
     /// Live tables.
     pub tables: usize,
     /// Live blob files.
@@ -73,24 +81,69 @@ pub struct CheckReport {
     pub problems: Vec<Error>,
 }
 
-/// Checks the database in `path`, telling `progress` on the way. The database is locked meanwhile.
+/// Checks the database in `path`, telling `progress` on the way. The database is locked meanwhile. If
+/// somebody has it open, it is checked as it was at one moment, as by [`Secondary`](crate::Secondary),
+/// which the report then names.
 ///
 /// # Errors
-/// `NotFound` if no database is there; `Locked` if it is in use; `Unsupported` or
-/// `InvalidArgument` if it has features or comparators that cannot be read; failures to read the
-/// directory. Everything that is wrong with a file is a problem in the report instead. If the
-/// MANIFEST is damaged, nothing says what the other files should be, and it is the only problem.
+/// `NotFound` if no database is there; `Busy` if it changes too fast; `Unsupported`,
+/// `InvalidArgument` or `InvalidOption` if it has features, tables or comparators that cannot be
+/// read; failures to read the directory. Everything that is wrong with a file is a problem in the
+/// report instead. If the MANIFEST is damaged, nothing says what the other files should be, and it is
+/// the only problem.
 pub fn check(
     path: &Path,
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<CheckReport> {
     options.validate()?;
+    let options = &with_wal_dir(path, options, true)?;
     let vfs = Arc::clone(&options.db.vfs);
     require_database(&*vfs, path)?;
-    let _lock = lock_to_read(&*vfs, &FileKind::Lock.path(path))?;
+    match lock_to_read(&*vfs, &FileKind::Lock.path(path)) {
+        Ok(_lock) => check_files(&vfs, path, options, progress).map(|(report, _)| report),
+        Err(e) if e.kind() == ErrorKind::Locked => check_beside(path, options, progress),
+        Err(e) => Err(e),
+    }
+}
+
+/// Checks a database that somebody has open. What is wrong with a file that is gone by now is not
+/// damage: writers of another make may cut files before they delete them.
+fn check_beside(
+    path: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<CheckReport> {
+    let mut follower = Follower::new(path, options);
+    for _ in 0..MAX_MOMENTS {
+        let captured = match follower.capture() {
+            Ok(captured) => captured,
+            Err(e) if e.is_corruption() => return Ok(CheckReport::of_manifest(e)),
+            Err(e) => return Err(e),
+        };
+        let vfs: Arc<dyn Vfs> = Arc::clone(&captured.vfs) as _;
+        let (mut report, last) = check_files(&vfs, path, options, progress)?;
+        let mut lasting = true;
+        for problem in &report.problems {
+            lasting = lasting && follower.still_has(&captured, problem)?;
+        }
+        if lasting {
+            report.moment = Some(captured.moment(last));
+            return Ok(report);
+        }
+    }
+    Err(follower.changes_too_fast())
+}
+
+/// Checks the files in `vfs`; also gives the last operation in them.
+fn check_files(
+    vfs: &Arc<dyn Vfs>,
+    path: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(CheckReport, SequenceNumber)> {
     let mut check = Check {
-        vfs: &*vfs,
+        vfs: &**vfs,
         dir: path,
         progress,
         report: CheckReport::default(),
@@ -98,20 +151,30 @@ pub fn check(
         told_bytes: 0,
         file: FileKind::Current,
         file_problems: 0,
+        last_sequence: SequenceNumber::ZERO,
     };
-    let versions = RecoveredState::read(&*vfs, path, options).and_then(|state| {
+    let versions = RecoveredState::read(&**vfs, path, options).and_then(|state| {
         let statistics = Arc::new(Statistics::default());
-        state.into_set(Arc::clone(&vfs), path, options, statistics)
+        state.into_set(Arc::clone(vfs), path, options, statistics)
     });
     match versions {
         Ok(versions) => check.run(&versions)?,
-        Err(e) if e.is_corruption() => {
-            check.problem(e);
-            check.note("the other files were not checked: only the MANIFEST says what they are");
-        }
+        Err(e) if e.is_corruption() => check.report = CheckReport::of_manifest(e),
         Err(e) => return Err(e),
     }
-    Ok(check.report)
+    Ok((check.report, check.last_sequence))
+}
+
+impl CheckReport {
+    /// Of a database whose MANIFEST is damaged.
+    fn of_manifest(damage: Error) -> Self {
+        let note = "the other files were not checked: only the MANIFEST says what they are";
+        CheckReport {
+            notes: vec![note.to_owned()],
+            problems: vec![damage],
+            ..CheckReport::default()
+        }
+    }
 }
 
 /// A check in progress.
@@ -126,14 +189,21 @@ struct Check<'a> {
     /// The file being checked and how many problems it has.
     file: FileKind,
     file_problems: u64,
+    /// The last operation in the MANIFEST and the WAL files.
+    last_sequence: SequenceNumber,
 }
 
 impl Check<'_> {
     fn run(&mut self, versions: &VersionSet) -> Result<()> {
+        refuse_unreadable_tables(self.vfs, self.dir, versions)?;
         let files = self.files()?;
-        let wals = wals::needed(versions, files.keys());
+        let kinds: Vec<FileKind> = files.keys().copied().collect();
+        versions.counters().check_names(self.dir, &kinds)?;
+        refuse_tables_elsewhere(self.vfs, self.dir, versions)?;
+        let wals = Wals::find(self.vfs, self.dir, versions.logs_since(), true)?;
         let mut live = versions.live_files();
-        live.extend(&wals);
+        let read = wals.older.iter().chain(&wals.needed);
+        live.extend(read.map(|number| FileKind::Wal(*number)));
         let (manifest, manifest_path) = read_current(self.vfs, self.dir)?;
         live.insert(FileKind::Manifest(manifest));
         self.total_bytes = live.iter().filter_map(|f| files.get(f)).sum();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Check;
+use crate::db::{Chain, Wals};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -11,87 +12,103 @@ use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
 use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
+use crate::write::transactions::Transactions;
 
-/// The WAL files among `files` that recovery would read, oldest first.
-pub(super) fn needed<'f>(
-    versions: &VersionSet,
-    files: impl Iterator<Item = &'f FileKind>,
-) -> Vec<FileKind> {
-    let oldest = versions.oldest_log_needed();
-    let is_needed = |f: &&FileKind| matches!(f, FileKind::Wal(number) if *number >= oldest);
-    // Kinds sort by number.
-    files.filter(is_needed).copied().collect()
-}
-
-/// How far a WAL went.
-#[derive(Clone, Copy)]
-struct Reached {
-    number: FileNumber,
+/// The WAL files read so far.
+struct SoFar<'a> {
+    wals: &'a Wals,
+    versions: &'a VersionSet,
+    chain: Chain,
+    transactions: Transactions,
+    /// The last operation, also behind where recovery ends.
     last_sequence: SequenceNumber,
 }
 
 impl Check<'_> {
     /// Checks the records of each file and the batches in them. An end that is cut short is
-    /// normal after a crash; damage with records behind it is not.
-    pub(super) fn wals(&mut self, wals: &[FileKind], versions: &VersionSet) {
-        if wals.is_empty() {
+    /// normal after a crash; damage with records behind it is not, nor an end that tables go
+    /// beyond.
+    pub(super) fn wals(&mut self, wals: &Wals, versions: &VersionSet) {
+        if wals.needed.is_empty() {
             let note = "no WAL file is here: if there was one, what only it had is gone";
             self.report.notes.push(note.to_owned());
         }
-        let mut previous = None;
-        for kind in wals {
-            let FileKind::Wal(number) = *kind else {
-                continue;
-            };
+        let mut so_far = SoFar {
+            wals,
+            versions,
+            chain: Chain::new(versions),
+            transactions: Transactions::new(wals.numbering),
+            last_sequence: SequenceNumber::ZERO,
+        };
+        for &number in wals.older.iter().chain(&wals.needed) {
             self.report.wal_files += 1;
-            let path = self.begin(*kind);
-            match self.wal(number, &path, previous, wals, versions) {
-                Ok(reached) => previous = Some(reached),
-                Err(e) => self.problem(e.in_file(&path)),
+            let path = self.begin(FileKind::Wal(number));
+            if let Err(e) = self.wal(number, &path, &mut so_far) {
+                self.problem(e.in_file(&path));
             }
             let size = self.vfs.size(&path).unwrap_or(0);
             self.finish(size);
         }
+        let in_tables = versions.counters().last_sequence();
+        self.last_sequence = in_tables.max(so_far.last_sequence);
+        if let Err(e) = so_far.chain.check_tables_not_ahead(versions, self.dir) {
+            self.problem(e);
+        }
     }
 
-    fn wal(
-        &mut self,
-        number: FileNumber,
-        path: &Path,
-        previous: Option<Reached>,
-        wals: &[FileKind],
-        versions: &VersionSet,
-    ) -> Result<Reached> {
+    fn wal(&mut self, number: FileNumber, path: &Path, so_far: &mut SoFar<'_>) -> Result<()> {
         let file = self.vfs.open(path, Access::Sequential)?;
         let mut log = LogReader::new(file, path, number, TailMode::PointInTime);
-        let mut last_sequence = SequenceNumber::ZERO;
+        let is_needed = so_far.wals.needed.contains(&number);
+        // As [`Chain::file_ended`] wants it.
+        let mut last_sequence = None;
         while let Some(record) = log.next()? {
             self.report.wal_records += 1;
             self.reached(record.offset);
-            if let Some(before) = Predecessor::decode(record.payload) {
-                self.follows(number, before, previous, wals, versions);
+            let before = Predecessor::decode(record.payload);
+            if last_sequence.is_none() {
+                last_sequence = Some(SequenceNumber::ZERO);
+                if let Some(before) = before {
+                    self.is_there(number, before, so_far);
+                }
+                if is_needed && !so_far.chain.follows(before, record.payload) {
+                    let name = FileKind::Wal(number).name();
+                    self.note(format!(
+                        "{name} does not continue what is there of the WAL files before it, which \
+                         ends with sequence number {}: recovery ends there",
+                        so_far.last_sequence
+                    ));
+                }
             }
-            match BatchView::parse_whole(record.payload) {
-                Ok(batch) if batch.count() > 0 => {
-                    let before =
-                        last_sequence.max(previous.map_or(last_sequence, |p| p.last_sequence));
-                    if batch.sequence() <= before {
+            let batch = BatchView::parse_whole(record.payload).and_then(|batch| {
+                let next = so_far.transactions.apply(&batch, &mut |_, _| Ok(()))?;
+                Ok((batch, next))
+            });
+            match batch {
+                Ok((batch, next)) => {
+                    let before = so_far.last_sequence;
+                    if batch.count() > 0 && batch.sequence() <= before {
                         let text = format!(
                             "a batch starts with sequence number {}, behind {before}",
                             batch.sequence()
                         );
                         self.problem(Error::corruption(text).at(path, record.offset));
                     }
-                    if let Some(id) = unknown_family(&batch, versions) {
+                    if let Some(id) = unknown_family(&batch, so_far.versions) {
                         let text = format!("an operation on column family {id}, which never was");
                         self.problem(Error::corruption(text).at(path, record.offset));
                     }
-                    let last = batch.sequence().plus(u64::from(batch.count()) - 1);
-                    last_sequence = last_sequence.max(last);
+                    if next > batch.sequence() {
+                        let last = SequenceNumber(next.0 - 1);
+                        so_far.last_sequence = last.max(before);
+                        last_sequence = Some(last);
+                    }
                 }
-                Ok(_) => {}
                 Err(e) => self.problem(e.at(path, record.offset)),
             }
+        }
+        if is_needed {
+            so_far.chain.file_ended(number, last_sequence, log.end());
         }
         match log.end() {
             Some(LogEnd::Truncated { offset }) => self.cut_short(number, *offset),
@@ -108,39 +125,21 @@ impl Check<'_> {
             // Of a file used before; how such a log normally ends.
             Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => {}
         }
-        Ok(Reached {
-            number,
-            last_sequence,
-        })
+        Ok(())
     }
 
-    /// What a file says about the one before it.
-    fn follows(
-        &mut self,
-        number: FileNumber,
-        before: Predecessor,
-        previous: Option<Reached>,
-        wals: &[FileKind],
-        versions: &VersionSet,
-    ) {
-        let name = FileKind::Wal(number).name();
-        let kind = FileKind::Wal(before.number);
-        let needed = before.number >= versions.oldest_log_needed();
-        if needed && before.last_sequence > SequenceNumber::ZERO && !wals.contains(&kind) {
-            // As opening the database says.
-            let text = format!("a WAL file the database needs is missing: {name} follows it");
-            let path = kind.path(self.dir);
-            self.problem(Error::corruption(text).in_file(&path));
-        }
-        if let Some(previous) = previous
-            && before.number == previous.number
-            && before.last_sequence > previous.last_sequence
+    /// Whether the file that this one says was before it is here, if it is needed.
+    fn is_there(&mut self, number: FileNumber, before: Predecessor, so_far: &SoFar<'_>) {
+        let needed = before.number >= so_far.versions.oldest_log_needed();
+        if needed
+            && before.last_sequence > SequenceNumber::ZERO
+            && !so_far.wals.needed.contains(&before.number)
         {
-            self.note(format!(
-                "{name} follows on sequence number {} of the WAL before it, which ends with {}: \
-                 recovery ends there",
-                before.last_sequence, previous.last_sequence
-            ));
+            // As opening the database says.
+            let name = FileKind::Wal(number).name();
+            let text = format!("a WAL file the database needs is missing: {name} follows it");
+            let path = FileKind::Wal(before.number).path(self.dir);
+            self.problem(Error::corruption(text).in_file(&path));
         }
     }
 

@@ -47,9 +47,13 @@ impl Downgrade<'_> {
         self.versions.start_manifest()?;
         // ORDER: CURRENT is durable; only now may go what the MANIFEST before it needed. It is done
         // then: what cannot be tidied up is no failure.
-        let oldest_wal = self.versions.oldest_log_needed();
-        let tidied = remove_leftovers(&*self.vfs, self.dir, &self.versions, oldest_wal);
-        if let Err(e) = tidied.and_then(|()| self.vfs.sync_dir(self.dir)) {
+        let oldest_wal = self.versions.logs_since().kept;
+        let mut left = Vec::new();
+        let tidied = remove_leftovers(&*self.vfs, self.dir, &self.versions, oldest_wal, &mut |e| {
+            left.push(e.clone());
+        });
+        let synced = tidied.and_then(|()| self.vfs.sync_dir(self.dir));
+        for e in left.into_iter().chain(synced.err()) {
             let note = format!("files that are not used any more could not be removed: {e}");
             report.notes.push(note);
         }

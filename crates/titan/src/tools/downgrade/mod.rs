@@ -28,9 +28,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Progress;
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, OpenFilesLimits};
 use crate::compaction::factory::{FileFactory, OutputFamily};
-use crate::db::{check_files_exist, files_of, require_database, session_id};
+use crate::db::{check_files_exist, files_of, require_database, session_id, with_wal_dir};
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
@@ -55,7 +55,7 @@ const MAP_CACHE: usize = 8 << 20;
 /// damaged or a file is missing or has another size; `Unsupported` and `InvalidArgument` as for
 /// [`Db::open`](crate::Db::open).
 pub fn plan_downgrade(path: &Path, options: &Options) -> Result<DowngradePlan> {
-    Ok(Downgrade::of(path, options, lock_to_read)?.plan()?.summary)
+    Ok(Downgrade::of(path, options, true)?.plan()?.summary)
 }
 
 /// Makes the database in `path` one that RocksDB can read, telling `progress` on the way. The
@@ -72,7 +72,7 @@ pub fn downgrade(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<DowngradeReport> {
-    let downgrade = Downgrade::of(path, options, |vfs, path| vfs.lock(path))?;
+    let downgrade = Downgrade::of(path, options, false)?;
     let plan = downgrade.plan()?;
     if !plan.summary.needed {
         return Ok(DowngradeReport::default());
@@ -85,7 +85,7 @@ pub fn downgrade(
 struct Downgrade<'d> {
     vfs: Arc<dyn Vfs>,
     dir: &'d Path,
-    options: &'d Options,
+    options: Options,
     /// Whether RocksDB refuses the MANIFEST.
     needed: bool,
     versions: VersionSet,
@@ -95,40 +95,45 @@ struct Downgrade<'d> {
 }
 
 impl<'d> Downgrade<'d> {
-    fn of(
-        dir: &'d Path,
-        options: &'d Options,
-        lock: fn(&dyn Vfs, &Path) -> Result<Box<dyn FileLock>>,
-    ) -> Result<Self> {
+    /// `looking`: nothing will be changed.
+    fn of(dir: &'d Path, options: &Options, looking: bool) -> Result<Self> {
         options.validate()?;
+        let options = with_wal_dir(dir, options, looking)?;
         let vfs = Arc::clone(&options.db.vfs);
         require_database(&*vfs, dir)?;
-        let lock = lock(&*vfs, &FileKind::Lock.path(dir))?;
+        let lock_file = FileKind::Lock.path(dir);
+        let lock = match looking {
+            true => lock_to_read(&*vfs, &lock_file)?,
+            false => vfs.lock(&lock_file)?,
+        };
         let statistics = Arc::new(Statistics::default());
-        let recovered = RecoveredState::read(&*vfs, dir, options)?;
+        let recovered = RecoveredState::read(&*vfs, dir, &options)?;
         let needed = recovered.moves_values();
-        let versions = recovered.into_set(Arc::clone(&vfs), dir, options, statistics)?;
+        let kept = recovered.kept_options(&*vfs, dir)?;
+        let options = kept.resolve(&options, &recovered.family_names())?.options;
+        let versions = recovered.into_set(Arc::clone(&vfs), dir, &options, statistics)?;
         check_files_exist(&*vfs, dir, &versions)?;
         // No name is written again, whoever left it.
-        versions.counters().mark_names_used(&files_of(&*vfs, dir)?);
+        let files = files_of(&*vfs, dir)?;
+        versions.counters().mark_names_used(dir, &files)?;
         let block_cache = Arc::new(BlockCache::new(MAP_CACHE));
-        let max_open = options.db.max_open_files;
+        let limits = OpenFilesLimits::new(&options.db);
         Ok(Downgrade {
             dir,
-            options,
-            open_files: OpenFiles::new(Arc::clone(&vfs), dir.to_owned(), max_open, block_cache),
+            open_files: OpenFiles::new(Arc::clone(&vfs), dir.to_owned(), limits, block_cache),
             factory: FileFactory {
                 vfs: Arc::clone(&vfs),
                 clock: Arc::clone(&options.db.clock),
                 dir: dir.to_owned(),
                 counters: Arc::clone(versions.counters()),
-                direct_io: options.db.use_direct_io_for_flush_and_compaction,
+                direct_io: options.db.tools_write_direct(),
                 db_id: versions.db_id().to_owned(),
                 session_id: session_id(&*options.db.clock),
             },
             vfs,
             needed,
             versions,
+            options,
             _lock: lock,
         })
     }

@@ -8,6 +8,7 @@ use super::table::pointer_fields;
 use super::{Fields, Items};
 use crate::error::Error;
 use crate::format::FileNumber;
+use crate::options::settings::{DbSettings, FamilySettings};
 use crate::version::edit::{NewFile, VersionEdit};
 use crate::vfs::ReadableFile;
 use crate::wal::{LogEnd, LogReader, Record, TailMode};
@@ -227,6 +228,11 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
         "persist_user_defined_timestamps",
         edit.persist_user_defined_timestamps.map(|b| b.to_string()),
     );
+    set("synced_before", edit.synced_before.map(|n| n.to_string()));
+    set(
+        "state_follows",
+        edit.state_follows.then(|| "true".to_owned()),
+    );
     items.show(record.offset, "edit", fields)?;
 
     let mut show = |kind: &str, fields: Fields| items.show(record.offset, kind, fields);
@@ -257,6 +263,15 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             .with("bytes", garbage.bytes);
         show("blob garbage", fields)?;
     }
+    for moved in &edit.relocations {
+        let logical: Vec<String> = moved.logical.iter().map(|n| n.to_string()).collect();
+        let fields = file(moved.file.0)
+            .with("map", moved.map)
+            .with("records", moved.count)
+            .with("bytes", moved.total_bytes)
+            .with("logical_files", logical.join(","));
+        show("moved records", fields)?;
+    }
     for wal in &edit.wal_additions {
         let synced = wal
             .synced_size
@@ -270,6 +285,9 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             .with("range_deletions", facts.num_range_deletions)
             .with("raw_key_bytes", facts.raw_key_bytes)
             .with("raw_value_bytes", facts.raw_value_bytes);
+        if facts.shadowed_bytes > 0 {
+            fields = fields.with("shadowed_bytes", facts.shadowed_bytes);
+        }
         for refs in &facts.blob_refs {
             let text = format!("{} references to {} bytes", refs.count, refs.bytes);
             fields = fields.with(&format!("blob_file_{}", refs.file), text);
@@ -278,6 +296,18 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             fields = fields.with("counted", "later: another program wrote the table");
         }
         show("table facts", fields)?;
+    }
+    for kept in &edit.kept_settings {
+        let (of, defaults) = match kept.family {
+            Some(id) => (id.to_string(), FamilySettings::defaults()),
+            None => ("the database".to_owned(), DbSettings::defaults()),
+        };
+        let mut fields = Fields::default().with("of", of);
+        // Those of the same value everywhere say nothing.
+        for (name, value) in kept.settings.iter().filter(|kept| !defaults.contains(kept)) {
+            fields = fields.with(name, value);
+        }
+        show("kept options", fields)?;
     }
     for (tag, value) in &edit.unknown {
         let fields = Fields::default()

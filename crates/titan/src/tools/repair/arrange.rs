@@ -88,7 +88,7 @@ impl Repair<'_> {
     }
 
     fn arrange_family(&mut self, id: ColumnFamilyId) -> Result<()> {
-        let family = self.output_family(id);
+        let family = self.output_family(id)?;
         let order = &family.comparator;
         let last_level = family.options.num_levels - 1;
         let mut rest: Vec<Placed> = self
@@ -137,7 +137,7 @@ impl Repair<'_> {
 
     /// Merges tables into new ones at `level`.
     fn merge(&mut self, id: ColumnFamilyId, mut group: Vec<Placed>, level: usize) -> Result<()> {
-        let family = self.output_family(id);
+        let family = self.output_family(id)?;
         let order = family.comparator.clone();
         // Of two entries with one sequence number that of the newer file counts.
         group.sort_by_key(|placed| std::cmp::Reverse(placed.meta.number));

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::options::kept::{Kept, Resolved};
 
 /// A family of the repaired database.
 pub(super) struct Family {
@@ -93,18 +94,31 @@ impl Repair<'_> {
     }
 
     /// How new files of a family are written.
-    pub(super) fn output_family(&self, id: ColumnFamilyId) -> OutputFamily {
+    pub(super) fn output_family(&self, id: ColumnFamilyId) -> Result<OutputFamily> {
         let family = self.families.get(&id);
         let name = family.map_or("default", |f| &f.name).to_owned();
-        OutputFamily {
+        let resolved = self.resolved([(id, name.as_str())])?;
+        Ok(OutputFamily {
             id,
             comparator: family.map_or_else(
                 || InternalKeyComparator::new(Arc::clone(&self.options.default.comparator)),
                 |f| f.comparator.clone(),
             ),
-            options: Arc::new(self.options.family(&name).clone()),
+            options: Arc::new(resolved.options.family(&name).clone()),
             name,
-        }
+        })
+    }
+
+    /// The options of families, as far as they are kept where that can be read.
+    pub(super) fn resolved<'f>(
+        &self,
+        families: impl IntoIterator<Item = (ColumnFamilyId, &'f str)> + Clone,
+    ) -> Result<Resolved> {
+        let names = families.clone().into_iter();
+        let names: Vec<_> = names.map(|(_, name)| name.to_owned()).collect();
+        let (manifest, settings) = (self.hint.manifest, &self.hint.settings);
+        let kept = Kept::read(&*self.vfs, self.dir, manifest, settings, families)?;
+        kept.resolve(self.options, &names)
     }
 
     /// Decides whether the MANIFEST is to be believed, and which tables count.

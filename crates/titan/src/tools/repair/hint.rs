@@ -11,8 +11,9 @@ use super::report::Loss;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::options::kept::SettingTexts;
 use crate::version::edit::{NewFile, TableFacts, VersionEdit};
-use crate::version::{ManifestReader, read_current};
+use crate::version::{LogsSince, ManifestReader, read_current};
 use crate::vfs::{Access, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
 
@@ -49,6 +50,10 @@ pub(super) struct Hint {
     pub(super) last_sequence: SequenceNumber,
     pub(super) db_id: Option<String>,
     pub(super) unknown: Vec<(u32, Vec<u8>)>,
+    /// Options that are kept.
+    pub(super) settings: BTreeMap<Option<ColumnFamilyId>, SettingTexts>,
+    /// The MANIFEST that says all this.
+    pub(super) manifest: FileNumber,
     /// Whether it was the MANIFEST in force and could be read to its end.
     pub(super) trusted: bool,
 }
@@ -113,6 +118,7 @@ impl Hint {
         let path = kind.path(dir);
         let mut hint = Hint {
             trusted: ends_well(vfs, &path, number)?,
+            manifest: number,
             ..Hint::default()
         };
         let mut log = LogReader::new(
@@ -171,6 +177,9 @@ impl Hint {
 
     fn apply(&mut self, edit: VersionEdit) {
         let id = edit.column_family;
+        for kept in edit.kept_settings {
+            self.settings.insert(kept.family, kept.settings);
+        }
         self.max_column_family = self.max_column_family.max(id);
         if edit.dropped_column_family {
             self.families.remove(&id);
@@ -236,10 +245,10 @@ impl Hint {
         self.max_column_family_is_exact && id > self.max_column_family
     }
 
-    /// WAL files with smaller numbers hold nothing that was not in tables.
-    pub(super) fn oldest_log_needed(&self) -> FileNumber {
-        let oldest = self.families.values().map(|f| f.log_number).min();
-        self.min_log_number.max(oldest.unwrap_or_default())
+    /// From where on WAL files are read.
+    pub(super) fn logs_since(&self) -> LogsSince {
+        let families = self.families.values().map(|f| f.log_number);
+        LogsSince::new(self.min_log_number, families)
     }
 }
 

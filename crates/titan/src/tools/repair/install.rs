@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{LOST_DIR, Repair, WORK_DIR, unfinished};
-use crate::db::{create_dir_durably, random_uuid};
+use crate::db::{create_dir_durably, random_uuid, record_wal_dir, without_wal_dir};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
-use crate::options::persist::write_options_file;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, Relocation, VersionEdit};
 use crate::version::{Family, Rebuilt, Version, VersionSet};
 use crate::vfs::{link_or_copy, read_file, replace_file};
@@ -69,8 +68,10 @@ impl Repair<'_> {
     /// The versions that the tables make.
     fn versions(&mut self, target: &Path) -> Result<VersionSet> {
         let mut families = BTreeMap::new();
+        let names = self.families.iter();
+        let resolved = self.resolved(names.map(|(&id, family)| (id, family.name.as_str())))?;
         for (&id, family) in &self.families {
-            let levels = self.options.family(&family.name).num_levels;
+            let levels = resolved.options.family(&family.name).num_levels;
             let comparator = family.comparator.clone();
             let current = Arc::new(Version::empty(id, comparator.clone(), levels));
             let family = Family::new(family.name.clone(), comparator, FileNumber(0), current);
@@ -100,6 +101,9 @@ impl Repair<'_> {
         for id in ids {
             versions.apply_in_memory(&self.edit(id))?;
         }
+        versions.keep_settings(resolved.db, |name| {
+            resolved.families.get(name).cloned().unwrap_or_default()
+        });
         Ok(versions)
     }
 
@@ -251,7 +255,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The newest OPTIONS stays, if it is of these families; else a new one is written.
+    /// The newest OPTIONS stays, if it is of these families; else a new one is written. In another
+    /// directory it names no directory for WAL files: that is the original's.
     fn write_options(&self, target: &Path, versions: &VersionSet) -> Result<()> {
         let mut newest = self.files.iter().rev();
         if let Some(file) = newest.find(|file| matches!(file, FileKind::Options(_))) {
@@ -268,17 +273,16 @@ impl Repair<'_> {
             }
             if fits {
                 let temp = FileKind::Temp(self.factory.counters.new_file_number()).path(target);
+                let content = without_wal_dir(&content);
                 return replace_file(&*self.vfs, &temp, &file.path(target), &content);
             }
         }
         let number = self.factory.counters.new_file_number();
-        write_options_file(
-            &*self.vfs,
-            target,
-            number,
-            self.options,
-            versions.family_names(),
-        )
+        let mut options_file = versions.options_file();
+        if target == self.dir {
+            record_wal_dir(target, &self.options.db, &mut options_file)?;
+        }
+        options_file.write(&*self.vfs, target, number)
     }
 
     /// What a database repaired in place does not use any more.

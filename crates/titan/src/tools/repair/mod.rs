@@ -67,7 +67,7 @@ use std::sync::Arc;
 use super::Progress;
 use crate::blob::BlobFileSummary;
 use crate::compaction::factory::FileFactory;
-use crate::db::{create_dir_durably, files_of, has_directory, session_id};
+use crate::db::{create_dir_durably, files_of, has_directory, session_id, with_wal_dir};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -116,6 +116,7 @@ pub fn repair(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RepairReport> {
     options.validate()?;
+    let options = &with_wal_dir(path, options, *to != RepairTo::InPlace)?;
     let vfs = Arc::clone(&options.db.vfs);
     let not_found = || Error::new(ErrorKind::NotFound, "no database exists here").in_file(path);
     if !has_directory(&*vfs, path)? {
@@ -166,7 +167,7 @@ pub fn repair(
             vfs: Arc::clone(&vfs),
             dir: work,
             counters,
-            direct_io: options.db.use_direct_io_for_flush_and_compaction,
+            direct_io: options.db.tools_write_direct(),
             db_id: String::new(),
             session_id: session_id(&*options.db.clock),
             clock: Arc::clone(&options.db.clock),
@@ -258,15 +259,15 @@ impl Repair<'_> {
     /// A directory for new files, and numbers that no file ever had.
     fn prepare(&mut self, in_place: bool) -> Result<()> {
         let counters = Arc::clone(&self.factory.counters);
-        counters.mark_names_used(&self.files);
+        let before_next = self.hint.next_file.0.saturating_sub(1);
+        counters.mark_file_number_used(FileNumber(before_next));
+        counters.mark_names_used(self.dir, &self.files)?;
         let lost = self.dir.join(LOST_DIR);
         if self.vfs.exists(&lost)? {
-            counters.mark_names_used(&files_of(&*self.vfs, &lost)?);
+            counters.mark_names_used(&lost, &files_of(&*self.vfs, &lost)?)?;
         }
         // A MANIFEST that is gone, too, lest CURRENT name a new one before its time.
         counters.mark_file_number_used(unfinished::named_manifest(&*self.vfs, self.dir)?);
-        let before_next = self.hint.next_file.0.saturating_sub(1);
-        counters.mark_file_number_used(FileNumber(before_next));
         counters.publish_sequence(self.hint.last_sequence);
 
         let work = self.factory.dir.clone();

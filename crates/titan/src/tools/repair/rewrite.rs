@@ -43,7 +43,7 @@ impl Repair<'_> {
 
     fn rewrite(&mut self, table: Table, level: Option<usize>, reason: &Error) -> Result<()> {
         let id = table.family.unwrap_or_default();
-        let family = self.output_family(id);
+        let family = self.output_family(id)?;
         let hinted = self.hint.tables.get(&table.number()).cloned();
         let salvage = self.salvage(table.number(), hinted.as_ref())?;
         let tombstones = match &hinted {

@@ -168,7 +168,7 @@ impl Repair<'_> {
         let given = &self.options.family(&name).comparator;
         let recorded = hinted.and_then(|f| f.comparator.as_deref()).or(recorded);
         let user = match recorded {
-            Some(recorded) => choose_comparator(&name, recorded, given)?,
+            Some(recorded) => choose_comparator(&name, recorded, self.options)?,
             None => Arc::clone(given),
         };
         Ok(InternalKeyComparator::new(user))

@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 
 use super::Repair;
 use super::report::Loss;
-use crate::db::ReplayTarget;
+use crate::db::{ReplayTarget, Wals};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -20,11 +20,13 @@ use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
 use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
+use crate::write::transactions::Transactions;
 
 /// A replay in progress.
 #[derive(Default)]
 struct Replay {
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
+    transactions: Transactions,
     /// The file before the current one.
     previous: Option<FileNumber>,
     /// The last operation seen.
@@ -36,24 +38,24 @@ struct Replay {
 impl Repair<'_> {
     /// Replays the WAL files that are still needed and writes what they hold to new tables.
     pub(super) fn replay_wals(&mut self) -> Result<()> {
-        let needed = self.hint.oldest_log_needed();
-        let wals: Vec<FileNumber> = self
-            .files
-            .iter()
-            .filter_map(|file| match file {
-                FileKind::Wal(number) if *number >= needed => Some(*number),
-                _ => None,
-            })
-            .collect();
+        let since = self.hint.logs_since();
+        let needed = since.needed;
+        let mut wals = Wals::find(&*self.vfs, self.dir, since, true)?;
+        wals.needed
+            .retain(|number| self.files.contains(&FileKind::Wal(*number)));
         // One that is missing in between is noticed by what its successor says.
-        if self.hint.trusted && wals.is_empty() {
+        if self.hint.trusted && wals.needed.is_empty() {
             let name = FileKind::Wal(needed).name();
             let reason = "the WAL is gone, with what was written since the last flush";
             self.report.lost.push(Loss::of_file(&name, reason));
             self.wals_damaged = true;
         }
-        let mut replay = Replay::default();
-        for number in wals {
+        let mut replay = Replay {
+            transactions: Transactions::new(wals.numbering),
+            ..Replay::default()
+        };
+        // Families skip what is in their tables.
+        for number in wals.older.into_iter().chain(wals.needed) {
             self.replay_wal(&mut replay, number, needed)?;
             replay.previous = Some(number);
             let size = self.vfs.size(&FileKind::Wal(number).path(self.dir))?;
@@ -99,7 +101,7 @@ impl Repair<'_> {
             }
             let offset = record.offset;
             match BatchView::parse_whole(record.payload) {
-                Ok(batch) if batch.count() > 0 => {
+                Ok(batch) => {
                     let next = replay.last_sequence.plus(1);
                     let known = replay.last_sequence > SequenceNumber::ZERO;
                     if std::mem::take(&mut first) && !linked && known && batch.sequence() > next {
@@ -109,11 +111,11 @@ impl Repair<'_> {
                     }
                     self.close_gap(replay, batch.sequence());
                     self.first_replayed.get_or_insert(batch.sequence());
-                    self.apply(replay, &batch, number)
-                        .map_err(|e| e.at(&path, offset))?;
-                    replay.last_sequence = batch.sequence().plus(u64::from(batch.count()) - 1);
+                    let applied = self.apply(replay, &batch, number);
+                    let next = applied.map_err(|e| e.at(&path, offset))?;
+                    let last = SequenceNumber(next.0.saturating_sub(1));
+                    replay.last_sequence = last.max(replay.last_sequence);
                 }
-                Ok(_) => {}
                 Err(e) if e.is_corruption() => {
                     self.wal_gap(replay, kind, Some(offset), e.message());
                 }
@@ -168,36 +170,44 @@ impl Repair<'_> {
         self.report.lost.push(gap);
     }
 
-    fn apply(&mut self, replay: &mut Replay, batch: &BatchView<'_>, wal: FileNumber) -> Result<()> {
-        let mut sequence = batch.sequence();
-        for op in batch.ops() {
-            let op = op?;
+    /// Applies what takes effect by a batch; returns the sequence number behind its last one.
+    fn apply(
+        &mut self,
+        replay: &mut Replay,
+        batch: &BatchView<'_>,
+        wal: FileNumber,
+    ) -> Result<SequenceNumber> {
+        let mut transactions = std::mem::take(&mut replay.transactions);
+        let next = transactions.apply(batch, &mut |sequence, op| {
             let (Some((value_type, key, value)), Some(id)) = (op.entry()?, op.column_family())
             else {
-                continue;
+                return Ok(());
             };
-            if let Some(target) = self.target(replay, id)?
-                && wal >= target.log_number
-            {
-                let added = target.memtable.add(sequence, value_type, key, value);
-                let full = target.memtable.should_flush();
-                match added {
-                    Ok(()) => {
-                        self.report.replayed += 1;
-                        let newest = self.replayed.entry(id).or_default();
-                        *newest = sequence.max(*newest);
-                    }
-                    // The same operation again, as a copy of a WAL file would have it.
-                    Err(e) if e.is_corruption() => {}
-                    Err(e) => return Err(e),
-                }
-                if full {
-                    self.flush(replay, id)?;
-                }
+            let Some(target) = self.target(replay, id)? else {
+                return Ok(());
+            };
+            if wal < target.log_number {
+                return Ok(());
             }
-            sequence = sequence.plus(1);
-        }
-        Ok(())
+            let added = target.memtable.add(sequence, value_type, key, value);
+            let full = target.memtable.should_flush();
+            match added {
+                Ok(()) => {
+                    self.report.replayed += 1;
+                    let newest = self.replayed.entry(id).or_default();
+                    *newest = sequence.max(*newest);
+                }
+                // The same operation again, as a copy of a WAL file would have it.
+                Err(e) if e.is_corruption() => {}
+                Err(e) => return Err(e),
+            }
+            match full {
+                true => self.flush(replay, id),
+                false => Ok(()),
+            }
+        });
+        replay.transactions = transactions;
+        next
     }
 
     /// Where the operations of a family go; `None` if the family was dropped.
@@ -222,7 +232,7 @@ impl Repair<'_> {
             return Ok(None);
         }
         let log_number = self.family(id, None)?.log_number;
-        Ok(Some(ReplayTarget::new(self.output_family(id), log_number)))
+        Ok(Some(ReplayTarget::new(self.output_family(id)?, log_number)))
     }
 
     /// Moves a memtable's content to a table.

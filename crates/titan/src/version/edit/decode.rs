@@ -1,8 +1,8 @@
 //! Reads edits.
 
 use super::{
-    BlobFileAddition, BlobFileGarbage, NewFile, Relocation, TableFacts, VersionEdit, WalAddition,
-    tags,
+    BlobFileAddition, BlobFileGarbage, KeptSettings, NewFile, Relocation, TableFacts, VersionEdit,
+    WalAddition, tags,
 };
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
@@ -105,6 +105,13 @@ impl VersionEdit {
                 let value = d.length_prefixed()?;
                 match TableFacts::decode(value)? {
                     Some(facts) => self.table_facts.push(facts),
+                    None => self.unknown.push((tag, value.to_vec())),
+                }
+            }
+            tags::KEPT_SETTINGS => {
+                let value = d.length_prefixed()?;
+                match KeptSettings::decode(value)? {
+                    Some(settings) => self.kept_settings.push(settings),
                     None => self.unknown.push((tag, value.to_vec())),
                 }
             }

@@ -110,6 +110,11 @@ impl VersionEdit {
             facts.encode(&mut encoded);
             put_field(out, tags::TABLE_FACTS, &encoded);
         }
+        for settings in &self.kept_settings {
+            encoded.clear();
+            settings.encode(&mut encoded);
+            put_field(out, tags::KEPT_SETTINGS, &encoded);
+        }
     }
 
     fn encode_wals(&self, out: &mut Vec<u8>) {

@@ -40,7 +40,8 @@ pub(crate) struct TableFacts {
     pub(crate) raw_key_bytes: u64,
     /// Bytes of all values; a pointer to a blob counts as the pointer.
     pub(crate) raw_value_bytes: u64,
-    /// An estimate of the bytes in blob files that entries of this SST hide from readers of now.
+    /// An estimate of the bytes in blob files that entries and range deletions of this SST hide from
+    /// readers of now.
     pub(crate) shadowed_bytes: u64,
     /// Which blob files the SST points to.
     pub(crate) blob_refs: Vec<BlobRefs>,

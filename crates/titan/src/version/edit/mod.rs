@@ -23,6 +23,7 @@
 //! 8200 WALs deleted       lp { first number kept }
 //! 8201 timestamps stored  lp { u8 }
 //! 12289 table facts       lp { see `facts` }: ours, ignored by RocksDB
+//! 12292 options           lp { see `settings` }: ours, ignored by RocksDB
 //! ```
 //!
 //! Read but not written: the older forms 7, 100, 102 of a new file, 8194 and 8195 for 400 and
@@ -41,6 +42,7 @@ mod encode;
 mod facts;
 mod new_file;
 mod relocation;
+mod settings;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ mod tests;
 pub(crate) use facts::TableFacts;
 pub(crate) use new_file::NewFile;
 pub(crate) use relocation::Relocation;
+pub(crate) use settings::KeptSettings;
 
 use crate::format::file_name::FileKind;
 use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
@@ -99,6 +102,8 @@ pub(crate) struct VersionEdit {
     pub(crate) persist_user_defined_timestamps: Option<bool>,
     /// Advice about SSTs, keyed by their numbers. Where it is absent the facts are unknown.
     pub(crate) table_facts: Vec<TableFacts>,
+    /// Options that are kept for the next opening.
+    pub(crate) kept_settings: Vec<KeptSettings>,
     /// Where in the MANIFEST the append of this edit's record began: what is before was durable
     /// then. 0 in the record that completes the state a MANIFEST starts with.
     pub(crate) synced_before: Option<u64>,

@@ -36,6 +36,7 @@ pub(super) const PERSIST_USER_DEFINED_TIMESTAMPS: u32 = 8201;
 pub(super) const TABLE_FACTS: u32 = IGNORABLE | (1 << 12) | 1;
 pub(super) const SYNCED_BEFORE: u32 = IGNORABLE | (1 << 12) | 2;
 pub(super) const STATE_FOLLOWS: u32 = IGNORABLE | (1 << 12) | 3;
+pub(super) const KEPT_SETTINGS: u32 = IGNORABLE | (1 << 12) | 4;
 
 /// Ours, and not to be ignored: without it a pointer would be read at the wrong place.
 pub(super) const RELOCATION: u32 = (1 << 12) | 1;

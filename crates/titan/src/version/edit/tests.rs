@@ -115,6 +115,10 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
         }),
         wal_deletion: maybe(rng, |r| FileNumber(number(r))),
         persist_user_defined_timestamps: maybe(rng, |r| r.bool()),
+        kept_settings: some(rng, |r| KeptSettings {
+            family: maybe(r, |r| ColumnFamilyId(r.u32(..))),
+            settings: some(r, |r| (text(r), text(r))),
+        }),
         table_facts: some(rng, |r| TableFacts {
             table: FileNumber(number(r)),
             num_entries: number(r),

@@ -19,11 +19,14 @@
 //! none.
 
 mod op;
+mod target;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use op::BatchOp;
+pub use target::BatchTarget;
+pub(crate) use target::OpeningId;
 pub use view::BatchOps;
 pub(crate) use view::BatchView;
 
@@ -46,10 +49,15 @@ const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
 /// value to the end of one buffer. A batch holds at most 4 GiB - 64 MiB; an operation that does
 /// not fit is refused with `InvalidArgument` and leaves the batch as it was.
 ///
-/// Families are named by anything that converts to a [`ColumnFamilyId`], handles included.
+/// Families are named by a handle or by a [`ColumnFamilyId`]. A batch with a handle is of the
+/// opening that the handle is of: only that writes it, and handles of another database, or of
+/// another opening of the same one, are refused. Ids are checked by nobody but the database that
+/// the batch is written to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WriteBatch {
     data: Vec<u8>,
+    /// Of the handles that named families.
+    opening: Option<OpeningId>,
     save_points: Vec<SavePoint>,
 }
 
@@ -58,6 +66,7 @@ pub struct WriteBatch {
 struct SavePoint {
     size: usize,
     count: u32,
+    opening: Option<OpeningId>,
 }
 
 impl Default for WriteBatch {
@@ -78,6 +87,7 @@ impl WriteBatch {
         data.resize(HEADER_SIZE, 0);
         WriteBatch {
             data,
+            opening: None,
             save_points: Vec::new(),
         }
     }
@@ -94,6 +104,7 @@ impl WriteBatch {
         BatchView::parse(&data)?.validate()?;
         Ok(WriteBatch {
             data,
+            opening: None,
             save_points: Vec::new(),
         })
     }
@@ -101,10 +112,11 @@ impl WriteBatch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the batch would exceed 4 GiB - 64 MiB.
+    /// `InvalidArgument` if the batch would exceed 4 GiB - 64 MiB, or `cf` is a handle of another
+    /// opening than the handles before.
     pub fn put(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<BatchTarget>,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
@@ -115,7 +127,7 @@ impl WriteBatch {
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
-    pub fn delete(&mut self, cf: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) -> Result<()> {
+    pub fn delete(&mut self, cf: impl Into<BatchTarget>, key: impl AsRef<[u8]>) -> Result<()> {
         self.add(op::DELETE, Some(cf.into()), &[key.as_ref()])
     }
 
@@ -126,7 +138,7 @@ impl WriteBatch {
     /// As [`WriteBatch::put`].
     pub fn single_delete(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<BatchTarget>,
         key: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.add(op::SINGLE_DELETE, Some(cf.into()), &[key.as_ref()])
@@ -140,7 +152,7 @@ impl WriteBatch {
     /// As [`WriteBatch::put`].
     pub fn delete_range(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<BatchTarget>,
         begin: impl AsRef<[u8]>,
         end: impl AsRef<[u8]>,
     ) -> Result<()> {
@@ -154,7 +166,7 @@ impl WriteBatch {
     /// Sets `key` to the value in a blob file that the encoded `index` points to.
     #[cfg(test)]
     fn put_blob_index(&mut self, cf: ColumnFamilyId, key: &[u8], index: &[u8]) -> Result<()> {
-        self.add(op::BLOB_INDEX, Some(cf), &[key, index])
+        self.add(op::BLOB_INDEX, Some(cf.into()), &[key, index])
     }
 
     /// Adds bytes that go to the WAL with the batch and nowhere else.
@@ -172,6 +184,7 @@ impl WriteBatch {
     /// As [`WriteBatch::put`].
     pub fn append(&mut self, other: &WriteBatch) -> Result<()> {
         let operations = other.operations();
+        let opening = self.opening_with(other.opening)?;
         self.check_room(operations.len())?;
         let count = self
             .count()
@@ -179,6 +192,7 @@ impl WriteBatch {
             .ok_or_else(too_large)?;
         self.data.extend_from_slice(operations);
         self.set_count(count);
+        self.opening = opening;
         Ok(())
     }
 
@@ -186,6 +200,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.data.truncate(HEADER_SIZE);
         self.data.fill(0);
+        self.opening = None;
         self.save_points.clear();
     }
 
@@ -227,6 +242,7 @@ impl WriteBatch {
         let point = SavePoint {
             size: self.data.len(),
             count: self.count(),
+            opening: self.opening,
         };
         self.save_points.push(point);
     }
@@ -236,9 +252,14 @@ impl WriteBatch {
     /// # Errors
     /// `InvalidArgument` if there is no save point.
     pub fn rollback_to_save_point(&mut self) -> Result<()> {
-        let SavePoint { size, count } = self.take_save_point()?;
+        let SavePoint {
+            size,
+            count,
+            opening,
+        } = self.take_save_point()?;
         self.data.truncate(size);
         self.set_count(count);
+        self.opening = opening;
         Ok(())
     }
 
@@ -281,9 +302,27 @@ impl WriteBatch {
         }
     }
 
+    /// Fails with `InvalidArgument` unless `opening` may write the batch.
+    pub(crate) fn check_opening(&self, opening: OpeningId) -> Result<()> {
+        self.opening_with(Some(opening)).map(|_| ())
+    }
+
+    /// Which opening the batch is of once it has something that is of `other`.
+    fn opening_with(&self, other: Option<OpeningId>) -> Result<Option<OpeningId>> {
+        match (self.opening, other) {
+            (Some(own), Some(other)) if own != other => Err(Error::invalid_argument(
+                "the write batch names families by handles of another database, or of an earlier \
+                 opening of this one",
+            )),
+            (own, other) => Ok(own.or(other)),
+        }
+    }
+
     /// Adds one operation. With a family it takes a sequence number.
-    fn add(&mut self, tag: op::Tag, cf: Option<ColumnFamilyId>, fields: &[&[u8]]) -> Result<()> {
-        let family = cf.filter(|&cf| cf != ColumnFamilyId::DEFAULT);
+    fn add(&mut self, tag: op::Tag, cf: Option<BatchTarget>, fields: &[&[u8]]) -> Result<()> {
+        let opening = self.opening_with(cf.and_then(|cf| cf.opening))?;
+        let family = cf.map(|cf| cf.family);
+        let family = family.filter(|&family| family != ColumnFamilyId::DEFAULT);
         let mut size = 1 + family.map_or(0, |cf| varint_len(cf.0.into()));
         for field in fields {
             let len = varint_len(field.len() as u64).saturating_add(field.len());
@@ -294,6 +333,7 @@ impl WriteBatch {
             let count = self.count().checked_add(1).ok_or_else(too_large)?;
             self.set_count(count);
         }
+        self.opening = opening;
 
         self.data.reserve(size);
         match family {

@@ -169,6 +169,7 @@ fn damaged_batches_are_refused_or_other_batches() {
 fn iteration_ends_at_the_first_error() {
     let batch = WriteBatch {
         data: [&[0; 12][..], b"\x0d\x14\x0d"].concat(),
+        opening: None,
         save_points: vec![],
     };
     let read: Vec<_> = batch.iter().collect();
@@ -233,7 +234,7 @@ fn a_batch_that_would_exceed_4_gib_refuses_and_stays_as_it_was() {
     let value = vec![0u8; 1 << 20];
     let fields: Vec<&[u8]> = vec![&value; 4096];
     let mut batch = WriteBatch::new();
-    let error = batch.add(op::PUT, Some(CF0), &fields).unwrap_err();
+    let error = batch.add(op::PUT, Some(CF0.into()), &fields).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(batch, WriteBatch::new());
 }

@@ -1,5 +1,7 @@
 //! Reads encoded batches without copying them.
 
+use std::ops::Range;
+
 use super::{BatchOp, HEADER_SIZE};
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
@@ -49,6 +51,11 @@ impl<'a> BatchView<'a> {
         BatchOps::new(self.operations)
     }
 
+    /// Some of the encoded operations, by [positions](BatchOps::position).
+    pub(crate) fn encoded(&self, range: Range<usize>) -> &'a [u8] {
+        self.operations.get(range).unwrap_or_default()
+    }
+
     /// Reads the header and all operations once. Recovery does this before it applies the first
     /// one.
     pub(crate) fn parse_whole(data: &'a [u8]) -> Result<Self> {
@@ -83,11 +90,16 @@ pub struct BatchOps<'a> {
 
 impl<'a> BatchOps<'a> {
     /// `operations` is a batch without its header.
-    pub(super) fn new(operations: &'a [u8]) -> Self {
+    pub(crate) fn new(operations: &'a [u8]) -> Self {
         BatchOps {
             rest: Decoder::new(operations),
             failed: false,
         }
+    }
+
+    /// Where the next operation begins.
+    pub(crate) fn position(&self) -> usize {
+        self.rest.position()
     }
 }
 

@@ -239,6 +239,53 @@ fn the_last_bytes_of_a_manifest_matter_too() {
     }
 }
 
+/// RocksDB's records do not say what was durable before them. One that is there as a whole was
+/// written as a whole, whatever a crash may have cut off behind it.
+#[test]
+fn the_last_record_of_a_rocksdb_manifest_is_not_taken_for_a_torn_one() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let fixture = fixtures.join("rocksdb-7.8-default");
+    let manifest = file_starting(&fixture, "MANIFEST-");
+    let content = std::fs::read(&manifest).unwrap();
+    let mut last = 0;
+    let mut next = 0;
+    while next < content.len() {
+        last = next;
+        next += 7 + usize::from(u16::from_le_bytes([content[last + 4], content[last + 5]]));
+    }
+    let damaged = |change: &dyn Fn(&mut Vec<u8>)| {
+        let dir = copy(&fixture);
+        let mut bytes = content.clone();
+        change(&mut bytes);
+        std::fs::write(dir.path().join(manifest.file_name().unwrap()), bytes).unwrap();
+        dir
+    };
+    let is_noticed = |change: &dyn Fn(&mut Vec<u8>), what: &str| {
+        let dir = damaged(change);
+        let before = listing(dir.path());
+        let e = Db::open(dir.path(), &must_exist()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
+        assert_eq!(e.offset(), Some(last as u64), "{what}: {e}");
+        assert!(
+            e.path()
+                .is_some_and(|path| path.file_name() == manifest.file_name())
+        );
+        let report = titan::tools::check(dir.path(), &must_exist(), &mut |_| {}).unwrap();
+        assert_eq!(report.problems.len(), 1, "{what}: {:?}", report.problems);
+        std::fs::remove_file(dir.path().join("LOCK")).unwrap();
+        assert_eq!(listing(dir.path()), before, "{what}");
+    };
+    // Its checksum, and what that covers. A length beyond the file is that of a torn record.
+    for at in (last..last + 4).chain(last + 7..content.len()) {
+        is_noticed(&|bytes| bytes[at] ^= 1, &format!("byte {at}"));
+    }
+    is_noticed(&|bytes| bytes[last + 8..].fill(0), "zeros");
+    for len in last..content.len() {
+        let dir = damaged(&|bytes| bytes.truncate(len));
+        Db::open(dir.path(), &must_exist()).unwrap();
+    }
+}
+
 #[test]
 fn damage_to_current_is_noticed_and_to_identity_and_options_does_no_harm() {
     let (dir, all) = database(|_| ());

@@ -1,13 +1,16 @@
 //! Missing, locked and foreign directories.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
+use rustix::fs::FlockOperation;
 use titan::{Db, ErrorKind, Options};
 
 use super::{must_exist, small};
-use crate::directory::files;
+use crate::directory::{copy, files, files_ending};
 
 #[test]
 fn a_missing_database_is_not_created_unless_asked_for() {
@@ -77,6 +80,8 @@ fn this_process_opens_a_database_once_at_a_time() {
 
 /// Names the directory that the process of [`hold_a_database_open`] opens.
 const HOLD: &str = "TITAN_TEST_HOLD_OPEN";
+/// Set if that process is to look into LOCK meanwhile, as one that copies the directory does.
+const LOOK: &str = "TITAN_TEST_LOOK_INTO_LOCK";
 
 /// Not a test of its own: the other process of the next test.
 #[test]
@@ -86,37 +91,138 @@ fn hold_a_database_open() {
     };
     let db = Db::open(Path::new(&dir), &small()).unwrap();
     db.put(b"key", b"by the other process").unwrap();
+    if std::env::var_os(LOOK).is_some() {
+        assert_eq!(std::fs::read(Path::new(&dir).join("LOCK")).unwrap(), b"");
+    }
     println!("\nopen");
     // Until the other side closes the pipe.
     std::io::stdin().read_line(&mut String::new()).unwrap();
     db.close().unwrap();
 }
 
-#[test]
-fn another_process_keeps_the_database_locked() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "bad_input::directories::hold_a_database_open",
-            "--exact",
-            "--nocapture",
-        ])
-        .env(HOLD, dir.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+/// Runs `while_held` while another process has the database open.
+fn while_another_process_holds(dir: &Path, look: bool, while_held: impl FnOnce()) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "bad_input::directories::hold_a_database_open",
+        "--exact",
+        "--nocapture",
+    ]);
+    command.env(HOLD, dir);
+    if look {
+        command.env(LOOK, "1");
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "open"), "it did not open");
-    let e = Db::open(dir.path(), &small()).unwrap_err();
-    assert_eq!(e.kind(), ErrorKind::Locked, "{e}");
-    let e = Db::destroy(dir.path(), &small()).unwrap_err();
-    assert_eq!(e.kind(), ErrorKind::Locked, "{e}");
+    while_held();
     drop(child.stdin.take());
     lines.for_each(drop);
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn another_process_keeps_the_database_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    for look in [false, true] {
+        while_another_process_holds(dir.path(), look, || {
+            let e = Db::open(dir.path(), &small()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Locked, "{e}");
+            let e = Db::open_read_only(dir.path(), &small()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Locked, "{e}");
+            let e = Db::destroy(dir.path(), &small()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Locked, "{e}");
+        });
+        let db = Db::open(dir.path(), &small()).unwrap();
+        assert_eq!(db.get(b"key").unwrap().unwrap(), "by the other process");
+    }
+}
+
+/// RocksDB locks LOCK for its process.
+#[test]
+fn the_lock_and_that_of_rocksdb_exclude_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Db::open(dir.path(), &small()).unwrap());
+    let lock = dir.path().join("LOCK");
+    let opened = || {
+        let options = File::options().read(true).write(true).open(&lock);
+        options.unwrap()
+    };
+    let exclusive = FlockOperation::NonBlockingLockExclusive;
+    let refused = |e: rustix::io::Errno| e == rustix::io::Errno::AGAIN;
+
+    let open = || Db::open(dir.path(), &small()).err();
+    let look = || Db::open_read_only(dir.path(), &small()).err();
+    for attempt in [&open as &dyn Fn() -> _, &look] {
+        // A lock of a process goes when that closes the file, as our attempt does.
+        let theirs = opened();
+        rustix::fs::fcntl_lock(&theirs, exclusive).unwrap();
+        let e: titan::Error = attempt().unwrap();
+        assert_eq!(e.kind(), ErrorKind::Locked, "{e}");
+    }
+
     let db = Db::open(dir.path(), &small()).unwrap();
-    assert_eq!(db.get(b"key").unwrap().unwrap(), "by the other process");
+    let e = rustix::fs::fcntl_lock(opened(), exclusive).unwrap_err();
+    assert!(refused(e), "{e}");
+    db.close().unwrap();
+    drop(db);
+    let readers = [(); 2].map(|()| Db::open_read_only(dir.path(), &small()).unwrap());
+    for reader in readers {
+        let e = rustix::fs::fcntl_lock(opened(), exclusive).unwrap_err();
+        assert!(refused(e), "{e}");
+        drop(reader);
+    }
+    rustix::fs::fcntl_lock(opened(), exclusive).unwrap();
+}
+
+/// Numbers are counted on from the largest one found; one this large leaves no room for that.
+#[test]
+fn names_with_numbers_out_of_reach_are_refused_or_nobody_s() {
+    for (number, is_refused) in [
+        ((1_u64 << 60) - 1, true),
+        (1 << 59, true),
+        (1 << 60, false),
+        (1 << 63, false),
+    ] {
+        for suffix in ["sst", "log", "blob"] {
+            let dir = tempfile::tempdir().unwrap();
+            let db = Db::open(dir.path(), &small()).unwrap();
+            db.put(b"key", b"value").unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            drop(db);
+            let stray = dir.path().join(format!("{number}.{suffix}"));
+            std::fs::write(&stray, b"stray").unwrap();
+            if is_refused {
+                let errors = [
+                    Db::open(dir.path(), &small()).unwrap_err(),
+                    Db::open_read_only(dir.path(), &small()).unwrap_err(),
+                    titan::tools::check(dir.path(), &small(), &mut |_| {}).unwrap_err(),
+                    titan::tools::repair(
+                        dir.path(),
+                        &titan::tools::RepairTo::Directory(dir.path().join("repaired")),
+                        &small(),
+                        &mut |_| {},
+                    )
+                    .unwrap_err(),
+                ];
+                for e in errors {
+                    assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+                    assert_eq!(e.path(), Some(&*stray), "{e}");
+                }
+                std::fs::rename(&stray, dir.path().join("elsewhere")).unwrap();
+            }
+            for _ in 0..2 {
+                let db = Db::open(dir.path(), &small()).unwrap();
+                assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+                db.put(b"more", b"value").unwrap();
+                db.flush().unwrap();
+                db.close().unwrap();
+            }
+            assert_eq!(stray.exists(), !is_refused);
+        }
+    }
 }
 
 #[test]
@@ -173,6 +279,102 @@ fn what_is_not_the_engine_s_is_never_touched() {
     check();
 }
 
+/// RocksDB creates a database with a MANIFEST that names no order, and only then makes it one's own.
+#[test]
+fn a_directory_that_rocksdb_was_killed_in_while_creating_it_opens_empty() {
+    let manifest = b"\xc4\xc1\x9f\x5b\x06\x00\x01\x02\x00\x03\x02\x04\x00";
+    let current = b"MANIFEST-000001\n";
+    let files: [(&str, &[u8]); 4] = [
+        ("IDENTITY", b"7a3c4dd5-5b4c-43a5-8f9b-5c8d7b0f2a11"),
+        ("MANIFEST-000001", manifest),
+        ("CURRENT", current),
+        ("000004.log", b""),
+    ];
+    for there in 0..=files.len() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in &files[..there] {
+            std::fs::write(dir.path().join(name), content).unwrap();
+        }
+        let opens = Db::open_read_only(dir.path(), &small());
+        let checked = titan::tools::check(dir.path(), &small(), &mut |_| {});
+        if there < 3 {
+            assert!(opens.is_err_and(|e| e.is_not_found()), "{there} files");
+            assert!(checked.is_err_and(|e| e.is_not_found()), "{there} files");
+        } else {
+            drop(opens.unwrap());
+            assert_eq!(checked.unwrap().problems.len(), 0, "{there} files");
+        }
+        for _ in 0..2 {
+            let db = Db::open(dir.path(), &small()).unwrap();
+            db.put(b"key", b"value").unwrap();
+            db.close().unwrap();
+        }
+        let db = Db::open(dir.path(), &must_exist()).unwrap();
+        assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+    }
+}
+
+/// RocksDB notes nowhere what its `db_paths` were.
+#[test]
+fn tables_in_other_directories_are_not_taken_for_lost_ones() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let dir = copy(&fixtures.join("rocksdb-7.8-default"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    for table in files_ending(dir.path(), ".sst") {
+        let to = elsewhere.path().join(table.file_name().unwrap());
+        std::fs::rename(table, to).unwrap();
+    }
+    let options = must_exist();
+    for error in [
+        Db::open(dir.path(), &options).unwrap_err(),
+        Db::open_read_only(dir.path(), &options).unwrap_err(),
+        titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("db_paths"), "{error}");
+    }
+    for table in files_ending(elsewhere.path(), ".sst") {
+        let to = dir.path().join(table.file_name().unwrap());
+        std::fs::rename(table, to).unwrap();
+    }
+    Db::open(dir.path(), &options).unwrap();
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<PathBuf>>);
+
+impl titan::EventListener for Told {
+    fn deletion_failed(&self, error: &titan::Error) {
+        let path = error.path().unwrap().to_owned();
+        self.0.lock().unwrap().push(path);
+    }
+}
+
+/// A directory cannot be deleted as a file can.
+#[test]
+fn a_leftover_that_cannot_be_deleted_blocks_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Db::open(dir.path(), &small()).unwrap());
+    for name in ["000001.log", "000002.sst", "000777.sst", "000003.dbtmp"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    let mut options = small();
+    for opening in 0..2 {
+        let told = Arc::new(Told::default());
+        options.db.listeners = vec![Arc::clone(&told) as _];
+        let db = Db::open(dir.path(), &options).unwrap();
+        assert_eq!(told.0.lock().unwrap().len(), 4, "opening {opening}");
+        db.put(b"key", b"value").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        drop(db);
+        let report = titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+        assert_eq!(report.problems.len(), 0, "{:?}", report.problems);
+    }
+    let db = Db::open(dir.path(), &options).unwrap();
+    assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+}
+
 #[test]
 fn destroying_removes_everything() {
     let parent = tempfile::tempdir().unwrap();
@@ -193,6 +395,7 @@ fn databases_with_parts_elsewhere_are_refused() {
     let db = Db::open(dir.path(), &small()).unwrap();
     db.put(b"key", b"value").unwrap();
     db.flush().unwrap();
+    db.put(b"key", b"newer").unwrap();
     drop(db);
 
     std::fs::create_dir(dir.path().join("titandb")).unwrap();
@@ -225,4 +428,34 @@ fn databases_with_parts_elsewhere_are_refused() {
             .contains(&logs.path().display().to_string()),
         "{error}"
     );
+
+    // Who only looks finds them there; who writes states where they are.
+    let there = |dir: &Path| files_ending(dir, ".log").len();
+    let value = |db: &Db| db.get(b"key").unwrap().unwrap();
+    let mut stated = must_exist();
+    stated.db.wal_dir = Some(logs.path().to_owned());
+    for options in [must_exist(), stated.clone()] {
+        let db = Db::open_read_only(dir.path(), &options).unwrap();
+        assert_eq!(value(&db), "newer");
+        let report = titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+        assert_eq!(report.problems.len(), 0, "{:?}", report.problems);
+        assert_eq!(report.wal_files, 1);
+    }
+    for n in 0..3_u8 {
+        let db = Db::open(dir.path(), &stated).unwrap();
+        assert_eq!(value(&db), "newer");
+        for n in 0..n {
+            assert_eq!(db.get(&[n]).unwrap().unwrap(), "value");
+        }
+        db.put(&[n], b"value").unwrap();
+        db.close().unwrap();
+        assert_eq!((there(dir.path()), there(logs.path())), (0, 1), "{n}");
+    }
+    let error = Db::open(dir.path(), &must_exist()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    Db::destroy(dir.path(), &stated).unwrap();
+    assert_eq!((dir.path().exists(), there(logs.path())), (false, 0));
+    let error = Db::open(dir.path(), &stated).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    std::fs::create_dir(dir.path()).unwrap();
 }

@@ -10,8 +10,10 @@ mod directories;
 mod manifest;
 mod option_values;
 mod orders;
+mod other_database;
 mod sizes;
 mod wal_damage;
+mod wal_dir;
 
 use titan::{ColumnFamilyOptions, Options};
 

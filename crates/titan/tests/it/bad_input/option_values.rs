@@ -6,8 +6,11 @@ use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Opti
 #[test]
 fn every_option_has_its_range_and_is_named() {
     type Db = fn(&mut DbOptions);
-    let of_db: [(&str, Db); 6] = [
+    let of_db: [(&str, Db); 7] = [
         ("max_open_files", |o| o.max_open_files = 15),
+        ("max_open_files_memory", |o| {
+            o.max_open_files_memory = (1 << 20) - 1
+        }),
         ("max_background_jobs", |o| o.max_background_jobs = 0),
         ("max_background_jobs", |o| o.max_background_jobs = 257),
         ("delayed_write_rate", |o| o.delayed_write_rate = 1023),
@@ -17,7 +20,7 @@ fn every_option_has_its_range_and_is_named() {
         ("max_manifest_file_size", |o| o.max_manifest_file_size = 0),
     ];
     type Family = fn(&mut ColumnFamilyOptions);
-    let of_family: [(&str, Family); 25] = [
+    let of_family: [(&str, Family); 27] = [
         ("write_buffer_size", |o| {
             o.write_buffer_size = (64 << 10) - 1
         }),
@@ -60,6 +63,10 @@ fn every_option_has_its_range_and_is_named() {
         }),
         ("blob_file_size", |o| o.blob_file_size = (64 << 10) - 1),
         ("blob_file_size", |o| o.blob_file_size = 0),
+        ("compression", |o| o.compression = CompressionType::Zlib),
+        ("blob_compression_type", |o| {
+            o.blob_compression_type = CompressionType::Lz4hc
+        }),
         ("blob_compression_type", |o| {
             o.blob_compression_type = CompressionType::Snappy
         }),

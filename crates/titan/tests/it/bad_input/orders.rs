@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use titan::{
-    BytewiseComparator, CompactRangeOptions, Comparator, Db, ErrorKind, Options, ReadOptions,
-    ReverseBytewiseComparator,
+    BytewiseComparator, CompactRangeOptions, Comparator, Db, ErrorKind, KeyOrder, Options,
+    ReadOptions, ReverseBytewiseComparator,
 };
 
-use super::small;
-use crate::directory::{Rows, check};
+use super::{must_exist, small};
+use crate::directory::{Rows, check, check_all, contents};
 
 fn ordered_by(comparator: Arc<dyn Comparator>) -> Options {
     let mut options = small();
@@ -127,6 +127,8 @@ fn a_reverse_family_opens_without_being_told() {
     db.close().unwrap();
     drop(db);
     let db = Db::open(dir.path(), &small()).unwrap();
+    let order = &db.options().comparator;
+    assert_eq!(order.name(), ReverseBytewiseComparator.name());
     let rows = vec![
         (b"b".to_vec(), vec![2; 500]),
         (b"a".to_vec(), b"1".to_vec()),
@@ -180,4 +182,57 @@ fn an_order_cannot_be_exchanged_nor_guessed() {
     }
     let db = Db::open(dir.path(), &options).unwrap();
     assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+}
+
+/// MyRocks, and others, have names of their own for the orders of bytes.
+#[test]
+fn a_name_that_the_options_know_is_a_built_in_order() {
+    struct Other(KeyOrder);
+    impl Comparator for Other {
+        fn name(&self) -> &str {
+            match self.0 {
+                KeyOrder::Bytewise => "RocksDB_SE_v3.10",
+                KeyOrder::Reverse => "rev:RocksDB_SE_v3.10",
+            }
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            match self.0 {
+                KeyOrder::Bytewise => a.cmp(b),
+                KeyOrder::Reverse => b.cmp(a),
+            }
+        }
+    }
+    for order in [KeyOrder::Bytewise, KeyOrder::Reverse] {
+        let other = Arc::new(Other(order));
+        let name = other.name().to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &ordered_by(other)).unwrap();
+        for i in 0..100_u8 {
+            db.put(&[i], &[i; 200]).unwrap();
+        }
+        db.flush().unwrap();
+        db.put(b"in the log", b"value").unwrap();
+        let expected = contents(&db).unwrap();
+        db.close().unwrap();
+        drop(db);
+
+        let mut options = must_exist();
+        let e = Db::open(dir.path(), &options).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+        assert!(e.message().contains(&name), "{e}");
+        options.db.comparator_aliases.insert(name.clone(), order);
+        for _ in 0..2 {
+            let db = Db::open(dir.path(), &options).unwrap();
+            check_all(&db, &expected, &name);
+            db.compact_range(None, None, &Default::default()).unwrap();
+            check_all(&db, &expected, &name);
+            db.close().unwrap();
+            drop(db);
+            let report = titan::tools::check(dir.path(), &options, &mut |_| {}).unwrap();
+            assert_eq!(report.problems.len(), 0, "{:?}", report.problems);
+        }
+        // The name stays.
+        let e = Db::open(dir.path(), &must_exist()).unwrap_err();
+        assert!(e.message().contains(&name), "{e}");
+    }
 }

@@ -69,11 +69,15 @@ fn database(switch: u8, flushed: &[&str], end: u8) -> (tempfile::TempDir, Histor
 /// Opens a damaged directory: the state is one of the history, or the damage is named. Returns
 /// how many batches are there.
 fn recovered(dir: &Path, history: &History, what: &str) -> Option<usize> {
+    let report = titan::tools::check(dir, &options(), &mut |_| {}).unwrap();
     let db = match Db::open(dir, &options()) {
         Ok(db) => db,
         Err(e) => {
             assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
             assert!(e.path().is_some_and(|p| p.starts_with(dir)), "{what}: {e}");
+            // The check comes to the same.
+            let named = report.problems.iter().any(|p| p.path() == e.path());
+            assert!(named, "{what}: {e}, but {:?}", report.problems);
             return None;
         }
     };

@@ -1,7 +1,9 @@
 //! Garbage collection: what lives is moved, found by everybody, and survives reopening.
 
+mod estimate;
 mod held;
 mod manual;
+mod many;
 mod pause;
 mod punch;
 mod space;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use titan::ErrorKind;
 use titan::tools::{RepairTo, repair};
+use titan::{ErrorKind, Stated};
 use titan_testkit::sim::{Errno, Fault, OpKind};
 
 use super::{Case, REPAIRED, empty};
@@ -38,6 +38,7 @@ fn a_read_only_database_can_be_repaired_into_another_directory() {
 fn blob_files_and_maps_that_are_not_used_any_more_are_in_lost() {
     let (mut case, _) = empty();
     case.options.default.enable_blob_garbage_collection = true;
+    case.options.default.stated = Stated::all();
     let db = case.open(DIR);
     for round in 0..3 {
         for n in (0..100).filter(|n| round == 0 || n % 2 == 0) {

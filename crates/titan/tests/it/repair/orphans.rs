@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use titan::CompactRangeOptions;
 use titan::tools::{RepairReport, RepairTo, check};
 use titan::vfs::Vfs;
+use titan::{CompactRangeOptions, Stated};
 
 use super::{Case, REPAIRED, empty, small};
 use crate::support::{DIR, files};
@@ -190,6 +190,7 @@ fn one_whose_values_lie_beside_those_of_others_keeps_them() {
     }
     db.close().unwrap();
     case.options.default.enable_blob_garbage_collection = true;
+    case.options.default.stated = Stated::all();
     let db = case.open(DIR);
     db.wait_idle().unwrap();
     assert!(db.statistics().garbage_collections() > 0);

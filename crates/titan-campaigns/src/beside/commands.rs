@@ -1,0 +1,112 @@
+//! The commands as somebody runs them beside the writer, and what they print.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::history::{FAMILIES, OPERATIONS, Rows, Writer};
+use super::judge;
+use crate::trouble::{Checked, Trouble};
+
+/// Runs `check`, `scan` of each family, and `space` beside the writer. Gives how many were as they
+/// should be.
+///
+/// # Errors
+/// `Wrong` where one was not.
+pub fn look(titan: &Path, db: &Path, writer: &Writer) -> Checked<u64> {
+    let mut looks = 0;
+    beside(titan, db, writer, &["check"], |_, out| {
+        match out.ends_with("no damage found\n") {
+            true => Ok(()),
+            false => Err(Trouble::wrong(out.to_owned())),
+        }
+    })?;
+    looks += 1;
+    for (index, family) in FAMILIES.iter().enumerate() {
+        let scan = ["scan", "--hex", "--cf", family];
+        beside(titan, db, writer, &scan, |n, out| {
+            let found = judge(&parse(out)?, index)?;
+            match found == n {
+                true => Ok(()),
+                false => Err(Trouble::wrong(format!(
+                    "batch {n} announced, {found} shown"
+                ))),
+            }
+        })?;
+        looks += 1;
+    }
+    beside(
+        titan,
+        db,
+        writer,
+        &["space", "--json"],
+        |_, out| match out.contains("\"moment\"") {
+            true => Ok(()),
+            false => Err(Trouble::wrong("no moment in the document")),
+        },
+    )?;
+    Ok(looks + 1)
+}
+
+/// Runs a command beside the writer. What it announces must be a moment between two batches, of those
+/// that were written meanwhile; `judge` gets it, and what is printed.
+fn beside(
+    titan: &Path,
+    db: &Path,
+    writer: &Writer,
+    command: &[&str],
+    judge: impl FnOnce(u64, &str) -> Checked<()>,
+) -> Checked<()> {
+    let doing = |e: Trouble| Trouble::wrong(format!("titan {}: {e}", command.join(" ")));
+    let acknowledged = writer.acknowledged();
+    if !writer.is_at_work() {
+        return Err(Trouble::wrong("the writer has ended"));
+    }
+    let output = Command::new(titan).args(command).arg(db).output();
+    let output = output.map_err(|e| doing(Trouble::wrong(e.to_string())))?;
+    let begun = writer.begun();
+    let (out, complaints) = texts(&output);
+    if !output.status.success() {
+        return Err(doing(Trouble::wrong(format!("{out}{complaints}"))));
+    }
+    // As text, or with --json.
+    let announced = ["sequence number ", "\"sequence\":"]
+        .into_iter()
+        .find_map(|front| complaints.split_once(front));
+    let sequence = announced
+        .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
+        .and_then(|number| number.parse::<u64>().ok());
+    let Some(sequence) = sequence else {
+        let text = format!("no moment is announced: {complaints}");
+        return Err(doing(Trouble::wrong(text)));
+    };
+    let n = sequence / OPERATIONS;
+    if sequence % OPERATIONS != 0 || n < acknowledged || n > begun {
+        let text = format!(
+            "sequence number {sequence} is not the end of one of the batches {acknowledged} to {begun}"
+        );
+        return Err(doing(Trouble::wrong(text)));
+    }
+    judge(n, &out).map_err(doing)
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// What `scan --hex` printed.
+fn parse(text: &str) -> Checked<Rows> {
+    let bytes = |hex: &str| {
+        let digits = hex.strip_prefix("0x")?.as_bytes().chunks(2);
+        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        digits.map(byte).collect::<Option<Vec<u8>>>()
+    };
+    let row = |line: &str| {
+        let (key, value) = line.split_once(" : ")?;
+        Some((bytes(key)?, bytes(value)?))
+    };
+    let rows = text
+        .lines()
+        .map(|line| row(line).ok_or_else(|| Trouble::wrong(format!("it printed: {line:.100}"))));
+    rows.collect()
+}

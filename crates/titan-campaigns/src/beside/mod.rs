@@ -1,0 +1,112 @@
+//! Reading beside a process that writes: each view must be one moment of the history.
+//!
+//! A database is written here as fast as it can be, and looked at by the `titan` command, which is
+//! another process: `check`, `scan` and `space`, again and again. Whatever one of them shows must have
+//! been so at one moment, no earlier than what had been acknowledged before it was started.
+
+mod commands;
+mod history;
+
+use std::path::Path;
+
+use titan::{Db, ReadOptions};
+
+pub use commands::look;
+pub use history::{Writer, options};
+
+use crate::Run;
+use crate::trouble::{Checked, Trouble};
+use history::{FAMILIES, LAST, Rows};
+
+/// Looks at a database under full load `views` times with each command of the program `titan`.
+pub fn beside(run: &Run, titan: &Path, views: u64) {
+    let outcome = (|| -> Checked<()> {
+        let place = tempfile::tempdir().map_err(|e| Trouble::wrong(e.to_string()))?;
+        let path = place.path().join("db");
+        let mut writer = Writer::start(&path)?;
+        let mut view = 0;
+        while run.goes_on() && (run.time().is_some() || view < views) {
+            view += 1;
+            run.phase(format!("view {view}, batch {}", writer.acknowledged()));
+            match look(titan, &path, &writer) {
+                Ok(looks) => run.pass(looks),
+                Err(e) => run.fail(format!("view {view}: {e}")),
+            }
+        }
+        let batches = writer.stop()?;
+        run.note(format!("{view} views of {batches} batches"));
+        Ok(())
+    })();
+    if let Err(e) = outcome {
+        run.fail(e);
+    }
+}
+
+/// The batch whose moment a view shows, of all families together.
+///
+/// # Errors
+/// `Wrong` if it is not one moment; what reading failed with.
+pub fn moment_of(view: &Db) -> Checked<u64> {
+    let mut moment = None;
+    for (index, name) in FAMILIES.iter().enumerate() {
+        let rows = match view.column_family(name) {
+            Some(family) => rows(&family)?,
+            None => return Err(Trouble::wrong(format!("family {name} is missing"))),
+        };
+        let n = judge(&rows, index)?;
+        if *moment.get_or_insert(n) != n {
+            return Err(Trouble::wrong(format!(
+                "batch {n} in {name}, {moment:?} before"
+            )));
+        }
+    }
+    let n = moment.unwrap_or_default();
+    for family in view.column_families() {
+        if FAMILIES.contains(&family.name()) {
+            continue;
+        }
+        // It came before its first batch, and went after the next had come.
+        let last = family.get(LAST)?;
+        if last.is_some_and(|last| last != n.to_string().as_bytes()) {
+            let text = format!("{} is not of batch {n}", family.name());
+            return Err(Trouble::wrong(text));
+        }
+    }
+    Ok(n)
+}
+
+fn rows(family: &titan::ColumnFamily) -> Checked<Rows> {
+    let mut rows = Rows::new();
+    let mut iterator = family.iter(&ReadOptions::default())?;
+    iterator.seek_to_first()?;
+    while iterator.valid() {
+        let value = iterator.value()?;
+        rows.insert(iterator.key().to_vec(), value.to_vec());
+        iterator.next()?;
+    }
+    Ok(rows)
+}
+
+/// The batch that a family says was the last, if all of it is as that batch left it.
+fn judge(rows: &Rows, family: usize) -> Checked<u64> {
+    let wrong = |text: String| Trouble::wrong(format!("{}: {text}", FAMILIES[family]));
+    let last = rows.get(LAST).map(|n| String::from_utf8_lossy(n));
+    let n: u64 = match last.as_deref().map(str::parse) {
+        None => 0,
+        Some(Ok(n)) => n,
+        Some(Err(_)) => return Err(wrong(format!("the last batch is {last:?}"))),
+    };
+    let expected = history::contents(n, family);
+    let keys = rows.keys().chain(expected.keys());
+    let mut differs = keys.filter(|key| rows.get(*key) != expected.get(*key));
+    match differs.next() {
+        None => Ok(n),
+        Some(key) => Err(wrong(format!(
+            "after batch {n}, {} has {:?} bytes, expected are {:?}, and {} more keys differ",
+            String::from_utf8_lossy(key),
+            rows.get(key).map(Vec::len),
+            expected.get(key).map(Vec::len),
+            differs.count()
+        ))),
+    }
+}

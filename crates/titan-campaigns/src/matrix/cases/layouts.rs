@@ -1,0 +1,302 @@
+//! How data is laid out over files, families and directories, and entries that are no plain values.
+
+use super::{COMPACTED, Case, Expect, KILLED, case, unsupported};
+
+macro_rules! blobs {
+    ($($options:literal),*) => {
+        concat!("enable_blob_files=true min_blob_size=200", $(" ", $options),*)
+    };
+}
+
+/// Values that are overwritten and compacted again and again.
+const OVERWRITTEN: &str = "
+    fill default a 0 200 1 10 3000
+    flush
+    fill default a 0 200 2 10 3000
+    flush
+    fill default a 0 200 3 10 3000
+    flush
+    compact
+    fill default a 0 200 4 10 3000
+    flush
+    compact bottommost
+    fill default a 150 160 1 10 3000
+    delete default a 0 200 5
+    close";
+
+/// Range deletions over the tables of several levels, and over each other.
+const RANGES: &str = "
+    fill default a 0 2000 1 50 100
+    flush
+    compact
+    range default a 100 1500
+    fill default a 200 300 1 50 100
+    range default a 250 270
+    flush
+    fill default a 500 1400 2 50 100
+    range default a 600 1300
+    flush
+    fill default a 900 1000 1 50 100
+    compact
+    range default a 0 50
+    range default a 950 1900
+    fill default a 960 970 1 50 100
+    range default a 965 965
+    flush
+    range default b 0 10
+    fill second a 0 10 1 0 10
+    range second a 3 5
+    close";
+
+/// Ranges of a reverse order.
+const REVERSED: &str = "
+    fill default a 0 400 1 10 300
+    fill second a 0 200 1 0 100
+    flush
+    range default a 340 320
+    delete default a 0 400 7
+    flush
+    compact bottommost
+    fill default a 380 500 1 10 300
+    range default a 390 385
+    flush
+    range second a 13 10
+    fill second b 0 50 1 0 3000
+    close";
+
+const INGESTED: &str = "
+    fill default a 0 200 1 10 300
+    fill second a 0 200 1 0 100
+    flush
+    ingest default c 0 100  {root}/1.sst seqno
+    ingest default a 50 150  {root}/2.sst seqno
+    ingest second a 50 150  {root}/3.sst none
+    fill default a 140 160 1 10 300
+    ingest default a 130 150  {root}/4.sst move
+    delete default c 0 50 3
+    close";
+
+const TWENTY: &[(&str, &str)] = &[
+    ("3", "compression=kNoCompression"),
+    ("4", "@comparator=reverse"),
+    ("5", "enable_blob_files=true min_blob_size=10"),
+    ("6", ""),
+    ("7", ""),
+    ("8", ""),
+    ("9", ""),
+    ("10", ""),
+    ("11", ""),
+    ("12", ""),
+    ("13", ""),
+    ("14", ""),
+    ("15", ""),
+    ("16", ""),
+    ("17", ""),
+    ("18", ""),
+    ("19", ""),
+    ("a family with blanks, \u{e4}\u{f6}\u{fc} and = ; [ ]", ""),
+];
+
+pub(super) const CASES: &[Case] = &[
+    case("blobs", blobs!()).steps(OVERWRITTEN),
+    case("blobs-mixed", blobs!()),
+    case("blobs-killed", blobs!()).steps(KILLED),
+    case("blobs-all-values", "enable_blob_files=true min_blob_size=0"),
+    case("blobs-snappy", blobs!("blob_compression_type=kSnappyCompression")).steps(OVERWRITTEN),
+    case("blobs-zlib", blobs!("blob_compression_type=kZlibCompression")).steps(OVERWRITTEN),
+    case("blobs-bzip2", "enable_blob_files=true min_blob_size=1500 blob_compression_type=kBZip2Compression").steps(OVERWRITTEN),
+    case("blobs-lz4", blobs!("blob_compression_type=kLZ4Compression")).steps(OVERWRITTEN),
+    case("blobs-lz4hc", blobs!("blob_compression_type=kLZ4HCCompression")).steps(OVERWRITTEN),
+    case("blobs-zstd", blobs!("blob_compression_type=kZSTD")).steps(OVERWRITTEN),
+    case(
+        "blobs-collected",
+        blobs!("blob_file_size=20000 enable_blob_garbage_collection=true blob_garbage_collection_age_cutoff=1.0"),
+    )
+    .steps(OVERWRITTEN),
+    case(
+        "blobs-collected-by-force",
+        blobs!("blob_file_size=20000 enable_blob_garbage_collection=true blob_garbage_collection_age_cutoff=0.5 blob_garbage_collection_force_threshold=0.3"),
+    )
+    .steps(OVERWRITTEN),
+    case("blobs-from-level-2", blobs!("blob_file_starting_level=2")).since(7, 10).steps(OVERWRITTEN),
+    case("blobs-of-universal", blobs!("compaction_style=kCompactionStyleUniversal")).steps(OVERWRITTEN),
+    case("blobs-in-dictionary-tables", blobs!("compression=kZSTD compression_opts={max_dict_bytes=4096} bottommost_compression=kDisableCompressionOption")).steps(OVERWRITTEN),
+    case("universal", "compaction_style=kCompactionStyleUniversal").steps(OVERWRITTEN),
+    case("universal-one-level", "compaction_style=kCompactionStyleUniversal num_levels=1")
+        .steps(OVERWRITTEN)
+        .again("compaction_style=kCompactionStyleUniversal"),
+    case("fifo", "compaction_style=kCompactionStyleFIFO compaction_options_fifo={max_table_files_size=10000000;allow_compaction=true}")
+        .steps(OVERWRITTEN)
+        .again(""),
+    case("two-levels", "num_levels=2").again("num_levels=7").steps(OVERWRITTEN),
+    case("dynamic-levels", "level_compaction_dynamic_level_bytes=true").steps(COMPACTED),
+    case("static-levels", "level_compaction_dynamic_level_bytes=false").steps(COMPACTED),
+    case("tiny-levels", "target_file_size_base=4096 max_bytes_for_level_base=8192 max_bytes_for_level_multiplier=2")
+        .db("max_subcompactions=4 max_background_jobs=4")
+        .steps(COMPACTED),
+    case("never-compacted", "disable_auto_compactions=true"),
+    case("range-deletions", "target_file_size_base=8192 max_bytes_for_level_base=16384").steps(RANGES),
+    case("range-deletions-universal", "compaction_style=kCompactionStyleUniversal target_file_size_base=8192").steps(RANGES),
+    case("range-deletions-over-blobs", "enable_blob_files=true min_blob_size=60 target_file_size_base=8192").steps(RANGES),
+    case("single-deletions", "").steps(
+        "fill default s 0 300 1 10 1000
+         flush
+         single default s 0 300 2
+         flush
+         fill default s 0 300 4 10 1000
+         compact
+         single default s 0 300 8
+         close",
+    ),
+    case("reverse-order", "@comparator=reverse").steps(REVERSED),
+    case("order-by-another-name", "@comparator=RocksDB_SE_v3.10")
+        .comparator("RocksDB_SE_v3.10")
+        .steps(COMPACTED),
+    case("order-by-an-alias", "@comparator=RocksDB_SE_v3.10").alias("RocksDB_SE_v3.10"),
+    case("unknown-comparator", "@comparator=example.Unknown")
+        .expect(unsupported("comparator")),
+    case("user-defined-timestamps", "comparator=leveldb.BytewiseComparator.u64ts")
+        .since(8, 0)
+        .steps("timestamped default a 0 10\nflush\ntimestamped default a 5 15\nclose")
+        .expect(unsupported("comparator")),
+    case("twenty-families", "").others(TWENTY).steps(
+        "fill 3 a 0 50 1 0 100
+         fill 4 a 0 50 1 0 100
+         fill 5 a 0 50 1 0 100
+         flush
+         fill 4 a 20 80 1 0 100
+         range 5 a 10 20
+         fill 19 a 0 50 1 0 100
+         fill a~family~with~blanks,~\u{e4}\u{f6}\u{fc}~and~=~;~[~] a 0 5 1 0 10
+         close",
+    ),
+    case("families-dropped-and-made-again", "").steps(
+        "fill second a 0 100 1 0 100
+         create third compression=kNoCompression
+         fill third a 0 100 1 0 1000
+         flush
+         fill third b 0 10 1 0 1000
+         fill second b 0 10 1 0 1000
+         drop third
+         create third enable_blob_files=true~min_blob_size=100
+         fill third c 0 100 1 0 1000
+         drop second
+         create fourth compression=kZSTD
+         close",
+    ),
+    case("ingested", "").steps(INGESTED),
+    case("ingested-killed", "").steps(
+        "fill default a 0 200 1 10 300
+         ingest default a 50 150  {root}/1.sst seqno
+         ingest default z 0 50 compression=kZSTD {root}/2.sst move
+         delete default a 60 70 1
+         kill",
+    ),
+    case("ingested-behind", "compaction_style=kCompactionStyleUniversal")
+        .db("allow_ingest_behind=true")
+        .until(10, 0)
+        .steps(
+            "fill default a 0 200 1 10 300
+             flush
+             compact
+             ingest default a 100 300  {root}/1.sst behind,seqno
+             delete default a 150 160 1
+             close",
+        )
+        .again("compaction_style=kCompactionStyleUniversal"),
+    case("files-dropped-in-a-range", "target_file_size_base=8192").steps(
+        "fill default a 0 2000 1 50 100
+         flush
+         compact
+         drop-files default a 300 1200
+         fill default a 500 510 1 50 100
+         close",
+    ),
+    case("exported-and-imported", "").since(8, 6).steps(
+        "fill second a 0 200 1 0 100
+         flush
+         fill second a 100 300 1 0 100
+         export second {root}/exported
+         import third compression=kZSTD {root}/exported
+         fill third a 250 350 1 0 100
+         close",
+    ),
+    case("checkpoint", "").dir("checkpoint").steps(
+        "fill default a 0 400 1 10 300
+         flush
+         fill second a 0 200 1 0 100
+         checkpoint {root}/checkpoint
+         fill second a 0 200 1 0 100
+         close",
+    ),
+    case("checkpoint-with-blobs", blobs!()).dir("checkpoint").steps(
+        "fill default a 0 400 1 10 900
+         flush
+         fill second a 0 200 1 0 1000
+         checkpoint {root}/checkpoint
+         fill second a 0 200 1 0 100
+         flush
+         compact
+         close",
+    ),
+    case("restored-backup", blobs!()).dir("restored").steps(
+        "fill default a 0 400 1 10 900
+         flush
+         fill second a 0 200 1 0 1000
+         backup {root}/backup {root}/restored
+         fill second a 0 200 1 0 100
+         close",
+    ),
+    case("merge-operands", "@merge=stringappend")
+        .steps(
+            "fill default a 0 200 1 10 300
+             fill default n 0 60 1 10 30
+             merge default m 0 60 1
+             merge default n 0 60 1
+             flush
+             merge default m 0 60 2
+             delete default n 0 60 2
+             fill default n 1 60 2 10 30
+             range default m 10 20
+             merge default m 10 30 1
+             close",
+        )
+        .expect(Expect::Unreadable {
+            prefix: "m",
+            text: "merge operand",
+        }),
+    case("merged-and-compacted", "@merge=stringappend").steps(
+        "merge default m 0 60 1
+         merge default m 0 60 2
+         flush
+         merge default m 0 60 3
+         flush
+         compact bottommost
+         close",
+    ),
+    case("wide-columns", "")
+        .since(8, 0)
+        .steps(
+            "fill default a 0 200 1 10 300
+             entity default e 0 60
+             entity default f 0 60
+             flush
+             entity default e 30 90
+             fill default f 0 60 1 10 30
+             close",
+        )
+        .expect(Expect::Unreadable {
+            prefix: "e",
+            text: "wide-column",
+        }),
+    case("several-paths", "target_file_size_base=8192")
+        .db("@paths={root}/first:20000,{root}/second:100000000")
+        .expect(unsupported("path")),
+    case("one-path-elsewhere", "")
+        .db("@paths={root}/elsewhere:100000000")
+        .expect(unsupported("db_paths")),
+    case("path-of-its-own", "")
+        .db("@paths={root}/db:100000000"),
+    case("family-elsewhere", "@paths={root}/elsewhere:100000000")
+        .expect(unsupported("db_paths")),
+];

@@ -1,0 +1,255 @@
+//! Transaction databases of the three policies: what became of the transactions, and where their
+//! writes lie when the process ends.
+
+use super::{Case, case, unsupported};
+
+/// Transactions that all came to their end, with other writes between.
+macro_rules! decided {
+    ($end:literal) => {
+        concat!(
+            "fill default a 0 200 1 10 300
+             begin one
+             tfill default a 50 100 1 one
+             tdelete default a 0 20 1 one
+             tfill second t 0 30 1 one
+             fill default z 0 20 1 10 300
+             prepare one
+             begin two
+             tfill default b 0 30 1 two
+             tdelete default a 150 160 1 two
+             prepare two
+             commit one
+             fill default z 10 30 1 10 300
+             rollback two
+             begin three
+             tfill default c 0 30 1 three
+             commit three
+             begin four
+             tfill default a 110 140 1 four
+             tfill default a 110 140 2 four
+             prepare four
+             commit four
+             ",
+            $end
+        )
+    };
+}
+
+/// No transactions, and no range deletions, which there are not in these databases.
+const WRITES: &str = "
+    fill default a 0 400 1 10 300
+    fill second a 0 200 1 0 100
+    flush
+    fill default v 0 30 1 1000 6000
+    delete default a 0 400 7
+    single default v 5 9 1
+    kill
+    open
+    fill default a 100 300 3 10 300
+    fill second b 0 50 1 0 3000
+    kill";
+
+/// Batches of which one overwrites at its start what the one before wrote at its end.
+const OVERWRITES: &str = "
+    fill default a 0 16 1 10 300
+    fill default a 15 31 1 10 300
+    fill default a 30 46 1 10 300
+    fill second a 0 16 1 10 300
+    delete second a 15 20 1
+    begin one
+    tfill default a 0 50 1 one
+    prepare one
+    fill default b 0 16 1 10 300
+    commit one
+    fill default b 15 20 1 10 300
+    kill";
+
+/// Prepared, then committed after the tables of everything else were written, and killed.
+const COMMITTED_IN_A_LATER_LOG: &str = "
+    fill default a 0 100 1 10 300
+    begin one
+    tfill default a 50 150 1 one
+    prepare one
+    fill default z 0 20 1 10 300
+    flush
+    fill default z 20 30 1 10 300
+    flush
+    fill second z 0 10 1 10 300
+    commit one
+    fill default z 30 40 1 10 300
+    kill";
+
+/// The same, rolled back.
+const ROLLED_BACK_IN_A_LATER_LOG: &str = "
+    fill default a 0 100 1 10 300
+    begin one
+    tfill default a 50 150 1 one
+    prepare one
+    fill default z 0 20 1 10 300
+    flush
+    fill default z 20 30 1 10 300
+    flush
+    rollback one
+    fill default z 30 40 1 10 300
+    kill";
+
+/// Committed only after the database has been opened again.
+const COMMITTED_AFTER_A_KILL: &str = "
+    fill default a 0 100 1 10 300
+    begin one
+    tfill default a 50 150 1 one
+    prepare one
+    begin two
+    tfill second b 50 150 1 two
+    prepare two
+    kill
+    open
+    commit one
+    rollback two
+    fill default z 30 40 1 10 300
+    kill";
+
+/// Prepared and undecided, in the only log.
+const UNDECIDED: &str = "
+    fill default a 0 100 1 10 300
+    begin one
+    tfill default a 50 150 1 one
+    prepare one
+    fill default z 0 20 1 10 300
+    kill";
+
+/// Prepared and undecided in a log that nothing else needs any more.
+const UNDECIDED_IN_AN_OLDER_LOG: &str = "
+    fill default a 0 100 1 10 300
+    begin one
+    tfill default a 50 150 1 one
+    prepare one
+    fill default z 0 20 1 10 300
+    flush
+    fill default z 20 40 1 10 300
+    fill second z 20 40 1 10 300
+    flush
+    fill default z 40 50 1 10 300
+    kill";
+
+pub(super) const CASES: &[Case] = &[
+    case("committed-closed", "")
+        .kind("committed")
+        .steps(decided!("close")),
+    case("committed-killed", "")
+        .kind("committed")
+        .steps(decided!("kill")),
+    case("committed-flushed", "")
+        .kind("committed")
+        .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
+    case("committed-no-transactions", "")
+        .kind("committed")
+        .steps(WRITES),
+    case("committed-overwrites", "")
+        .kind("committed")
+        .steps(OVERWRITES),
+    case("committed-in-a-later-log", "")
+        .kind("committed")
+        .steps(COMMITTED_IN_A_LATER_LOG),
+    case("committed-rolled-back-in-a-later-log", "")
+        .kind("committed")
+        .steps(ROLLED_BACK_IN_A_LATER_LOG),
+    case("committed-after-a-kill", "")
+        .kind("committed")
+        .steps(COMMITTED_AFTER_A_KILL),
+    case("committed-undecided", "")
+        .kind("committed")
+        .steps(UNDECIDED)
+        .expect(unsupported("neither committed nor rolled back")),
+    case("committed-undecided-in-an-older-log", "")
+        .kind("committed")
+        .steps(UNDECIDED_IN_AN_OLDER_LOG)
+        .expect(unsupported("neither committed nor rolled back")),
+    case("prepared-closed", "")
+        .kind("prepared")
+        .steps(decided!("close")),
+    case("prepared-killed", "")
+        .kind("prepared")
+        .steps(decided!("kill")),
+    case("prepared-flushed", "")
+        .kind("prepared")
+        .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
+    case("prepared-no-transactions", "")
+        .kind("prepared")
+        .steps(WRITES),
+    case("prepared-overwrites", "")
+        .kind("prepared")
+        .steps(OVERWRITES),
+    case("prepared-in-a-later-log", "")
+        .kind("prepared")
+        .steps(COMMITTED_IN_A_LATER_LOG),
+    case("prepared-rolled-back-in-a-later-log", "")
+        .kind("prepared")
+        .steps(ROLLED_BACK_IN_A_LATER_LOG),
+    case("prepared-after-a-kill", "")
+        .kind("prepared")
+        .steps(COMMITTED_AFTER_A_KILL),
+    case("prepared-undecided", "")
+        .kind("prepared")
+        .steps(UNDECIDED)
+        .expect(unsupported("neither committed nor rolled back")),
+    case("prepared-undecided-in-an-older-log", "")
+        .kind("prepared")
+        .steps(UNDECIDED_IN_AN_OLDER_LOG)
+        .expect(unsupported("neither committed nor rolled back")),
+    case("unprepared-closed", "")
+        .kind("unprepared")
+        .steps(decided!("close")),
+    case("unprepared-killed", "")
+        .kind("unprepared")
+        .steps(decided!("kill")),
+    case("unprepared-flushed", "")
+        .kind("unprepared")
+        .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
+    case("unprepared-no-transactions", "")
+        .kind("unprepared")
+        .steps(WRITES),
+    case("unprepared-overwrites", "")
+        .kind("unprepared")
+        .steps(OVERWRITES),
+    case("unprepared-in-a-later-log", "")
+        .kind("unprepared")
+        .steps(COMMITTED_IN_A_LATER_LOG),
+    case("unprepared-rolled-back-in-a-later-log", "")
+        .kind("unprepared")
+        .steps(ROLLED_BACK_IN_A_LATER_LOG),
+    case("unprepared-after-a-kill", "")
+        .kind("unprepared")
+        .steps(COMMITTED_AFTER_A_KILL),
+    case("unprepared-undecided", "")
+        .kind("unprepared")
+        .steps(UNDECIDED)
+        .expect(unsupported("neither committed nor rolled back")),
+    case("unprepared-undecided-in-an-older-log", "")
+        .kind("unprepared")
+        .steps(UNDECIDED_IN_AN_OLDER_LOG)
+        .expect(unsupported("neither committed nor rolled back")),
+    case(
+        "committed-blobs",
+        "enable_blob_files=true min_blob_size=100",
+    )
+    .kind("committed")
+    .steps(decided!("flush\ncompact\nkill")),
+    case("prepared-compressed-log", "")
+        .since(7, 10)
+        .kind("prepared")
+        .db("wal_compression=kZSTD recycle_log_file_num=0")
+        .steps(COMMITTED_AFTER_A_KILL),
+    case("optimistic", "").kind("optimistic").steps(
+        "fill default a 0 200 1 10 300
+         begin one
+         tfill default a 50 100 1 one
+         tdelete default a 0 20 1 one
+         commit one
+         begin two
+         tfill second a 50 100 1 two
+         rollback two
+         kill",
+    ),
+    case("with-time-to-live", "").kind("ttl").steps(WRITES),
+];

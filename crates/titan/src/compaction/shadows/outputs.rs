@@ -1,0 +1,94 @@
+//! What the inputs of a compaction hid and it did not find: it is further down, or snapshots see
+//! it. It is handed on to the tables written.
+
+use bytes::Bytes;
+
+use super::{OlderTables, ranges};
+use crate::compaction::job_output::OutputTable;
+use crate::compaction::picker::Compaction;
+use crate::format::internal_key::{InternalKeyComparator, user_key};
+use crate::format::total;
+use crate::range_del::{Fragment, FragmentedTombstones};
+use crate::version::TableFile;
+
+/// Says of each table written what it hides: its range deletions, what they cover further down;
+/// its entries, of the `still_hidden` bytes what is left, as much as they are of the inputs that
+/// hid it. Cost: opens the inputs that hide something, and as of [`ranges::hidden_by`].
+pub(in crate::compaction) fn hand_on(
+    still_hidden: u64,
+    compaction: &Compaction,
+    older: OlderTables<'_>,
+    tombstones: &FragmentedTombstones,
+    tables: &mut [OutputTable],
+) {
+    let none = FragmentedTombstones::empty();
+    for table in tables.iter_mut() {
+        let within = clipped(tombstones, table, &older.version.comparator);
+        let first_level = compaction.output_level + 1;
+        table.shadowed_bytes = ranges::hidden_by(older, &within, &none, first_level);
+    }
+    let by_ranges = total(tables.iter().map(|table| table.shadowed_bytes));
+    let by_entries = still_hidden.saturating_sub(by_ranges);
+    if by_entries == 0 {
+        return;
+    }
+    let inputs = compaction.all_inputs().map(|(_, file)| &**file);
+    let hiding: Vec<&TableFile> = inputs.filter(|file| file.shadowed_bytes() > 0).collect();
+    let mut weights: Vec<f64> = tables
+        .iter()
+        .map(|table| {
+            hiding
+                .iter()
+                .map(|file| hidden_at(file, table, older))
+                .sum()
+        })
+        .collect();
+    if weights.iter().all(|weight| *weight == 0.0) {
+        weights = tables.iter().map(|table| data_size(table) as f64).collect();
+    }
+    let all: f64 = weights.iter().sum();
+    for (table, weight) in tables.iter_mut().zip(weights) {
+        let part = by_entries as f64 * (weight / all.max(1.0));
+        table.shadowed_bytes = table.shadowed_bytes.saturating_add(part as u64);
+    }
+}
+
+/// The parts of range deletions that are in a table written.
+fn clipped(
+    tombstones: &FragmentedTombstones,
+    table: &OutputTable,
+    comparator: &InternalKeyComparator,
+) -> Vec<Fragment> {
+    let smallest = Bytes::copy_from_slice(user_key(&table.summary.smallest));
+    let largest = Bytes::copy_from_slice(user_key(&table.summary.largest));
+    let before = |a: &Bytes, b: &Bytes| comparator.compare_user(a, b).is_lt();
+    let parts = tombstones.fragments().iter().map(|fragment| {
+        let mut part = fragment.clone();
+        if before(&part.start, &smallest) {
+            part.start = smallest.clone();
+        }
+        if before(&largest, &part.end) {
+            part.end = largest.clone();
+        }
+        part
+    });
+    parts
+        .filter(|part| before(&part.start, &part.end))
+        .collect()
+}
+
+/// What an input hid where the table written is now.
+fn hidden_at(file: &TableFile, table: &OutputTable, older: OlderTables<'_>) -> f64 {
+    let comparator = &older.version.comparator;
+    let opened = older.open_files.table(file.meta.identity(), comparator);
+    let (smallest, largest) = (&table.summary.smallest, &table.summary.largest);
+    let share = opened.map_or(0.0, |t| {
+        t.share_between(user_key(smallest), user_key(largest))
+    });
+    file.shadowed_bytes() as f64 * share
+}
+
+fn data_size(table: &OutputTable) -> u64 {
+    let values = table.summary.blob_refs.iter().map(|refs| refs.bytes);
+    table.summary.file_size.saturating_add(total(values))
+}

@@ -1,0 +1,258 @@
+//! Background work that gives way to readers: while users read and no writer is near a stall,
+//! compactions work a third of the time and collections a fifth, on threads that are nicer than
+//! others. They catch up with what was written, and nobody waits for that until level 0 or space
+//! say so. Compactions pause less, because seeks become slower with every sorted run.
+//!
+//! The device is given back in pauses, not by a low priority for it: with the class `idle` the
+//! scheduler `mq-deadline` starves a thread for as long as others read without a break.
+//!
+//! A niceness can be taken back only with a permission that few processes have. Where this one does
+//! not have it, niceness is left alone, or work that turns urgent would stay slow. Flushes never
+//! give way, nor does what runs on threads of users, nor the installation of an edit, for which
+//! flushes wait.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::{getpriority_process, setpriority_process};
+
+use super::core::Shared;
+use crate::sync::atomic::Ordering;
+
+/// How much nicer a thread that gives way is.
+const NICER: i32 = 10;
+/// The nicest that there is.
+const NICEST: i32 = 19;
+
+/// How long a job works before it pauses.
+const SLICE: Duration = Duration::from_millis(5);
+/// The longest that a job pauses at once. One write to a busy device may take longer than that.
+const LONGEST_PAUSE: Duration = Duration::from_millis(80);
+/// How many times as long as it worked a compaction pauses.
+const COMPACTION_PAUSES: u32 = 2;
+/// The same of a collection.
+const COLLECTION_PAUSES: u32 = 4;
+
+/// How the job of one thread gives way. The thread has its niceness back when this is dropped.
+pub(super) struct GivesWay<'a> {
+    /// `None` where the job never gives way.
+    shared: Option<&'a Shared>,
+    /// How many times as long as it worked the job pauses.
+    pauses: u32,
+    /// The niceness that the thread had before it gave way, while it does.
+    usual: Cell<Option<i32>>,
+    /// Since when the job has worked without a pause.
+    slice: Cell<Option<Slice>>,
+}
+
+#[derive(Clone, Copy)]
+struct Slice {
+    began: Duration,
+    /// [`Statistics::reads`](crate::stats::Statistics::reads) then.
+    reads: u64,
+}
+
+impl<'a> GivesWay<'a> {
+    /// Of a compaction that is due and that nobody waits for.
+    pub(super) fn of_compaction(shared: &'a Shared) -> Self {
+        GivesWay::new(Some(shared), COMPACTION_PAUSES)
+    }
+
+    /// Of a collection that is due and that nobody waits for.
+    pub(super) fn of_collection(shared: &'a Shared) -> Self {
+        GivesWay::new(Some(shared), COLLECTION_PAUSES)
+    }
+
+    /// Of a job that somebody waits for.
+    pub(super) fn never() -> Self {
+        GivesWay::new(None, 0)
+    }
+
+    fn new(shared: Option<&'a Shared>, pauses: u32) -> Self {
+        GivesWay {
+            shared,
+            pauses,
+            usual: Cell::new(None),
+            slice: Cell::new(None),
+        }
+    }
+
+    /// To be called often by the job, without locks. Cost: a look at the clock; it may sleep,
+    /// for [`LONGEST_PAUSE`] at most.
+    pub(super) fn give_way(&self) {
+        let Some(shared) = self.shared else {
+            return;
+        };
+        if shared.urgent.load(Ordering::Relaxed) {
+            return self.hurry();
+        }
+        self.be_nice();
+        let now = shared.options.clock.monotonic();
+        let slice = self.slice.get().unwrap_or_else(|| Slice::now(shared));
+        let worked = now.saturating_sub(slice.began);
+        if worked < SLICE {
+            return self.slice.set(Some(slice));
+        }
+        if shared.statistics.reads() != slice.reads {
+            let stop = || shared.urgent.load(Ordering::Relaxed);
+            let pause = worked.saturating_mul(self.pauses);
+            shared.pause(pause.min(LONGEST_PAUSE), stop);
+        }
+        self.slice.set(Some(Slice::now(shared)));
+    }
+
+    /// Has the usual niceness until it gives way again.
+    pub(super) fn hurry(&self) {
+        self.slice.set(None);
+        if let Some(usual) = self.usual.take() {
+            let _ = setpriority_process(None, usual);
+        }
+    }
+
+    fn be_nice(&self) {
+        if self.usual.get().is_some() || cfg!(any(loom, shuttle)) || !niceness_comes_back() {
+            return;
+        }
+        // Where the system refuses, work goes on as it is.
+        if let Ok(usual) = getpriority_process(None) {
+            let nicer = usual.saturating_add(NICER).min(NICEST);
+            let set = setpriority_process(None, nicer);
+            self.usual.set(set.is_ok().then_some(usual));
+        }
+    }
+}
+
+impl Slice {
+    fn now(shared: &Shared) -> Self {
+        Slice {
+            began: shared.options.clock.monotonic(),
+            reads: shared.statistics.reads(),
+        }
+    }
+}
+
+impl Drop for GivesWay<'_> {
+    fn drop(&mut self) {
+        self.hurry();
+    }
+}
+
+impl Shared {
+    /// Leaves the device to others for so long, or until `stop` says so or the database closes.
+    pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) {
+        let clock = &*self.options.clock;
+        let until = clock.monotonic() + pause;
+        let mut state = self.state.lock();
+        loop {
+            let left = until.saturating_sub(clock.monotonic());
+            if left.is_zero() || self.is_closing() || stop() {
+                return;
+            }
+            let step = clock.begin_wait(left);
+            self.progress.wait_for(&mut state, step);
+        }
+    }
+}
+
+/// Whether threads of this process may become less nice again: tried once, on a thread that ends.
+fn niceness_comes_back() -> bool {
+    static COMES_BACK: OnceLock<bool> = OnceLock::new();
+    *COMES_BACK.get_or_init(|| {
+        let try_it = || {
+            let usual = getpriority_process(None)?;
+            setpriority_process(None, usual.saturating_add(1))?;
+            setpriority_process(None, usual)
+        };
+        let tried = std::thread::Builder::new().spawn(try_it);
+        tried.is_ok_and(|tried| matches!(tried.join(), Ok(Ok(()))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::{Db, Options};
+
+    /// Goes on by what is waited, and by what a test says.
+    #[derive(Default)]
+    struct TestClock {
+        micros: AtomicU64,
+    }
+
+    impl TestClock {
+        fn advance(&self, by: Duration) {
+            let micros = by.as_micros() as u64;
+            self.micros.fetch_add(micros, Ordering::SeqCst);
+        }
+    }
+
+    impl SystemClock for TestClock {
+        fn monotonic(&self) -> Duration {
+            Duration::from_micros(self.micros.load(Ordering::SeqCst))
+        }
+
+        fn unix_time(&self) -> Duration {
+            self.monotonic()
+        }
+
+        fn begin_wait(&self, timeout: Duration) -> Duration {
+            self.advance(timeout);
+            Duration::ZERO
+        }
+    }
+
+    #[test]
+    fn a_job_pauses_while_users_read_and_nothing_is_urgent() {
+        let clock = Arc::new(TestClock::default());
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.db.clock = clock.clone();
+        // Nothing settles, so that no other thread lets time pass.
+        options.default.disable_auto_compactions = true;
+        let db = Db::open(dir.path(), &options).unwrap();
+        db.wait_idle().unwrap();
+        let shared = &db.core.shared;
+        let niceness = || getpriority_process(None).unwrap();
+        let usual = niceness();
+        // How long a job that has worked for so long pauses, if there are reads.
+        let pauses = |job: &GivesWay<'_>, read: bool, worked: Duration| {
+            job.give_way();
+            if read {
+                db.get(b"k").unwrap();
+            }
+            clock.advance(worked);
+            let before = clock.monotonic();
+            job.give_way();
+            clock.monotonic() - before
+        };
+        let compaction = GivesWay::of_compaction(shared);
+        assert_eq!(pauses(&compaction, false, SLICE), Duration::ZERO);
+        // It adds up until there is a slice of it.
+        assert_eq!(pauses(&compaction, true, SLICE / 2), Duration::ZERO);
+        let pause = SLICE * 3 / 2 * COMPACTION_PAUSES;
+        assert_eq!(pauses(&compaction, true, SLICE), pause);
+        assert_eq!(pauses(&compaction, true, LONGEST_PAUSE), LONGEST_PAUSE);
+        let nicer = match niceness_comes_back() {
+            true => (usual + NICER).min(NICEST),
+            false => usual,
+        };
+        assert_eq!(niceness(), nicer);
+        shared.urgent.store(true, Ordering::SeqCst);
+        assert_eq!(pauses(&compaction, true, SLICE), Duration::ZERO);
+        assert_eq!(niceness(), usual);
+        shared.urgent.store(false, Ordering::SeqCst);
+        assert_eq!(pauses(&compaction, true, SLICE), SLICE * COMPACTION_PAUSES);
+        drop(compaction);
+        assert_eq!(niceness(), usual);
+
+        let collection = GivesWay::of_collection(shared);
+        assert_eq!(pauses(&collection, true, SLICE), SLICE * COLLECTION_PAUSES);
+        let waited_for = GivesWay::never();
+        assert_eq!(pauses(&waited_for, true, LONGEST_PAUSE), Duration::ZERO);
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading a database that another process may be writing: RocksDB's secondary instance, without its
+//! lock.
+//!
+//! [`Follower`] takes hold of the files of one moment; recovery over them is the usual one, as after
+//! a crash of the process at that moment, and what it writes stays in memory. A view never changes.
+//! Catching up makes another one, and takes over the files that are in both.
+
+use std::path::{Path, PathBuf};
+
+use super::directory::{refuse_other_layouts, require_database};
+use super::follower::{Captured, Follower};
+use super::handle::Db;
+use super::open::open_captured;
+use super::wal_dir::with_wal_dir;
+use crate::error::Result;
+use crate::options::Options;
+use crate::sync::Mutex;
+
+/// A database opened beside the process that writes it, be it Titan or RocksDB: it follows that
+/// process's files, locks nothing that a writer needs, and changes nothing.
+///
+/// ```
+/// # fn main() -> titan::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// use titan::{Db, Options, Secondary};
+///
+/// let primary = Db::open(path, &Options::default())?; // mostly in another process
+/// primary.put(b"a", b"1")?;
+/// let secondary = Secondary::open(path, &Options::default())?;
+/// let then = secondary.db();
+/// primary.put(b"a", b"2")?;
+/// assert_eq!(then.get(b"a")?.as_deref(), Some(&b"1"[..]));
+/// secondary.try_catch_up()?;
+/// assert_eq!(secondary.db().get(b"a")?.as_deref(), Some(&b"2"[..]));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Secondary {
+    path: PathBuf,
+    options: Options,
+    /// Held while the newest view is made.
+    follower: Mutex<Follower>,
+    newest: Mutex<Db>,
+}
+
+impl Secondary {
+    /// Opens the database in the directory `path` as it is now, whoever has it open. What its
+    /// process has logged by now is there, synced or not, up to some moment: each batch whole or
+    /// not at all, over all families. What it wrote without WAL is there once it is flushed. A batch
+    /// whose write failed may show, as after a crash, until the writer has resumed.
+    ///
+    /// Every file of that moment is held open, so that the writer may delete it, and blob files are
+    /// guarded by a shared `flock`, so that a writer of this engine punches no holes into them:
+    /// space is given back once nobody holds the view. That takes a file descriptor a file.
+    ///
+    /// # Errors
+    /// Those of [`Db::open_read_only`], but never `Locked`; `Busy` if the files change faster than
+    /// they can be looked at; `Io` if the process may not have so many files open.
+    ///
+    /// Cost: reads the MANIFEST and the WAL files, and opens every file; as much memory as the WAL
+    /// files hold, beyond the caches, for as long as the view is held.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Secondary> {
+        options.validate()?;
+        let path = path.as_ref();
+        let options = with_wal_dir(path, options, true)?;
+        let vfs = &*options.db.vfs;
+        require_database(vfs, path)?;
+        refuse_other_layouts(vfs, path)?;
+        let mut follower = Follower::new(path, &options);
+        let newest = view(&mut follower, path, &options)?;
+        Ok(Secondary {
+            path: path.to_owned(),
+            options,
+            follower: Mutex::new(follower),
+            newest: Mutex::new(newest),
+        })
+    }
+
+    /// The database as of the newest moment that has been caught up with. Everything read from it,
+    /// by any handle and at any time, is of that moment, which [`Db::moment`] tells; whatever would
+    /// change it is refused with `ReadOnly`. It stays readable when the secondary is gone.
+    pub fn db(&self) -> Db {
+        self.newest.lock().clone()
+    }
+
+    /// Catches up with the writer: [`Secondary::db`] gives the database as it is now. Handles,
+    /// iterators and snapshots from before stay with the moment they are of.
+    ///
+    /// # Errors
+    /// Those of [`Secondary::open`]; the view is the one from before then.
+    ///
+    /// Cost: that of [`Secondary::open`], but for files that are open already; tables are read
+    /// anew when they are used.
+    pub fn try_catch_up(&self) -> Result<()> {
+        let mut follower = self.follower.lock();
+        let newest = view(&mut follower, &self.path, &self.options)?;
+        *self.newest.lock() = newest;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Secondary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secondary({})", self.path.display())
+    }
+}
+
+/// The database as of now.
+fn view(follower: &mut Follower, path: &Path, options: &Options) -> Result<Db> {
+    follower.look(|captured: &Captured| {
+        let core = open_captured(path, options, captured)?;
+        Db::of_core(core)
+    })
+}

@@ -1,0 +1,48 @@
+//! Whether somebody writes: found out by whoever asks, so that writers need not tell.
+
+use std::time::Duration;
+
+use crate::format::SequenceNumber;
+
+/// Somebody writes if a write was committed in this time.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// The newest write that was seen, and when. A write is taken to be of the moment when it is seen
+/// first, so that it counts for longer than it should at most.
+#[derive(Default)]
+pub(crate) struct Writing {
+    newest: Option<(SequenceNumber, Duration)>,
+}
+
+impl Writing {
+    /// Whether somebody writes at this moment, when `last` is the newest sequence number.
+    pub(crate) fn is_going_on(&mut self, last: SequenceNumber, now: Duration) -> bool {
+        let (newest, seen) = *self.newest.get_or_insert((last, now));
+        if newest != last {
+            self.newest = Some((last, now));
+            return true;
+        }
+        now.saturating_sub(seen) < RECENT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_counts_for_a_second_and_the_next_one_at_once() {
+        let mut writing = Writing::default();
+        let mut at = |last, millis| {
+            let now = Duration::from_millis(millis);
+            writing.is_going_on(SequenceNumber(last), now)
+        };
+        assert!(at(7, 5000), "nobody has looked before");
+        assert!(at(7, 5999));
+        assert!(!at(7, 6000));
+        assert!(!at(7, 60_000));
+        assert!(at(8, 60_001));
+        assert!(at(8, 61_000));
+        assert!(!at(8, 61_001));
+    }
+}

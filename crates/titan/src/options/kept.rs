@@ -1,0 +1,228 @@
+//! What a directory keeps of the options it was opened with, and what an opening makes of it.
+//!
+//! Titan's MANIFEST has the options of the database and of each family; the edit that adds a family
+//! brings them. So they are there whenever the family is, after any crash. OPTIONS has those that
+//! RocksDB knows, for RocksDB, and is what counts where RocksDB had the directory last: it starts a
+//! MANIFEST without ours, or appends to the one that is there and writes an OPTIONS behind it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::file::OptionsFile;
+use super::rocksdb;
+use super::settings::{DbSettings, FamilySettings, Stated};
+use super::{ColumnFamilyOptions, Options};
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::format::{ColumnFamilyId, FileNumber};
+use crate::vfs::Vfs;
+
+/// What was taken over for a family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TakenOptions {
+    /// The family.
+    pub family: String,
+    /// The file that had the options.
+    pub file: String,
+    /// Those that were taken over and differ from their default: name and value.
+    pub options: BTreeMap<String, String>,
+    /// What the file says and Titan does differently.
+    pub notes: Vec<String>,
+}
+
+/// What is kept for a family.
+#[derive(Debug)]
+struct KeptFamily {
+    settings: FamilySettings,
+    file: String,
+    notes: Vec<String>,
+}
+
+/// What a directory keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    db: DbSettings,
+    families: BTreeMap<String, KeptFamily>,
+}
+
+/// Names and values of options, as the MANIFEST has them.
+pub(crate) type SettingTexts = Vec<(String, String)>;
+
+/// What an opening runs with, and what it leaves behind for the next one.
+pub(crate) struct Resolved {
+    /// Complete: with every family of the database by its name.
+    pub(crate) options: Options,
+    /// To be kept for families. Others keep what they run with.
+    pub(crate) families: BTreeMap<String, SettingTexts>,
+    pub(crate) db: SettingTexts,
+    pub(crate) taken: Vec<TakenOptions>,
+}
+
+impl Kept {
+    /// What the MANIFEST and the newest OPTIONS of `dir` keep. An OPTIONS that cannot be parsed
+    /// keeps nothing.
+    pub(crate) fn read<'f>(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        manifest: FileNumber,
+        settings: &BTreeMap<Option<ColumnFamilyId>, SettingTexts>,
+        families: impl IntoIterator<Item = (ColumnFamilyId, &'f str)>,
+    ) -> Result<Self> {
+        let options_file = newest_options_file(vfs, dir)?;
+        let texts = |of| settings.get(&of).map(Vec::as_slice).unwrap_or_default();
+        let mut kept = Kept::default();
+        if let Some(texts) = settings.get(&None) {
+            kept.db = DbSettings::of_texts(texts);
+        }
+        for (id, name) in families {
+            let mut family = KeptFamily {
+                settings: FamilySettings::default(),
+                file: FileKind::Manifest(manifest).name(),
+                notes: Vec::new(),
+            };
+            for (name, value) in texts(Some(id)) {
+                family.notes.extend(family.settings.set(name, value).err());
+            }
+            kept.families.insert(name.to_owned(), family);
+        }
+        if let Some((number, file)) = options_file {
+            kept.heed_options_file(&file, number, manifest);
+        }
+        kept.families
+            .retain(|_, family| family.settings != FamilySettings::default());
+        Ok(kept)
+    }
+
+    /// An OPTIONS that RocksDB wrote after the MANIFEST says what holds; any other, what holds for
+    /// families of which the MANIFEST says nothing.
+    fn heed_options_file(&mut self, file: &OptionsFile, number: FileNumber, manifest: FileNumber) {
+        let is_newer = !file.is_ours() && number > manifest;
+        let db = rocksdb::db_settings(file);
+        if is_newer || self.db == DbSettings::default() {
+            self.db = db.or(&self.db);
+        }
+        for (name, family) in &mut self.families {
+            if (is_newer || family.settings == FamilySettings::default())
+                && let Some((settings, notes)) = rocksdb::family_settings(file, name)
+            {
+                family.settings = settings.or(&family.settings);
+                family.file = FileKind::Options(number).name();
+                family.notes = notes;
+            }
+        }
+    }
+
+    /// The options of the database.
+    pub(crate) fn db(&self) -> &DbSettings {
+        &self.db
+    }
+
+    /// The options to open the database with where `given` are given, and it has families of these
+    /// names.
+    ///
+    /// # Errors
+    /// `InvalidOption` if options that are stated are out of range or contradict each other.
+    pub(crate) fn resolve(&self, given: &Options, names: &[String]) -> Result<Resolved> {
+        let mut options = given.clone();
+        let mut families = BTreeMap::new();
+        let mut taken = Vec::new();
+        for name in names {
+            let own = given.given_for(name);
+            let stated = own.map(ColumnFamilyOptions::settings_stated);
+            let stated = stated.unwrap_or_default();
+            let complete = match self.families.get(name) {
+                Some(kept) => {
+                    let mut complete = ColumnFamilyOptions {
+                        comparator: Arc::clone(&given.family(name).comparator),
+                        ..ColumnFamilyOptions::default()
+                    };
+                    kept.settings.put_into(&mut complete);
+                    stated.put_into(&mut complete);
+                    complete.agree(&stated);
+                    taken.extend(kept.taken(name, &stated, &complete));
+                    complete
+                }
+                None => given.family(name).clone(),
+            };
+            let complete = ColumnFamilyOptions {
+                stated: Stated::all(),
+                ..complete
+            };
+            let settings = match self.families.get(name) {
+                _ if given.db.keep_options => FamilySettings::of(&complete),
+                Some(kept) => {
+                    let mut unchanged = ColumnFamilyOptions::default();
+                    kept.settings.put_into(&mut unchanged);
+                    FamilySettings::of(&unchanged)
+                }
+                // Nothing is kept, and remains so.
+                None => FamilySettings::default(),
+            };
+            families.insert(name.clone(), settings.texts());
+            match name.as_str() {
+                ColumnFamilyId::DEFAULT_NAME => options.default = complete,
+                _ => drop(options.families.insert(name.clone(), complete)),
+            }
+        }
+        options.families.remove(ColumnFamilyId::DEFAULT_NAME);
+        options.validate()?;
+        let mut db = match given.db.keep_options {
+            true => DbSettings::of(&given.db),
+            false => self.db.clone(),
+        }
+        .texts();
+        // Defaults are those of the machine: the next one may have others.
+        let defaults = DbSettings::defaults();
+        db.retain(|kept| !defaults.contains(kept));
+        Ok(Resolved {
+            options,
+            families,
+            db,
+            taken,
+        })
+    }
+}
+
+impl KeptFamily {
+    /// What an opening takes over that states something else, and runs with `complete`.
+    fn taken(
+        &self,
+        name: &str,
+        stated: &FamilySettings,
+        complete: &ColumnFamilyOptions,
+    ) -> Option<TakenOptions> {
+        let stated: Vec<_> = stated.entries().into_iter().map(|(name, _)| name).collect();
+        let options = FamilySettings::differing(complete, |_| false).entries();
+        let options = options
+            .into_iter()
+            .filter(|(name, _)| !stated.contains(name));
+        let taken = TakenOptions {
+            family: name.to_owned(),
+            file: self.file.clone(),
+            options: options
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            notes: self.notes.clone(),
+        };
+        (!taken.options.is_empty() || !taken.notes.is_empty()).then_some(taken)
+    }
+}
+
+/// The newest OPTIONS file in `dir`. It is no part of the data: if it cannot be parsed there is
+/// none, and older ones are not asked.
+fn newest_options_file(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(FileNumber, OptionsFile)>> {
+    let newest = OptionsFile::read_newest(vfs, dir)?;
+    Ok(newest.and_then(|(number, content)| Some((number, OptionsFile::parse(&content).ok()?))))
+}
+
+/// Options as a database keeps them.
+#[derive(Debug)]
+pub struct LoadedOptions {
+    /// They state every field. Comparators are not among them: give those that are not built in.
+    pub options: Options,
+    /// What of them is not the default, where it stands, and what Titan does differently.
+    pub taken: Vec<TakenOptions>,
+}

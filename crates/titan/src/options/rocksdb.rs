@@ -1,0 +1,569 @@
+//! Our options as RocksDB's OPTIONS file has them, and RocksDB's as ours.
+//!
+//! Where RocksDB has an option of the same meaning, it has its name, but for the few named here.
+//! What it has no option for is not in the file. What we have no option for becomes the nearest that
+//! we have, with a note: nothing in the file keeps a family from being opened.
+
+use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
+use super::kept::SettingTexts;
+use super::settings::{DbSettings, FamilySettings, Setting};
+use crate::format::CompressionType;
+
+/// Options that RocksDB has not.
+const PRIVATE: [&str; 8] = [
+    "block_cache_size",
+    "max_open_files_memory",
+    "data_in_memory",
+    "blob_garbage_collection_rate",
+    "blob_garbage_collection_low_threshold",
+    "blob_garbage_collection_high_threshold",
+    "blob_garbage_collection_punch_holes",
+    "max_space_amp",
+];
+
+/// Options of tables.
+const OF_TABLES: [&str; 2] = ["block_size", "block_restart_interval"];
+
+/// Options that RocksDB keeps in an `int`.
+const INTS: [&str; 7] = [
+    "max_open_files",
+    "max_background_jobs",
+    "max_write_buffer_number",
+    "level0_file_num_compaction_trigger",
+    "level0_slowdown_writes_trigger",
+    "level0_stop_writes_trigger",
+    "block_restart_interval",
+];
+
+/// The OPTIONS file of the options of a database, and of its families: their names, those of their
+/// comparators, and their options.
+pub(crate) fn options_file<'f>(
+    db: &SettingTexts,
+    families: impl IntoIterator<Item = (&'f str, &'f str, &'f SettingTexts)>,
+) -> OptionsFile {
+    let mut file = OptionsFile::new();
+    // RocksDB insists on the section.
+    file.set(DB_OPTIONS, "", "error_if_exists", false);
+    for (key, value) in DbSettings::of_texts(db).entries() {
+        if !PRIVATE.contains(&key) {
+            file.set(DB_OPTIONS, "", key, as_rocksdb_has_it(key, value));
+        }
+    }
+    for (name, comparator, settings) in families {
+        add_family(
+            &mut file,
+            name,
+            comparator,
+            &FamilySettings::of_texts(settings),
+        );
+    }
+    file
+}
+
+fn add_family(file: &mut OptionsFile, name: &str, comparator: &str, settings: &FamilySettings) {
+    file.set(CF_OPTIONS, name, "comparator", comparator);
+    file.set(
+        CF_OPTIONS,
+        name,
+        "level_compaction_dynamic_level_bytes",
+        true,
+    );
+    file.set(CF_OPTIONS, name, "table_factory", "BlockBasedTable");
+    for (key, value) in settings.entries() {
+        match key {
+            _ if PRIVATE.contains(&key) => {}
+            "bloom_bits_per_key" => {
+                let bits = settings.bloom_bits_per_key.unwrap_or_default();
+                file.set(TABLE_OPTIONS, name, "filter_policy", bloom_filter(bits));
+            }
+            _ if OF_TABLES.contains(&key) => {
+                file.set(TABLE_OPTIONS, name, key, as_rocksdb_has_it(key, value));
+            }
+            _ => file.set(CF_OPTIONS, name, key, as_rocksdb_has_it(key, value)),
+        }
+    }
+    file.set(TABLE_OPTIONS, name, "format_version", 5);
+    file.set(TABLE_OPTIONS, name, "checksum", "kXXH3");
+}
+
+fn as_rocksdb_has_it(key: &str, value: String) -> String {
+    if let ("compression" | "blob_compression_type", Some(codec)) =
+        (key, CompressionType::parse(&value))
+    {
+        return codec.option_name().to_owned();
+    }
+    match value.parse::<u64>() {
+        Ok(number) if INTS.contains(&key) => number.min(i32::MAX as u64).to_string(),
+        _ => value,
+    }
+}
+
+/// The options of the database in an OPTIONS file. What is not there, or means that RocksDB chooses,
+/// is absent.
+pub(crate) fn db_settings(file: &OptionsFile) -> DbSettings {
+    let mut settings = DbSettings::default();
+    let Some(section) = file.section(DB_OPTIONS, "") else {
+        return settings;
+    };
+    for &key in DbSettings::NAMES {
+        let text = section.get(key).map(without_fraction);
+        // Less than nothing: as many files as there are; nothing: a rate of RocksDB's choice.
+        let chosen =
+            |text: &&str| !text.starts_with('-') && (key, *text) != ("delayed_write_rate", "0");
+        if let Some(text) = text.filter(chosen) {
+            // It is about a process, and this is another: a value out of range is no loss.
+            let _ = settings.set(key, text);
+        }
+    }
+    // RocksDB takes fewer, and 0 is no number of files here.
+    settings.max_open_files = settings.max_open_files.map(|files| files.max(16));
+    settings
+}
+
+/// The options of a family in an OPTIONS file, and notes on those that are not taken as they are;
+/// `None` if the file does not have the family.
+pub(crate) fn family_settings(
+    file: &OptionsFile,
+    family: &str,
+) -> Option<(FamilySettings, Vec<String>)> {
+    let mut import = Import {
+        of_family: file.section(CF_OPTIONS, family)?,
+        of_tables: file.section(TABLE_OPTIONS, family),
+        settings: FamilySettings::default(),
+        notes: Vec::new(),
+    };
+    if !file.is_ours() {
+        // What a release did not have yet, it did not do.
+        import.settings.enable_blob_files = Some(false);
+        import.settings.enable_blob_garbage_collection = Some(false);
+    }
+    import.numbers();
+    import.codecs();
+    import.filter();
+    if !file.is_ours() {
+        import.differences();
+    }
+    Some((import.settings, import.notes))
+}
+
+/// Less than nothing means never here, and no trigger of ours does.
+const COMPACTION_TRIGGER: &str = "level0_file_num_compaction_trigger";
+
+struct Import<'a> {
+    of_family: &'a Section,
+    of_tables: Option<&'a Section>,
+    settings: FamilySettings,
+    notes: Vec<String>,
+}
+
+impl Import<'_> {
+    /// The text of an option, unless it is set to nothing.
+    fn get(&self, key: &str) -> Option<&str> {
+        let section = match OF_TABLES.contains(&key) || key == "filter_policy" {
+            true => self.of_tables?,
+            false => self.of_family,
+        };
+        section.get(key).filter(|text| !text.is_empty())
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Options whose values are the same there and here, but for what zero and less mean.
+    fn numbers(&mut self) {
+        for &key in FamilySettings::NAMES {
+            let special = ["compression", "blob_compression_type", "bloom_bits_per_key"];
+            if PRIVATE.contains(&key) || special.contains(&key) {
+                continue;
+            }
+            let Some(text) = self.get(key).map(|text| without_fraction(text).to_owned()) else {
+                continue;
+            };
+            if key == COMPACTION_TRIGGER && text.starts_with('-') {
+                continue;
+            }
+            let never = match key {
+                "level0_slowdown_writes_trigger" | "level0_stop_writes_trigger" => {
+                    text.starts_with('-').then(|| i32::MAX.to_string())
+                }
+                "soft_pending_compaction_bytes_limit" | "hard_pending_compaction_bytes_limit" => {
+                    (text == "0").then(|| i64::MAX.to_string())
+                }
+                _ => None,
+            };
+            let text = match never {
+                Some(never) => never,
+                // The range says what is the nearest, and zero is in none that has a lower end.
+                None if text.starts_with('-') => "0".to_owned(),
+                None => match text.parse::<f64>() {
+                    Ok(number) if text.contains('.') => {
+                        self.note(format!("{key}={text}: {number:.0} is taken"));
+                        format!("{number:.0}")
+                    }
+                    _ => text,
+                },
+            };
+            if let Err(note) = self.settings.set(key, &text) {
+                self.note(note);
+            }
+        }
+        // Never by number: as rarely as there may be a trigger.
+        if let Some(text) = self.get(COMPACTION_TRIGGER).map(str::to_owned)
+            && text.starts_with('-')
+        {
+            let default = crate::ColumnFamilyOptions::default().level0_slowdown_writes_trigger;
+            let slow = self.settings.level0_slowdown_writes_trigger;
+            let slow = slow.unwrap_or(default).max(1);
+            self.settings.level0_file_num_compaction_trigger = Some(slow);
+            self.note(format!(
+                "{COMPACTION_TRIGGER}={text}: {slow} is taken, from which writes are slowed down"
+            ));
+        }
+        // Where only the one is set, RocksDB takes the other for both.
+        let hard = self.settings.hard_pending_compaction_bytes_limit;
+        let soft = &mut self.settings.soft_pending_compaction_bytes_limit;
+        *soft = (*soft).min(hard.or(*soft));
+    }
+
+    fn codecs(&mut self) {
+        // Most of what is stored is at the last level.
+        let per_level = self.get("compression_per_level").unwrap_or_default();
+        let of_last = per_level.rsplit(':').next().filter(|name| !name.is_empty());
+        let bottommost = self.get("bottommost_compression");
+        let bottommost = bottommost.filter(|name| *name != "kDisableCompressionOption");
+        let general = self.get("compression");
+        let chosen = bottommost.or(of_last).or(general).map(str::to_owned);
+        if bottommost
+            .or(of_last)
+            .is_some_and(|last| Some(last) != general)
+            || of_last.is_some()
+        {
+            let name = chosen.clone().unwrap_or_default();
+            self.note(format!("all levels are compressed as the last one: {name}"));
+        }
+        self.settings.compression = self.codec("compression", chosen.as_deref());
+        let blobs = self.get("blob_compression_type").map(str::to_owned);
+        let codec = self.codec("blob_compression_type", blobs.as_deref());
+        self.settings.blob_compression_type = match codec {
+            Some(CompressionType::Snappy) => {
+                self.note("blob_compression_type=kSnappyCompression: lz4 is written instead");
+                Some(CompressionType::Lz4)
+            }
+            codec => codec,
+        };
+    }
+
+    /// The codec that files are written with where RocksDB would use the one of this name.
+    fn codec(&mut self, key: &str, name: Option<&str>) -> Option<CompressionType> {
+        let name = name?;
+        let exact = [
+            CompressionType::None,
+            CompressionType::Snappy,
+            CompressionType::Lz4,
+            CompressionType::Zstd,
+        ];
+        if let Some(codec) = exact.into_iter().find(|codec| codec.option_name() == name) {
+            return Some(codec);
+        }
+        let nearest = match name {
+            "kZlibCompression" | "kBZip2Compression" | "kZSTDNotFinalCompression" => {
+                CompressionType::Zstd
+            }
+            _ => CompressionType::Lz4,
+        };
+        self.note(format!(
+            "{key}={name}: {} is written instead",
+            nearest.text()
+        ));
+        Some(nearest)
+    }
+
+    fn filter(&mut self) {
+        if self.get("filter_policy").is_none() {
+            return;
+        }
+        let tables = self.of_tables;
+        let Some(policy) = tables.and_then(|tables| tables.object("filter_policy")) else {
+            self.settings.bloom_bits_per_key = Some(0.0);
+            return;
+        };
+        let mut parts = policy.split(':');
+        let kind = parts.next().unwrap_or_default();
+        let bits = parts.next().unwrap_or_default();
+        match bits.parse::<f64>() {
+            Ok(_) => {
+                if !kind.to_ascii_lowercase().contains("bloom") {
+                    self.note(format!(
+                        "filter_policy={policy}: Bloom filters are written instead"
+                    ));
+                }
+                if let Err(note) = self.settings.set("bloom_bits_per_key", bits) {
+                    self.note(note);
+                }
+            }
+            Err(_) => self.note(format!(
+                "filter_policy={policy}: Bloom filters of 10 bits a key"
+            )),
+        }
+    }
+
+    /// Options that we have nothing for, where they do something.
+    fn differences(&mut self) {
+        // Where there are no blob files it is RocksDB's default, and nobody's choice.
+        if self.settings.enable_blob_files == Some(false) && self.settings.min_blob_size == Some(0)
+        {
+            self.settings.min_blob_size = None;
+        }
+        for (key, nothing, instead) in [
+            (
+                "compaction_style",
+                &["kCompactionStyleLevel"][..],
+                "levels are compacted leveled",
+            ),
+            (
+                "level_compaction_dynamic_level_bytes",
+                &["true"],
+                "level sizes follow the last level",
+            ),
+            (
+                "target_file_size_multiplier",
+                &["1"],
+                "tables are of one size at all levels",
+            ),
+            (
+                "blob_file_starting_level",
+                &["0"],
+                "large values go to blob files at once",
+            ),
+            (
+                "merge_operator",
+                &["nullptr"],
+                "keys with merge operands are not readable",
+            ),
+            ("compaction_filter", &["nullptr"], "it is not applied"),
+            (
+                "compaction_filter_factory",
+                &["nullptr"],
+                "it is not applied",
+            ),
+            (
+                "prefix_extractor",
+                &["nullptr"],
+                "filters are of whole keys only",
+            ),
+            (
+                "table_factory",
+                &["BlockBasedTable"],
+                "tables are written block-based",
+            ),
+            (
+                "sst_partitioner_factory",
+                &["nullptr"],
+                "tables are cut by size alone",
+            ),
+        ] {
+            let Some(text) = self.get(key) else {
+                continue;
+            };
+            let id = self.of_family.object(key).unwrap_or("nullptr");
+            if !nothing.contains(&id) {
+                self.note(format!("{key}={text}: {instead}"));
+            }
+        }
+        let opts = self.get("compression_opts").unwrap_or_default();
+        let opts = opts.trim_matches(['{', '}']).to_owned();
+        for (key, nothing, instead) in [
+            ("max_dict_bytes=", &["0"][..], "no dictionaries are written"),
+            ("level=", &["32767", "3"], "Zstandard writes with level 3"),
+        ] {
+            let found = opts.split(';').find_map(|opt| opt.strip_prefix(key));
+            if let Some(found) = found.filter(|found| !nothing.contains(found)) {
+                self.note(format!("compression_opts {key}{found}: {instead}"));
+            }
+        }
+        if self.settings.enable_blob_garbage_collection == Some(true) {
+            self.note(
+                "enable_blob_garbage_collection=true: values are moved, and RocksDB refuses the \
+                 directory from then on, until a downgrade",
+            );
+        }
+    }
+}
+
+/// RocksDB has some whole numbers as decimals.
+fn without_fraction(text: &str) -> &str {
+    match text.split_once('.') {
+        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole,
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is taken from an OPTIONS of RocksDB that has these lines for the family and its tables.
+    fn import(of_family: &str, of_tables: &str) -> (FamilySettings, Vec<String>) {
+        let text = format!(
+            "# This is a RocksDB option file.\n[Version]\noptions_file_version=1.1\n\
+             [CFOptions \"default\"]\n{of_family}\n\
+             [TableOptions/BlockBasedTable \"default\"]\n{of_tables}\n"
+        );
+        let file = OptionsFile::parse(text.as_bytes()).unwrap();
+        family_settings(&file, "default").unwrap()
+    }
+
+    /// An excerpt of what RocksDB 9 writes for default options.
+    const DEFAULTS: &str = "bottommost_compression=kDisableCompressionOption\n\
+        compression=kSnappyCompression\ncompression_per_level=\n\
+        compression_opts={checksum=false;level=32767;max_dict_bytes=0;}\n\
+        max_bytes_for_level_multiplier=10.000000\nsoft_pending_compaction_bytes_limit=0\n\
+        level0_stop_writes_trigger=-1\nenable_blob_files=false\nmin_blob_size=0\n\
+        compaction_style=kCompactionStyleLevel\nlevel_compaction_dynamic_level_bytes=true\n\
+        merge_operator=nullptr\nprefix_extractor=nullptr\ntable_factory=BlockBasedTable";
+
+    #[test]
+    fn default_options_of_rocksdb_are_taken_as_they_are() {
+        let (settings, notes) = import(DEFAULTS, "filter_policy=nullptr\nblock_size=4096");
+        assert_eq!(notes, [""; 0]);
+        let expected = FamilySettings {
+            compression: Some(CompressionType::Snappy),
+            max_bytes_for_level_multiplier: Some(10),
+            soft_pending_compaction_bytes_limit: Some(i64::MAX as u64),
+            level0_stop_writes_trigger: Some(i32::MAX as usize),
+            enable_blob_files: Some(false),
+            enable_blob_garbage_collection: Some(false),
+            bloom_bits_per_key: Some(0.0),
+            block_size: Some(4096),
+            ..FamilySettings::default()
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn what_there_is_nothing_for_becomes_the_nearest_with_a_note() {
+        for (line, option, note) in [
+            (
+                "compression=kZlibCompression",
+                "compression=zstd",
+                "zstd is written",
+            ),
+            (
+                "compression=kLZ4HCCompression",
+                "compression=lz4",
+                "lz4 is written",
+            ),
+            (
+                "compression=kXpressCompression",
+                "compression=lz4",
+                "lz4 is written",
+            ),
+            (
+                "bottommost_compression=kZSTD",
+                "compression=zstd",
+                "as the last one",
+            ),
+            (
+                "compression_per_level=kNoCompression:kLZ4Compression:kBZip2Compression",
+                "compression=zstd",
+                "as the last one",
+            ),
+            (
+                "blob_compression_type=kSnappyCompression",
+                "blob_compression_type=lz4",
+                "lz4 is written",
+            ),
+            (
+                "write_buffer_size=1024",
+                "write_buffer_size=65536",
+                "64 KiB to 64 GiB",
+            ),
+            (
+                "level0_file_num_compaction_trigger=-1\nlevel0_slowdown_writes_trigger=30",
+                "level0_file_num_compaction_trigger=30",
+                "30 is taken",
+            ),
+            (
+                "level0_file_num_compaction_trigger=-1",
+                "level0_file_num_compaction_trigger=20",
+                "20 is taken",
+            ),
+            ("num_levels=1", "num_levels=2", "2 to 64"),
+            ("num_levels=many", "", "not understood"),
+            (
+                "max_bytes_for_level_multiplier=4.700000",
+                "max_bytes_for_level_multiplier=5",
+                "5 is taken",
+            ),
+            ("compaction_style=kCompactionStyleUniversal", "", "leveled"),
+            (
+                "compaction_filter_factory={id=Ttl;ttl=5;}",
+                "",
+                "not applied",
+            ),
+            (
+                "merge_operator={id=StringAppendOperator;delimiter=,;}",
+                "",
+                "not readable",
+            ),
+            ("prefix_extractor=rocksdb.FixedPrefix.3", "", "whole keys"),
+            (
+                "compression_opts={level=19;max_dict_bytes=4096;}",
+                "",
+                "no dictionaries",
+            ),
+            (
+                "enable_blob_garbage_collection=true",
+                "enable_blob_garbage_collection=true",
+                "refuses the",
+            ),
+        ] {
+            let (settings, notes) = import(line, "");
+            assert!(notes.iter().any(|n| n.contains(note)), "{line}: {notes:?}");
+            if let Some((key, value)) = option.split_once('=') {
+                let entry = (key, value.to_owned());
+                assert!(settings.entries().contains(&entry), "{line}: {settings:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn filters_of_all_spellings() {
+        for (policy, bits, noted) in [
+            ("nullptr", Some(0.0), false),
+            ("bloomfilter:9.5:false", Some(9.5), false),
+            ("{id=bloomfilter:12:false;}", Some(12.0), false),
+            ("ribbonfilter:8:0", Some(8.0), true),
+            ("rocksdb.BuiltinBloomFilter", None, true),
+            ("bloomfilter:1000:false", Some(100.0), true),
+        ] {
+            let (settings, notes) = import("", &format!("filter_policy={policy}"));
+            assert_eq!(settings.bloom_bits_per_key, bits, "{policy}");
+            assert_eq!(!notes.is_empty(), noted, "{policy}: {notes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_taken_back() {
+        let mut settings = FamilySettings::of(&crate::ColumnFamilyOptions::default());
+        for codec in [
+            CompressionType::None,
+            CompressionType::Snappy,
+            CompressionType::Zstd,
+        ] {
+            settings.compression = Some(codec);
+            settings.min_blob_size = Some(0);
+            settings.enable_blob_files = Some(codec == CompressionType::None);
+            settings.bloom_bits_per_key = Some(0.0);
+            let file = options_file(&Vec::new(), [("x", "order", &settings.texts())]);
+            let file = OptionsFile::parse(file.to_text().as_bytes()).unwrap();
+            assert!(file.is_ours());
+            let (taken, notes) = family_settings(&file, "x").unwrap();
+            assert_eq!(notes, [""; 0]);
+            let mut expected = settings.entries();
+            expected.retain(|(key, _)| !PRIVATE.contains(key));
+            assert_eq!(taken.entries(), expected);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A sorted map of which copies share what they have in common.
+//!
+//! A version of a hundred thousand files differs from the one before in a few. So the entries stand
+//! in chunks: a copy has the same chunks, and a change copies one of them.
+//!
+//! Cost, for `n` entries: a copy and each end of one, `n / 64` reference counts; a lookup, two
+//! binary searches; a change, a chunk of at most 64 entries.
+
+use std::sync::Arc;
+
+/// Entries of a chunk at most.
+const CHUNK: usize = 64;
+
+/// See the [module](self) documentation.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedMap<K, V> {
+    /// None is empty; keys ascend within them and from one to the next.
+    chunks: Vec<Arc<Vec<(K, V)>>>,
+}
+
+impl<K, V> Default for SharedMap<K, V> {
+    fn default() -> Self {
+        SharedMap { chunks: Vec::new() }
+    }
+}
+
+impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        let (at, chunk) = self.chunk_of(key)?;
+        let found = search(chunk, key).ok()?;
+        let chunk = self.chunks.get(at)?;
+        chunk.get(found).map(|(_, value)| value)
+    }
+
+    pub(crate) fn contains_key(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Copies its chunk, if another map has that, too.
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let (at, chunk) = self.chunk_of(key)?;
+        let found = search(chunk, key).ok()?;
+        let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
+        chunk.get_mut(found).map(|(_, value)| value)
+    }
+
+    /// Gives the value that the key had.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        // Behind the last chunk goes what is larger than all: it may be the first key.
+        let at = self.chunk_of(&key).map_or(0, |(at, _)| at);
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            self.chunks.push(Arc::new(vec![(key, value)]));
+            return None;
+        };
+        match search(chunk, &key) {
+            Ok(found) => {
+                let chunk = Arc::make_mut(chunk);
+                let slot = chunk.get_mut(found)?;
+                Some(std::mem::replace(&mut slot.1, value))
+            }
+            Err(place) => {
+                let full = chunk.len() >= CHUNK;
+                if full && place == chunk.len() {
+                    // Keys that ascend leave full chunks behind.
+                    self.chunks.insert(at + 1, Arc::new(vec![(key, value)]));
+                    return None;
+                }
+                let chunk = Arc::make_mut(chunk);
+                chunk.insert(place, (key, value));
+                if full {
+                    let upper = chunk.split_off(chunk.len() / 2);
+                    self.chunks.insert(at + 1, Arc::new(upper));
+                }
+                None
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let (at, chunk) = self.chunk_of(key)?;
+        let found = search(chunk, key).ok()?;
+        let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
+        let (_, value) = chunk.remove(found);
+        if chunk.is_empty() {
+            self.chunks.remove(at);
+        } else {
+            self.join_small(at);
+        }
+        Some(value)
+    }
+
+    /// Joins a chunk with its neighbour where both are small, so that there are never many.
+    fn join_small(&mut self, at: usize) {
+        let len = |at: usize| self.chunks.get(at).map_or(CHUNK, |chunk| chunk.len());
+        let first = match at {
+            _ if len(at) + len(at + 1) <= CHUNK / 2 => at,
+            0 => return,
+            _ if len(at - 1) + len(at) <= CHUNK / 2 => at - 1,
+            _ => return,
+        };
+        let second = self.chunks.remove(first + 1);
+        if let Some(chunk) = self.chunks.get_mut(first) {
+            Arc::make_mut(chunk).extend(second.iter().cloned());
+        }
+    }
+
+    /// The chunk that has the key, if one does; the first or the last one beyond them.
+    fn chunk_of(&self, key: &K) -> Option<(usize, &Vec<(K, V)>)> {
+        let starts_behind = |chunk: &Arc<Vec<(K, V)>>| {
+            let first = chunk.first();
+            first.is_some_and(|(first, _)| first > key)
+        };
+        let behind = self.chunks.partition_point(|chunk| !starts_behind(chunk));
+        let at = behind.saturating_sub(1);
+        self.chunks.get(at).map(|chunk| (at, &**chunk))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
+        let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
+        entries.map(|(key, value)| (key, value))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> + Clone {
+        self.iter().map(|(key, _)| key)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> + Clone {
+        self.iter().map(|(_, value)| value)
+    }
+}
+
+fn search<K: Ord, V>(chunk: &[(K, V)], key: &K) -> Result<usize, usize> {
+    chunk.binary_search_by(|(known, _)| known.cmp(key))
+}
+
+impl<K: Ord + Copy, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
+    /// Of several values for one key the last counts.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = SharedMap::default();
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn entries(map: &SharedMap<u32, u32>) -> Vec<(u32, u32)> {
+        map.iter().map(|(key, value)| (*key, *value)).collect()
+    }
+
+    #[test]
+    fn it_holds_what_an_ordinary_map_holds_and_copies_stay_as_they_were() {
+        for seed in 0..4 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let (mut map, mut model) = (SharedMap::default(), BTreeMap::new());
+            let mut copies = Vec::new();
+            for step in 0..20_000 {
+                // It grows, and shrinks again.
+                let removes = rng.u32(..20_000) < step;
+                let key = rng.u32(..2000);
+                match removes {
+                    true => assert_eq!(map.remove(&key), model.remove(&key), "seed {seed}"),
+                    false if rng.u8(..4) == 0 => {
+                        let changed = map.get_mut(&key).map(|value| *value += 1);
+                        let expected = model.get_mut(&key).map(|value| *value += 1);
+                        assert_eq!(changed, expected, "seed {seed}");
+                    }
+                    false => assert_eq!(map.insert(key, step), model.insert(key, step)),
+                }
+                assert_eq!(map.get(&key), model.get(&key), "seed {seed}");
+                if step % 2000 == 0 {
+                    let expected: Vec<_> = model.iter().map(|(k, v)| (*k, *v)).collect();
+                    assert_eq!(entries(&map), expected, "seed {seed}");
+                    copies.push((map.clone(), expected));
+                }
+            }
+            for (copy, expected) in copies {
+                assert_eq!(entries(&copy), expected, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_shares_all_chunks_but_those_that_change() {
+        let map: SharedMap<u32, u32> = (0..6400).map(|n| (n, n)).collect();
+        assert_eq!(map.chunks.len(), 100);
+        let mut changed = map.clone();
+        changed.insert(6400, 0);
+        changed.remove(&100);
+        *changed.get_mut(&3000).unwrap() = 0;
+        let shared = |chunk: &&Arc<_>| map.chunks.iter().any(|c| Arc::ptr_eq(c, chunk));
+        assert_eq!(changed.chunks.iter().filter(shared).count(), 98);
+    }
+
+    #[test]
+    fn what_is_left_of_many_entries_stands_in_few_chunks() {
+        let mut map: SharedMap<u32, u32> = (0..6400).map(|n| (n, n)).collect();
+        for n in (0..6400).filter(|n| n % 64 != 7) {
+            map.remove(&n);
+        }
+        assert_eq!(map.iter().count(), 100);
+        assert!(map.chunks.len() <= 10, "{}", map.chunks.len());
+    }
+}

@@ -1,0 +1,85 @@
+//! How many entries a range has, and how much they refer to.
+
+use super::reader::TableReader;
+use crate::error::Result;
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{ParsedInternalKey, ValueType, seek_key};
+
+/// Of the entries of a range.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RangeSum {
+    pub(crate) entries: u64,
+    /// Of the blob records that they refer to: header, key and stored value.
+    pub(crate) blob_bytes: u64,
+}
+
+impl RangeSum {
+    /// This for one in so many, as parts of a whole.
+    fn scaled(self, (whole, part): (usize, usize)) -> Self {
+        let scale = |sum: u64| {
+            let scaled = u128::from(sum) * whole as u128 / part.max(1) as u128;
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        RangeSum {
+            entries: scale(self.entries),
+            blob_bytes: scale(self.blob_bytes),
+        }
+    }
+}
+
+impl TableReader {
+    /// Sums up the entries from `start` to before `end`: exactly where they are in at most
+    /// `max_blocks` data blocks, else as an estimate from so many of these. Cost: a read of each.
+    pub(crate) fn sum_between(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        max_blocks: usize,
+    ) -> Result<RangeSum> {
+        let (mut sum, mut read) = (RangeSum::default(), 0);
+        let blocks = self.blocks_between(start, end);
+        let step = blocks.len().div_ceil(max_blocks.max(1)).max(1);
+        for at in blocks.clone().skip(step / 2).step_by(step) {
+            self.add_block(&mut sum, at, start, end)?;
+            read += 1;
+        }
+        Ok(sum.scaled((blocks.len(), read)))
+    }
+
+    /// The share of the data blocks that may have entries from `start` to before `end`, from 0 to
+    /// 1. No I/O.
+    pub(crate) fn share_between(&self, start: &[u8], end: &[u8]) -> f64 {
+        self.blocks_between(start, end).len() as f64 / self.index.len().max(1) as f64
+    }
+
+    fn blocks_between(&self, start: &[u8], end: &[u8]) -> std::ops::Range<usize> {
+        let find = |key| {
+            let seek_key = seek_key(key, SequenceNumber::MAX);
+            self.index.find(&self.options.comparator, &seek_key)
+        };
+        find(start)..find(end).saturating_add(1).min(self.index.len())
+    }
+
+    fn add_block(&self, sum: &mut RangeSum, at: usize, start: &[u8], end: &[u8]) -> Result<()> {
+        let Some(handle) = self.index.handle(at) else {
+            return Ok(());
+        };
+        let order = &self.options.comparator;
+        let mut iter = self.block_iter(handle, false)?;
+        iter.seek_to_first().map_err(|e| self.at(e, handle))?;
+        while iter.valid() {
+            let key = ParsedInternalKey::parse(iter.key()).map_err(|e| self.at(e, handle))?;
+            let within = order.compare_user(key.user_key, start).is_ge()
+                && order.compare_user(key.user_key, end).is_lt();
+            sum.entries += u64::from(within);
+            if within && key.value_type == ValueType::BlobIndex {
+                let index = BlobIndex::decode(iter.value()).map_err(|e| self.at(e, handle))?;
+                let record = index.record_len(key.user_key.len());
+                sum.blob_bytes = sum.blob_bytes.saturating_add(record);
+            }
+            iter.next().map_err(|e| self.at(e, handle))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! A file system in which the WAL files of a database are in its directory, though they are in
+//! another one.
+//!
+//! Whoever works on the database need not know where they are. A log that is in the directory
+//! itself, as from before another one was chosen, is found there too; new ones go to the other.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Access, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
+use crate::error::Result;
+
+/// What the names of WAL files end with.
+const EXTENSION: &str = "log";
+
+/// See the [module](self).
+pub(crate) struct LogsElsewhere {
+    inner: Arc<dyn Vfs>,
+    dir: PathBuf,
+    logs: PathBuf,
+}
+
+impl LogsElsewhere {
+    /// Shows the logs of `logs` in `dir`.
+    pub(crate) fn new(inner: Arc<dyn Vfs>, dir: &Path, logs: &Path) -> Self {
+        LogsElsewhere {
+            inner,
+            dir: dir.to_owned(),
+            logs: logs.to_owned(),
+        }
+    }
+
+    /// Where a file with this name is created.
+    fn new_place(&self, path: &Path) -> PathBuf {
+        match path.file_name() {
+            Some(name) if path.parent() == Some(&self.dir) && is_log(Path::new(name)) => {
+                self.logs.join(name)
+            }
+            _ => path.to_owned(),
+        }
+    }
+
+    /// Where the file that has this name is.
+    fn place(&self, path: &Path) -> Result<PathBuf> {
+        let elsewhere = self.new_place(path);
+        let is_here =
+            elsewhere != path && !self.inner.exists(&elsewhere)? && self.inner.exists(path)?;
+        Ok(if is_here { path.to_owned() } else { elsewhere })
+    }
+}
+
+fn is_log(name: &Path) -> bool {
+    name.extension() == Some(OsStr::new(EXTENSION))
+}
+
+impl Vfs for LogsElsewhere {
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.inner.create(&self.new_place(path))
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.inner.create_log(&self.new_place(path))
+    }
+
+    fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
+        self.inner.create_bulk(&self.new_place(path), direct)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open(&self.place(path)?, access)
+    }
+
+    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
+        self.inner.open_guarded(&self.place(path)?)
+    }
+
+    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
+        self.inner.open_to_punch(&self.place(path)?)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.inner.remove(&self.place(path)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(&self.place(from)?, &self.new_place(to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.link(&self.place(from)?, &self.new_place(to))
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.inner.link_count(&self.place(path)?)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        if dir == self.dir {
+            self.inner.sync_dir(&self.logs)?;
+        }
+        self.inner.sync_dir(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.inner.remove_dir(dir)
+    }
+
+    fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = self.inner.read_dir(dir)?;
+        if dir == self.dir {
+            let logs = match self.inner.read_dir(&self.logs) {
+                // A new database has yet to create it.
+                Err(e) if e.is_not_found() => Vec::new(),
+                logs => logs?,
+            };
+            names.extend(logs.into_iter().filter(|name| is_log(Path::new(name))));
+            names.sort();
+            names.dedup();
+        }
+        Ok(names)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64> {
+        self.inner.size(&self.place(path)?)
+    }
+
+    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
+        self.inner.allocated_bytes(&self.place(path)?)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.inner.exists(&self.place(path)?)
+    }
+
+    fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.canonicalize(path)
+    }
+
+    fn resources(&self) -> Resources {
+        self.inner.resources()
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.inner.lock(path)
+    }
+
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.inner.lock_shared(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::StdVfs;
+
+    #[test]
+    fn logs_are_shown_where_they_are_not() {
+        let (dir, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (dir, logs) = (dir.path(), logs.path());
+        let vfs = LogsElsewhere::new(Arc::new(StdVfs), dir, logs);
+        std::fs::write(dir.join("1.log"), "old").unwrap();
+        std::fs::write(logs.join("notes"), "not ours").unwrap();
+        for name in ["2.log", "3.sst"] {
+            vfs.create(&dir.join(name)).unwrap();
+        }
+        assert_eq!(vfs.read_dir(dir).unwrap(), ["1.log", "2.log", "3.sst"]);
+        assert!(logs.join("2.log").exists() && dir.join("3.sst").exists());
+        assert_eq!(vfs.size(&dir.join("1.log")).unwrap(), 3);
+        vfs.sync_dir(dir).unwrap();
+        for name in ["1.log", "2.log", "3.sst"] {
+            assert!(vfs.exists(&dir.join(name)).unwrap());
+            vfs.remove(&dir.join(name)).unwrap();
+            assert!(!vfs.exists(&dir.join(name)).unwrap());
+        }
+        assert_eq!(StdVfs.read_dir(logs).unwrap(), ["notes"]);
+    }
+}
