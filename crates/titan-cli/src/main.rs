@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use titan::KeyOrder;
+use titan::{ErrorKind, KeyOrder};
 
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
@@ -131,6 +131,9 @@ fn main() -> ExitCode {
             output::complain(&error);
             if error.is_corruption() && !matches!(cli.command, Command::Check(_)) {
                 output::suggest_repair();
+            }
+            if error.kind() == ErrorKind::Internal {
+                output::suggest_report();
             }
             ExitCode::FAILURE
         }

@@ -126,6 +126,11 @@ pub(crate) fn suggest_repair() {
     eprintln!("titan: see what else is damaged with titan check; titan repair saves what can be");
 }
 
+/// Says that a bug is no damage, and what helps those who mend it.
+pub(crate) fn suggest_report() {
+    eprintln!("titan: this is a bug of titan, not damage to the database; please report it with this text");
+}
+
 /// Bytes in units of 1024: `1.50 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     format_size(bytes, BINARY)

@@ -45,6 +45,9 @@ pub enum ErrorKind {
     Busy,
     /// The database was closed.
     Closed,
+    /// A bug of the engine or of code that it calls: a thread panicked, or an assumption does not
+    /// hold. Files are as good as they were.
+    Internal,
 }
 
 impl ErrorKind {
@@ -64,6 +67,7 @@ impl ErrorKind {
             ErrorKind::ReadOnly => "read only",
             ErrorKind::Busy => "busy",
             ErrorKind::Closed => "closed",
+            ErrorKind::Internal => "internal error",
         }
     }
 }
@@ -98,6 +102,11 @@ impl Error {
     /// Stored bytes are wrong. Add the place with [`Error::at`] or [`Error::in_file`].
     pub fn corruption(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption, message)
+    }
+
+    /// A bug: something that no input and no device can cause.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
     }
 
     /// The caller's argument cannot be accepted.

@@ -44,10 +44,13 @@ Look at the result with titan check before you delete anything.";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = config::options(global)?;
-    let to = match (&args.into, args.in_place) {
-        (Some(dir), _) => RepairTo::Directory(dir.clone()),
-        (None, true) => RepairTo::InPlace,
-        (None, false) => RepairTo::Directory(beside(&args.db)?),
+    let (to, repaired) = match (&args.into, args.in_place) {
+        (Some(dir), _) => (RepairTo::Directory(dir.clone()), dir.clone()),
+        (None, true) => (RepairTo::InPlace, args.db.clone()),
+        (None, false) => {
+            let dir = beside(&args.db)?;
+            (RepairTo::Directory(dir.clone()), dir)
+        }
     };
     let bar = progress::bytes("repair", Some(0));
     let report = tools::repair(&args.db, &to, &options, &mut |at: Progress| {
@@ -57,19 +60,15 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     bar.finish_and_clear();
     let report = report?;
     let complete = report.lost.is_empty();
-    let repaired = match &to {
-        RepairTo::Directory(dir) => dir,
-        RepairTo::InPlace => &args.db,
-    };
     let mut out = Out::new();
     if global.json {
         out.json(&Document {
             complete,
-            repaired,
+            repaired: &repaired,
             report: &report,
         })?;
     } else {
-        print(&report, repaired, &mut out)?;
+        print(&report, &repaired, &mut out)?;
     }
     out.flush()?;
     Ok(match complete {

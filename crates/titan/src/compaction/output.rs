@@ -157,8 +157,8 @@ impl OutputWriter {
     fn separator(&mut self) -> Result<&mut BlobSeparator> {
         match &mut self.separator {
             Some(separator) => Ok(separator),
-            None => Err(crate::Error::corruption(
-                "an entry behind the end of a job's output",
+            None => Err(crate::Error::internal(
+                "an entry after the end of a job's output",
             )),
         }
     }
@@ -213,7 +213,7 @@ impl OutputWriter {
         }
         match &mut self.current {
             Some((_, writer)) => Ok(writer),
-            None => Err(crate::Error::corruption("no table is being written")),
+            None => Err(crate::Error::internal("no table is being written")),
         }
     }
 

@@ -32,7 +32,7 @@ impl ReferenceCounts {
     /// What `self` counted on the way in and `out` did not on the way out (BLOB-3).
     ///
     /// # Errors
-    /// `Corruption` if more came out than went in, which no sound input can cause.
+    /// `Internal` if more came out than went in, which no sound input can cause.
     pub(crate) fn garbage(&self, out: &ReferenceCounts) -> Result<Vec<BlobFileGarbage>> {
         let mut garbage = Vec::new();
         for (&number, inflow) in &self.flows {
@@ -41,7 +41,7 @@ impl ReferenceCounts {
                 inflow.count.checked_sub(out.count),
                 inflow.bytes.checked_sub(out.bytes),
             ) else {
-                return Err(Error::corruption(format!(
+                return Err(Error::internal(format!(
                     "a compaction would write more references to blob file {number} than it read"
                 )));
             };

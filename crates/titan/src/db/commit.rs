@@ -434,7 +434,7 @@ fn insert(group: &Group, memtables: &[(ColumnFamilyId, Arc<Memtable>)]) -> Resul
             let id = op.column_family();
             let memtable = memtables.iter().find(|(family, _)| Some(*family) == id);
             let Some((_, memtable)) = memtable else {
-                return Err(Error::corruption(
+                return Err(Error::internal(
                     "a batch names a family it did not name before",
                 ));
             };

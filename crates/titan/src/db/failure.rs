@@ -69,8 +69,8 @@ impl BackgroundFailure {
     /// when it is told of that ends no process.
     pub(super) fn set_if_panicking(&self, shared: &Shared, message: &str) {
         if std::thread::panicking() {
-            let half = Error::corruption(message);
-            let _ = catch_unwind(AssertUnwindSafe(|| self.set(shared, half)));
+            let bug = Error::internal(message);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.set(shared, bug)));
         }
     }
 

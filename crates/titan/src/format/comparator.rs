@@ -101,6 +101,7 @@ impl Comparator for ReverseBytewiseComparator {
 /// A built-in order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum KeyOrder {
     /// As [`BytewiseComparator`].
     Bytewise,

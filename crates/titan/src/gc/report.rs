@@ -144,6 +144,7 @@ impl BlobFileSpace {
 /// Whether a blob file is about to be collected, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// It is part of the next collection.
     Next,

@@ -87,6 +87,7 @@ pub struct DbOptions {
 /// Whether a database is taken to fit in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum DataInMemory {
     /// Judged when it is opened and for each job: it fits if all its files take no more than half
     /// of the memory left.

@@ -10,6 +10,7 @@ use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 
 /// Why writes are slowed down or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StallCause {
     /// Full memtables wait for their flush.
     Memtables,
@@ -35,6 +36,7 @@ impl fmt::Display for StallCause {
 
 /// How writes of a family are held back, when that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StallEvent {
     /// Writes run freely again.
     Normal,

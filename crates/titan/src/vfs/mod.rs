@@ -169,6 +169,7 @@ pub trait Vfs: Send + Sync + 'static {
 
 /// How a file will be read, so that the kernel's readahead can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Access {
     /// Single reads at scattered places.
     Random,

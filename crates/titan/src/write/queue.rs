@@ -10,7 +10,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use super::batch::WriteBatch;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
@@ -155,7 +155,7 @@ impl CommitQueue {
             }
             // Nobody takes along a writer without options.
             Some(Err(e)) => Err(e),
-            Some(Ok(())) => Err(Error::new(ErrorKind::Closed, "lost the turn in the queue")),
+            Some(Ok(())) => Err(Error::internal("a writer lost its turn in the queue")),
         }
     }
 
@@ -217,7 +217,7 @@ struct Followers(Vec<Arc<Writer>>);
 impl Drop for Followers {
     fn drop(&mut self) {
         for follower in self.0.drain(..) {
-            let lost = Error::new(ErrorKind::Closed, "the thread that committed panicked");
+            let lost = Error::internal("the thread that committed panicked");
             follower.set(Progress::Done(Err(lost)));
         }
     }

@@ -128,7 +128,7 @@ fn a_leader_that_fails_or_panics_passes_the_lead_on() {
             match succeeded.contains(&mark) {
                 true => assert_eq!(told, Some(Ok(()))),
                 false => assert!(
-                    matches!(told, None | Some(Err(ErrorKind::Io | ErrorKind::Closed))),
+                    matches!(told, None | Some(Err(ErrorKind::Io | ErrorKind::Internal))),
                     "{mark}: {told:?}"
                 ),
             }

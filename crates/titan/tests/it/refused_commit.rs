@@ -2,12 +2,13 @@
 //! and nothing of the commit is ever part of the database once it has been resumed.
 
 use std::cmp::Ordering;
+use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering as Memory};
 
 use titan::{
-    BytewiseComparator, ColumnFamilyOptions, Comparator, Db, ErrorKind, Options, ReadOptions,
+    BytewiseComparator, ColumnFamilyOptions, Comparator, Db, Error, ErrorKind, Options, ReadOptions,
     WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::{Loss, SimVfs};
@@ -116,6 +117,9 @@ fn every_end(write: &WriteOptions) {
         assert!(contents(db).unwrap() == before, "{at}: at once");
         let stopped = db.put(b"x", b"x").unwrap_err();
         assert_eq!(stopped.kind(), ErrorKind::WritesStopped, "{at}");
+        let reason = stopped.source().and_then(|e| e.downcast_ref::<Error>());
+        let reason = reason.map(Error::kind);
+        assert_eq!(reason, Some(ErrorKind::Internal), "{at}: {stopped}");
         let whole = contents_with_the_batch();
         for loss in [Loss::All, Loss::None] {
             let found = after_a_crash(&world, &loss);

@@ -88,6 +88,7 @@ const LOST_DIR: &str = "lost";
 
 /// Where the repaired database is put.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RepairTo {
     /// Into this directory, which must be empty or not exist, or have been left by a repair that
     /// did not come to its end. The damaged database is not changed, and may be on a read-only

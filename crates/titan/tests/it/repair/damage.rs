@@ -92,13 +92,9 @@ fn what_survives_damage_is_there_and_what_does_not_is_told() {
         }
         // Nothing else knows of a table that is gone.
         traceless |= table_gone && manifest_damaged;
-        let to = match rng.bool() {
-            true => RepairTo::Directory(REPAIRED.into()),
-            false => RepairTo::InPlace,
-        };
-        let dir = match &to {
-            RepairTo::InPlace => DIR,
-            RepairTo::Directory(_) => REPAIRED,
+        let (to, dir) = match rng.bool() {
+            true => (RepairTo::Directory(REPAIRED.into()), REPAIRED),
+            false => (RepairTo::InPlace, DIR),
         };
         // Families whose name is lost get the default options.
         case.options.families.clear();
