@@ -15,9 +15,10 @@
 //! | `wal` | log records, which WAL files and MANIFESTs are made of |
 //! | `iterator`, `range_del` | cursors and their merge; range deletions |
 //! | `memtable` | what was written and is not in a table yet |
+//! | `block_cache` | data blocks of tables, decompressed |
 //! | `table` | SST files |
 //! | `blob` | blob files: writing, reading, finding values |
-//! | `cache` | blocks and open files kept |
+//! | `open_files` | tables and blob files kept open |
 //! | `version` | which files the database consists of; the MANIFEST |
 //! | `compaction` | merging tables |
 //! | `write` | batches, the commit queue, WAL files |
@@ -27,7 +28,7 @@
 //! | [`tools`] | checking a database and looking into its files |
 
 mod blob;
-mod cache;
+mod block_cache;
 mod clock;
 mod compaction;
 mod db;
@@ -39,6 +40,7 @@ pub mod fuzzing;
 mod gc;
 mod iterator;
 mod memtable;
+mod open_files;
 mod options;
 mod range_del;
 mod read;
@@ -54,6 +56,7 @@ mod write;
 
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
+pub use compaction::CompactRangeOptions;
 pub use db::{
     CheckpointSummary, ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics,
     Metrics, Secondary,
@@ -63,19 +66,19 @@ pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     KeyOrder, ReverseBytewiseComparator, SequenceNumber,
 };
+pub use gc::CollectGarbageOptions;
 pub use gc::disk_usage::DiskUsage;
 pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
 pub use gc::report::{
     BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
 };
 pub use options::{
-    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, DataInMemory, DbOptions,
-    LoadedOptions, Options, ReadOptions, Stated, TakenOptions, WriteOptions,
+    ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, Options, Stated, TakenOptions,
 };
-pub use read::{DbIterator, LazyValue, Snapshot};
+pub use read::{DbIterator, LazyValue, ReadOptions, Snapshot};
 pub use stats::{
     CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
     StallEvent, Statistics,
 };
 pub use version::Moment;
-pub use write::{BatchOp, BatchOps, BatchTarget, WriteBatch};
+pub use write::{BatchOp, BatchOps, BatchTarget, WriteBatch, WriteOptions};

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::moved_chunk::{self, CHUNK_RECORDS, MovedChunk, MovedRecord};
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::checksum::{crc32c, mask};
 use crate::format::coding::{Decoder, put_varint};

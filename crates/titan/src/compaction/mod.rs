@@ -21,7 +21,10 @@ pub(crate) mod job_output;
 mod level0_move;
 pub(crate) mod levels;
 pub(crate) mod merge;
+mod options;
 pub(crate) mod output;
 pub(crate) mod picker;
 pub(crate) mod references;
 pub(crate) mod shadows;
+
+pub use options::CompactRangeOptions;

@@ -11,14 +11,15 @@ use super::family::{Family, dropped};
 use super::giving_way::GivesWay;
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
+use crate::compaction::CompactRangeOptions;
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
+use crate::gc::CollectGarbageOptions;
 use crate::gc::choose::{Collection, Exempt, Urgency};
 use crate::gc::held::CopiedForOlder;
 use crate::gc::range::{
     DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary, Waiting, files_of_range,
 };
-use crate::options::{CollectGarbageOptions, CompactRangeOptions};
 
 impl Shared {
     /// See [`ColumnFamily::collect_garbage`](crate::ColumnFamily::collect_garbage).

@@ -12,11 +12,11 @@ use super::state::{FamilyState, Immutable, LiveWal, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::options::WriteOptions;
 use crate::stats::{self, StallCause, StallEvent};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 use crate::version::Counters;
+use crate::write::WriteOptions;
 use crate::write::batch::{BatchOp, WriteBatch, group_header};
 use crate::write::queue::Group;
 

@@ -7,12 +7,12 @@ use super::core::Shared;
 use super::family::{Family, dropped};
 use super::giving_way::GivesWay;
 use super::running::{Running, RunningJob};
+use crate::compaction::CompactRangeOptions;
 use crate::compaction::job::{self, CompactionResult, JobContext};
 use crate::compaction::levels::LevelTargets;
 use crate::compaction::picker::{Compaction, pick_range};
 use crate::error::{ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::options::CompactRangeOptions;
 use crate::stats::{self, CompactionEvent};
 
 impl Shared {

@@ -6,20 +6,22 @@ use bytes::Bytes;
 
 use super::core::Core;
 use super::metrics::FamilyMetrics;
+use crate::compaction::CompactRangeOptions;
 use crate::compaction::factory::OutputFamily;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::gc::CollectGarbageOptions;
 use crate::gc::range::GarbageCollectionSummary;
-use crate::options::{
-    CollectGarbageOptions, ColumnFamilyOptions, CompactRangeOptions, ReadOptions, WriteOptions,
-};
+use crate::options::ColumnFamilyOptions;
+use crate::read::ReadOptions;
 use crate::read::get::{FoundValue, lookup};
 use crate::read::{DbIterator, IteratorSource, LazyValue, SuperVersion};
 use crate::stats;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::write::WriteOptions;
 use crate::write::{BatchTarget, WriteBatch};
 
 /// What readers and writers of a family share.

@@ -16,11 +16,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::gc::report::SpaceReport;
-use crate::options::{ColumnFamilyOptions, Options, TakenOptions, WriteOptions};
+use crate::options::{ColumnFamilyOptions, Options, TakenOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
 use crate::version::{Moment, RecoveredState};
 use crate::write::WriteBatch;
+use crate::write::WriteOptions;
 
 /// An open database.
 ///

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use super::replay_target::ReplayTarget;
 use super::wals::{Chain, Wals};
-use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::compaction::shadows::OlderTables;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::open_files::OpenFiles;
 use crate::options::Options;
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;

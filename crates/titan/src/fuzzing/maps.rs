@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::blobs::put_checksum;
 use super::{MemoryFile, assert_names, decoded_at, sound};
 use crate::blob::{MovedRecord, RelocationBuilder, RelocationMap};
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::Result;
 use crate::format::coding::Decoder;
 use crate::format::{BlobFileNumber, FileNumber};

@@ -7,11 +7,11 @@ use super::live::LiveFile;
 use super::pace::STEP;
 use super::source::{Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
-use crate::cache::OpenFiles;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType, total};
+use crate::open_files::OpenFiles;
 use crate::version::edit::Relocation;
 
 /// A collection that has run.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::blob::{BLOB_FILE_HEADER_LEN, BlobReaders};
-use crate::cache::OpenFiles;
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
+use crate::open_files::OpenFiles;
 use crate::table::BlobRef;
 use crate::version::files::PhysicalBlobFile;
 use crate::version::{TableFile, Version};

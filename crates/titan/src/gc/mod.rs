@@ -30,9 +30,12 @@ pub(crate) mod disk_usage;
 pub(crate) mod held;
 pub(crate) mod job;
 pub(crate) mod live;
+mod options;
 pub(crate) mod pace;
 pub(crate) mod punch;
 pub(crate) mod range;
 pub(crate) mod report;
 mod source;
 pub(crate) mod space;
+
+pub use options::CollectGarbageOptions;

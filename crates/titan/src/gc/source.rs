@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use super::live::LiveRecord;
 use crate::blob::{BlobReaders, RawRecord};
-use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::BlobFileNumber;
 use crate::format::file_name::FileKind;
+use crate::open_files::OpenFiles;
 
 /// Bytes that the windows of all sources of a collection take together.
 const WINDOWS: u64 = 32 << 20;

@@ -5,7 +5,6 @@ mod column_family;
 mod database;
 pub(crate) mod file;
 pub(crate) mod kept;
-mod operation;
 pub(crate) mod rocksdb;
 pub(crate) mod settings;
 
@@ -13,7 +12,6 @@ pub use column_family::ColumnFamilyOptions;
 pub(crate) use database::validate_collection_rate;
 pub use database::{DataInMemory, DbOptions};
 pub use kept::{LoadedOptions, TakenOptions};
-pub use operation::{CollectGarbageOptions, CompactRangeOptions, ReadOptions, WriteOptions};
 pub use settings::Stated;
 
 use std::collections::BTreeMap;
@@ -71,7 +69,12 @@ impl Options {
 }
 
 /// Fails with `InvalidOption` unless `ok`.
-fn require(ok: bool, option: &str, rule: &str, value: impl std::fmt::Display) -> Result<()> {
+pub(crate) fn require(
+    ok: bool,
+    option: &str,
+    rule: &str,
+    value: impl std::fmt::Display,
+) -> Result<()> {
     if ok {
         return Ok(());
     }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::SuperVersion;
-use crate::cache::OpenFiles;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ValueType, seek_key};
+use crate::open_files::OpenFiles;
 use crate::range_del::FragmentedTombstones;
 use crate::version::TableFile;
 use crate::version::tombstones::table_tombstones;

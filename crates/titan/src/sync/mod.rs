@@ -8,7 +8,7 @@
 //!
 //! Promises that the two shapes are one: locks without poisoning, and a condition variable that
 //! takes the guard by reference. Assumes that nothing waits for another thread by any other means,
-//! or the scheduler would wait for ever; where a dependency does so (`cache/open_files.rs`), it
+//! or the scheduler would wait for ever; where a dependency does so (`open_files.rs`), it
 //! says so.
 //!
 //! Not here: counters that nothing is decided by ([`stats`](crate::stats), the hits of the block

@@ -18,7 +18,7 @@ use super::open::range_tombstones_in;
 use super::properties::{TableProperties, value_text};
 use super::separated::separated;
 use super::{TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableVisitor};
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::Error;
 use crate::format::checksum::ChecksumType;
 use crate::format::compression::{

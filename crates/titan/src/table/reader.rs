@@ -20,7 +20,7 @@ use super::liveness::LivenessBlock;
 use super::open::{self, MetaBlocks};
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::compression::Dictionary;

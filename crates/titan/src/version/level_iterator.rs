@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::files::TableFile;
 use super::level::Tables;
-use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::iterator::InternalIterator;
+use crate::open_files::OpenFiles;
 use crate::table::{TableIterOptions, TableIterator};
 
 /// Opens a table's iterator.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::files::TableFile;
 use super::version::Version;
-use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
 use crate::format::range_tombstone::RangeTombstone;
+use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, clip};
 use crate::version::edit::NewFile;
 

@@ -1,6 +1,7 @@
 //! Writing: batches, the commit queue, WAL files, and what batches in those mean.
 
 pub(crate) mod batch;
+mod options;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
 #[cfg(all(test, loom))]
@@ -9,3 +10,4 @@ pub(crate) mod transactions;
 pub(crate) mod wal_set;
 
 pub use batch::{BatchOp, BatchOps, BatchTarget, WriteBatch};
+pub use options::WriteOptions;

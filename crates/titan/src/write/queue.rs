@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::batch::WriteBatch;
 use crate::error::{Error, Result};
-use crate::options::WriteOptions;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
+use crate::write::WriteOptions;
 
 /// Bytes of batches committed together at most.
 const MAX_GROUP_BYTES: usize = 1 << 20;

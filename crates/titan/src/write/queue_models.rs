@@ -8,9 +8,9 @@ use super::batch::WriteBatch;
 use super::queue::{CommitQueue, Group};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::options::WriteOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, model, spawn, thread};
+use crate::write::WriteOptions;
 
 /// The queue, and what its leaders have in common: the last sequence number. Relaxed, and not added
 /// to in one step: only what the queue itself orders makes two leaders see each other's number.

@@ -24,6 +24,7 @@ mod golden;
 mod in_memory;
 mod iterators;
 mod kept_options;
+mod layers;
 mod limits;
 mod read_only;
 mod refused_commit;

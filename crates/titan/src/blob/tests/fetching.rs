@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::Error;
 use crate::format::FileNumber;
 use crate::sync::ArcSwap;

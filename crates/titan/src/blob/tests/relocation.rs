@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::format::FileNumber;
 
 const MAP: FileNumber = FileNumber(12);

@@ -19,11 +19,11 @@ mod ranges;
 
 use std::sync::Arc;
 
-use crate::cache::OpenFiles;
 use crate::error::Result;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::format::{SequenceNumber, total};
 use crate::memtable::Memtable;
+use crate::open_files::OpenFiles;
 use crate::range_del::FragmentedTombstones;
 use crate::version::Version;
 use crate::version::tombstones::version_tombstones;

@@ -16,7 +16,7 @@ use super::{
     TableCheck, TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableSummary,
     TableVisitor, TableWriter, TableWriterOptions,
 };
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::comparator::by_name;

@@ -8,7 +8,7 @@ use super::tables::References;
 use crate::blob::{
     BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord, RelocationMap,
 };
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Check;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;

@@ -28,12 +28,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Progress;
-use crate::cache::{BlockCache, OpenFiles, OpenFilesLimits};
+use crate::block_cache::BlockCache;
 use crate::compaction::factory::{FileFactory, OutputFamily};
 use crate::db::{check_files_exist, files_of, require_database, session_id, with_wal_dir};
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
+use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
 use crate::version::{Family, RecoveredState, VersionSet};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Fields, Items};
 use crate::blob::{BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC, BlobFileReader, RelocationMap};
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::vfs::ReadableFile;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::Repair;
 use super::survey::Table;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::compaction::grandparents::Grandparents;
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::output::OutputWriter;

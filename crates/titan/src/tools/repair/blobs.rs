@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Repair;
 use crate::blob::{BLOB_FILE_FRAME_LEN, BlobFileReader, RelocationMap};
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;

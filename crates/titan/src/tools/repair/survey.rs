@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Repair;
 use super::hint::HintedTable;
 use super::walk::Walk;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::BlockCache;
 use crate::blob::{BlobFileReader, BlobReaders, RelocationMap};
+use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;

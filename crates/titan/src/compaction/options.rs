@@ -1,0 +1,9 @@
+//! Options of a manual compaction.
+
+/// How [`compact_range`](crate::ColumnFamily::compact_range) works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactRangeOptions {
+    /// Rewrite files of the last level too, even if nothing above overlaps them: drops what only
+    /// old snapshots kept and applies changed separation or compression. Default: false.
+    pub force_bottommost: bool,
+}

@@ -1,0 +1,37 @@
+//! Options of a read.
+
+use super::Snapshot;
+
+/// What a read sees and where an iterator ends.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Read as of this snapshot instead of now. Default: none.
+    pub snapshot: Option<Snapshot>,
+    /// Iterators stop before the first key smaller than this. Default: none.
+    pub lower_bound: Option<Vec<u8>>,
+    /// Iterators stop before the first key not smaller than this. Default: none.
+    pub upper_bound: Option<Vec<u8>>,
+    /// Iterators see only keys with this prefix; together with bounds the narrower ones hold.
+    /// Needs the bytewise order. Default: none.
+    pub prefix: Option<Vec<u8>>,
+    /// Keep the blocks that the read brings in. Turn it off for scans that should not displace
+    /// what others use. Default: true.
+    pub fill_cache: bool,
+    /// How many values ahead an iterator that is used sequentially asks the device for at most;
+    /// it begins with few, and never asks for more than 4 MiB ahead. 0 reads each value when it is
+    /// fetched. Default: 1024.
+    pub prefetch_values: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            snapshot: None,
+            lower_bound: None,
+            upper_bound: None,
+            prefix: None,
+            fill_cache: true,
+            prefetch_values: 1024,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Options of a write.
+
+/// How a write is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Return only after the write survives a power failure. Without it, a write survives the
+    /// process but the last ones may be lost with the machine. Default: false.
+    pub sync: bool,
+    /// Do not log the write: it is lost if the process ends before the next flush of its column
+    /// family. Default: false.
+    pub disable_wal: bool,
+    /// Fail with `Busy` instead of waiting while writes are stalled. Default: false.
+    pub no_slowdown: bool,
+}
+
+impl WriteOptions {
+    /// Options of a write that survives a power failure.
+    pub fn synced() -> Self {
+        WriteOptions {
+            sync: true,
+            ..WriteOptions::default()
+        }
+    }
+}
