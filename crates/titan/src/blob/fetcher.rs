@@ -9,14 +9,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::blob::location::{BlobLocation, BlobPlace, LocationTable};
+use crate::blob::location::{BlobLocation, BlobLocations, BlobPlace};
 use crate::blob::reader::{BlobFileReader, Extent, worth_sharing};
 use crate::blob::relocation::RelocationMap;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::stats::{self, Statistics};
-use crate::sync::ArcSwap;
 
 /// The widest gap between two records that are read together, in bytes.
 const JOIN_GAP: u64 = 16 << 10;
@@ -33,32 +32,30 @@ pub(crate) trait BlobReaders: Send + Sync {
     fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>>;
 }
 
-/// Turns pointers into values, and counts them. Cheap to clone; asks for the newest location
-/// table at each call.
+/// Turns pointers into values, and counts them. Cheap to clone. Each call takes the locations of a
+/// version that has the pointers.
 #[derive(Clone)]
 pub(crate) struct ValueFetcher {
     readers: Arc<dyn BlobReaders>,
-    locations: Arc<ArcSwap<LocationTable>>,
     statistics: Arc<Statistics>,
 }
 
 impl ValueFetcher {
-    /// `locations` is the cell in which the database replaces the table.
-    pub(crate) fn new(
-        readers: Arc<dyn BlobReaders>,
-        locations: Arc<ArcSwap<LocationTable>>,
-        statistics: Arc<Statistics>,
-    ) -> Self {
+    pub(crate) fn new(readers: Arc<dyn BlobReaders>, statistics: Arc<Statistics>) -> Self {
         ValueFetcher {
             readers,
-            locations,
             statistics,
         }
     }
 
     /// The value that `index` points to. One read; see [`BlobFileReader::get`].
-    pub(crate) fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes> {
-        let mut location = self.locations.load().location(index.file)?;
+    pub(crate) fn fetch(
+        &self,
+        locations: &dyn BlobLocations,
+        user_key: &[u8],
+        index: &BlobIndex,
+    ) -> Result<Bytes> {
+        let mut location = locations.location(index.file)?;
         loop {
             match self.fetch_at(location, user_key, index) {
                 Ok(value) => {
@@ -66,7 +63,7 @@ impl ValueFetcher {
                     return Ok(value);
                 }
                 // Garbage collection may have moved the record and removed its file since.
-                Err(e) => match self.locations.load().location(index.file)? {
+                Err(e) => match locations.location(index.file)? {
                     newest if newest == location => return Err(e),
                     newest => location = newest,
                 },
@@ -85,7 +82,7 @@ impl ValueFetcher {
             .get(user_key, &index)
     }
 
-    /// The reader of a file, which must be of the family that the location table says: a file in
+    /// The reader of a file, which must be of the family that its location says: a file in
     /// the place of another family's would pass for it where keys and sizes are equal.
     fn reader(
         &self,
@@ -112,9 +109,10 @@ impl ValueFetcher {
     /// return it. Values that make up most of a joined read share its memory, up to 1 MiB.
     pub(crate) fn fetch_many<K: AsRef<[u8]>>(
         &self,
+        locations: &dyn BlobLocations,
         requests: &[(K, BlobIndex)],
     ) -> Vec<Result<Bytes>> {
-        let plan = self.plan(requests);
+        let plan = self.plan(locations, requests);
         if plan.runs.len() > 1 {
             plan.prefetch();
         }
@@ -130,12 +128,10 @@ impl ValueFetcher {
         );
         let failed = plan.failed.into_iter();
         outcomes.extend(failed.map(|(request, e)| (request, Err(e))));
-        if !Arc::ptr_eq(&plan.locations, &self.locations.load_full()) {
-            // What has been moved meanwhile is found alone.
-            for (request, outcome) in outcomes.iter_mut().filter(|(_, o)| o.is_err()) {
-                if let Some((key, index)) = requests.get(*request) {
-                    *outcome = self.fetch(key.as_ref(), index);
-                }
+        // What has been moved meanwhile is found alone.
+        for (request, outcome) in outcomes.iter_mut().filter(|(_, o)| o.is_err()) {
+            if let Some((key, index)) = requests.get(*request) {
+                *outcome = self.fetch(locations, key.as_ref(), index);
             }
         }
         outcomes.sort_unstable_by_key(|(request, _)| *request);
@@ -148,10 +144,11 @@ impl ValueFetcher {
     /// for what leads to no record.
     pub(crate) fn read_ahead<K: AsRef<[u8]>>(
         &self,
+        locations: &dyn BlobLocations,
         requests: &[(K, BlobIndex)],
         at_once: bool,
     ) -> Vec<Option<ValueAhead>> {
-        let plan = self.plan(requests);
+        let plan = self.plan(locations, requests);
         if plan.runs.len() > 1 || !at_once {
             plan.prefetch();
         }
@@ -177,6 +174,7 @@ impl ValueFetcher {
     /// returns it. The first of a joined read reads it.
     pub(crate) fn fetch_ahead(
         &self,
+        locations: &dyn BlobLocations,
         ahead: &ValueAhead,
         user_key: &[u8],
         index: &BlobIndex,
@@ -188,7 +186,7 @@ impl ValueFetcher {
             }
             // It may have been moved since; and the fault of a joined read may lie in another of
             // its records.
-            Err(_) => self.fetch(user_key, index),
+            Err(_) => self.fetch(locations, user_key, index),
         }
     }
 
@@ -202,16 +200,19 @@ impl ValueFetcher {
         stats::add(&self.statistics.blob_read_bytes, bytes);
     }
 
-    fn plan<K: AsRef<[u8]>>(&self, requests: &[(K, BlobIndex)]) -> Plan {
+    fn plan<K: AsRef<[u8]>>(
+        &self,
+        locations: &dyn BlobLocations,
+        requests: &[(K, BlobIndex)],
+    ) -> Plan {
         let mut plan = Plan {
-            locations: self.locations.load_full(),
             runs: Vec::new(),
             records: Vec::new(),
             failed: Vec::new(),
         };
         let mut targets = Vec::with_capacity(requests.len());
         for (request, (_, index)) in requests.iter().enumerate() {
-            let target = plan.locations.location(index.file).and_then(|location| {
+            let target = locations.location(index.file).and_then(|location| {
                 let (file, index) = self.physical(location.place, index)?;
                 Ok(((file, location.column_family), index, request))
             });
@@ -254,8 +255,6 @@ impl ValueFetcher {
 
 /// What to read, in the order of files and offsets.
 struct Plan {
-    /// The table that it goes by.
-    locations: Arc<LocationTable>,
     runs: Vec<Run>,
     records: Vec<Record>,
     /// Requests that lead to no record.

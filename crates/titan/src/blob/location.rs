@@ -1,14 +1,13 @@
-//! Where the records of each logical blob file are.
+//! Where the records of a logical blob file are.
 //!
-//! A pointer names a logical file for ever. The table says, for one moment, which physical file
-//! holds its records and at which offset. It is a value: a change makes a new table, which is
-//! swapped in whole, so a reader sees one consistent state.
+//! A pointer names a logical file for ever. A location says, for one moment, which physical file has
+//! its records. Each logical file of a database has one location, which all versions share
+//! ([`SharedBlobFile`](crate::version)); nothing else records it but the MANIFEST.
 
 use crate::error::{Error, Result};
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
-use crate::shared_map::SharedMap;
 
-/// A logical file: whose values it holds, and where its records are.
+/// A logical file: the family whose values it has, and where its records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlobLocation {
     pub(crate) column_family: ColumnFamilyId,
@@ -20,96 +19,27 @@ pub(crate) struct BlobLocation {
 pub(crate) enum BlobPlace {
     /// As they were written: in the file of this number, a pointer's offset is the address.
     InPlace,
-    /// Garbage collection wrote them to another file, and a map of where to.
+    /// Garbage collection wrote them to another file, and a map of their offsets there.
     Moved {
         file: BlobFileNumber,
         map: FileNumber,
     },
 }
 
-/// The location of every logical blob file of a database. A copy shares what stays.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LocationTable {
-    /// By logical number.
-    entries: SharedMap<BlobFileNumber, BlobLocation>,
-}
-
-impl LocationTable {
-    /// The table with these locations; of several for one logical file the last counts.
-    pub(crate) fn new(locations: impl IntoIterator<Item = (BlobFileNumber, BlobLocation)>) -> Self {
-        LocationTable {
-            entries: locations.into_iter().collect(),
-        }
-    }
-
-    /// This table without the logical files `removed` and with `added`, which replace what their
-    /// logical files had.
-    #[must_use]
-    pub(crate) fn with(
-        &self,
-        added: impl IntoIterator<Item = (BlobFileNumber, BlobLocation)>,
-        removed: &[BlobFileNumber],
-    ) -> Self {
-        let mut table = self.clone();
-        for logical in removed {
-            table.entries.remove(logical);
-        }
-        for (logical, location) in added {
-            table.entries.insert(logical, location);
-        }
-        table
-    }
-
-    /// The location of one logical file.
+/// Knows the locations of logical files; a version does. A location may change from one call to
+/// the next; the file that it named before may then be gone.
+pub(crate) trait BlobLocations {
+    /// The location of one logical file, as of now.
     ///
     /// # Errors
-    /// `Corruption` naming the logical file, if the table does not have it: a pointer in the tree
-    /// keeps its file (BLOB-2).
-    pub(crate) fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
-        self.entries.get(&logical).copied().ok_or_else(|| {
-            Error::corruption(format!(
-                "pointer into blob file {logical}, which does not exist"
-            ))
-        })
-    }
+    /// `Corruption` naming the logical file, if it does not exist: a pointer in the tree keeps its
+    /// file (BLOB-2).
+    fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation>;
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(logical: u64, physical: u64) -> (BlobFileNumber, BlobLocation) {
-        let place = BlobPlace::Moved {
-            file: BlobFileNumber(physical),
-            map: FileNumber(physical + 1),
-        };
-        let column_family = ColumnFamilyId::DEFAULT;
-        let location = BlobLocation {
-            column_family,
-            place,
-        };
-        (BlobFileNumber(logical), location)
-    }
-
-    #[test]
-    fn a_change_makes_a_new_table_and_leaves_the_old_one() {
-        let old = LocationTable::new([entry(9, 90), entry(3, 30), entry(5, 50)]);
-        let new = old.with(
-            [entry(7, 70), entry(3, 120), entry(9, 120)],
-            &[BlobFileNumber(5)],
-        );
-        let logical = |t: &LocationTable| t.entries.keys().map(|n| n.0).collect::<Vec<_>>();
-        assert_eq!(logical(&old), [3, 5, 9]);
-        assert_eq!(logical(&new), [3, 7, 9]);
-        let at = |table: &LocationTable, logical| table.location(BlobFileNumber(logical));
-        assert_eq!(at(&old, 3).unwrap(), entry(3, 30).1);
-        assert_eq!(at(&new, 3).unwrap(), entry(3, 120).1);
-        assert_eq!(at(&new, 9).unwrap(), entry(9, 120).1);
-        assert_eq!(at(&old, 5).unwrap(), entry(5, 50).1);
-        let e = at(&new, 5).unwrap_err();
-        assert!(
-            e.is_corruption() && e.message().contains("blob file 5"),
-            "{e}"
-        );
-    }
+/// What [`BlobLocations::location`] says of a file that does not exist.
+pub(crate) fn no_location(logical: BlobFileNumber) -> Error {
+    Error::corruption(format!(
+        "pointer into blob file {logical}, which does not exist"
+    ))
 }

@@ -30,11 +30,11 @@
 //! 2. A [`BlobSeparator`] that met an error reports it from then on and never finishes: no pointer
 //!    it returned can get into a table that is installed.
 //! 3. A finished file is durable; its *name* is so only once the caller has synced the directory.
-//! 4. Pointers name logical files. [`ValueFetcher`] asks the newest [`LocationTable`] where the
-//!    records are at each fetch, so moving them touches neither pointers nor open readers.
+//! 4. Pointers name logical files. [`ValueFetcher`] asks [`BlobLocations`] where the records are
+//!    at each fetch, so relocation changes neither pointers nor open readers.
 //!
-//! What it assumes: files are immutable once finished, and stay there as long as the location
-//! table names them (BLOB-2 is kept by whoever removes files).
+//! What it assumes: files are immutable once finished, and are there as long as a location names
+//! them (BLOB-2 is kept by the code that removes files).
 
 mod fetcher;
 mod holes;
@@ -50,7 +50,7 @@ mod writer;
 pub(crate) use fetcher::{BlobReaders, ValueAhead, ValueFetcher};
 pub(crate) use holes::{BLOCK, whole_blocks};
 pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
-pub(crate) use location::{BlobLocation, BlobPlace, LocationTable};
+pub(crate) use location::{BlobLocation, BlobLocations, BlobPlace, no_location};
 pub(crate) use moved_chunk::MovedRecord;
 pub(crate) use reader::{BlobFileReader, RawRecord};
 pub(crate) use records::BlobRecord;

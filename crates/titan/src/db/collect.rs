@@ -284,23 +284,17 @@ impl Shared {
             self.factory.discard(&files);
             return Ok(None);
         };
-        // The records are durable in both places. Readers are sent to the new one first, since the
-        // old files may be deleted as soon as the edit has been applied.
-        let before = self.locations.load_full();
         // Not the version that this replaces: it sees the same as the next one.
         let older: Vec<Arc<Version>> = known.older_versions().map(|(older, _)| older).collect();
-        self.move_locations(family.id, &relocation);
         let mut inputs = collection.places();
         let edit = VersionEdit {
             column_family: family.id,
             relocations: vec![relocation.clone()],
             ..VersionEdit::default()
         };
-        if let Err(e) = versions.apply(edit) {
-            // The next MANIFEST will say that they are where they were.
-            self.restore_locations(&before, &relocation);
-            return Err(e);
-        }
+        // The records are durable in both files. Applying the edit moves the logical files of all
+        // versions; if it fails, they stay where they are, which the next MANIFEST will say.
+        versions.apply(edit)?;
         let mut freed = 0;
         if let Some(version) = versions.current(family.id) {
             // Files that are compressed otherwise than the first one are left.

@@ -81,7 +81,6 @@ impl Shared {
             self.factory.discard(&result.output.files());
             return Err(dropped(&family.name));
         }
-        self.add_locations(family.id, &result.output);
         versions.apply(result.edit.clone())?;
         self.install(&versions, &[family.id], |_| {});
         drop(versions);

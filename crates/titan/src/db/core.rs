@@ -9,7 +9,7 @@ use super::family::Family;
 use super::stall_news::StallNews;
 use super::state::State;
 use super::wal_limit::WalLimit;
-use crate::blob::{LocationTable, ValueFetcher};
+use crate::blob::ValueFetcher;
 use crate::compaction::factory::FileFactory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
@@ -48,7 +48,6 @@ pub(crate) struct Shared {
     pub(super) counters: Arc<Counters>,
     pub(super) open_files: Arc<OpenFiles>,
     pub(super) fetcher: ValueFetcher,
-    pub(super) locations: Arc<ArcSwap<LocationTable>>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
     /// Told when a version ends that a collection copied something for.
     pub(super) version_watch: Arc<Watch>,

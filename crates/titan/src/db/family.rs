@@ -116,7 +116,12 @@ impl ColumnFamily {
         match self.lookup(&super_version, key, options)? {
             None => Ok(None),
             Some(FoundValue::Inline(value)) => Ok(Some(value)),
-            Some(FoundValue::Blob(index)) => self.fetch(key, &index).map(Some),
+            Some(FoundValue::Blob(index)) => {
+                let fetcher = &self.core.shared.fetcher;
+                fetcher
+                    .fetch(&*super_version.version, key, &index)
+                    .map(Some)
+            }
         }
     }
 
@@ -132,7 +137,7 @@ impl ColumnFamily {
                     Bytes::copy_from_slice(key),
                     index,
                     self.core.shared.fetcher.clone(),
-                    super_version,
+                    Arc::clone(&super_version.version),
                 ),
             }))
     }
@@ -184,7 +189,8 @@ impl ColumnFamily {
                 Err(e) => Err(e),
             });
         }
-        let fetched = self.core.shared.fetcher.fetch_many(&pointers);
+        let fetcher = &self.core.shared.fetcher;
+        let fetched = fetcher.fetch_many(&*super_version.version, &pointers);
         for (position, value) in waiting.into_iter().zip(fetched) {
             if let Some(result) = results.get_mut(position) {
                 *result = value.map(Some);
@@ -370,10 +376,6 @@ impl ColumnFamily {
         stats::add(&shared.statistics.gets, 1);
         stats::add(&shared.statistics.get_hits, u64::from(found.is_some()));
         Ok(found)
-    }
-
-    fn fetch(&self, key: &[u8], index: &BlobIndex) -> Result<Bytes> {
-        self.core.shared.fetcher.fetch(key, index)
     }
 }
 

@@ -313,7 +313,6 @@ impl Shared {
         };
         for (edit, Flushed { output, .. }) in edits.iter_mut().zip(flushed) {
             output.add_to(edit, 0, self.factory.unix_seconds());
-            self.add_locations(edit.column_family, output);
         }
         match edits.last_mut() {
             Some(last) => last.min_log_number_to_keep = Some(needed),

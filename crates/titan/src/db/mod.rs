@@ -16,7 +16,6 @@
 //! | [`foreign`] | counting, once, what tables of RocksDB refer to |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that comes into being whole |
-//! | [`locations`] | where readers find the values of blob files |
 //! | [`stall_news`] | telling listeners how writes are held back |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`metrics`] | sizes and counts |
@@ -45,7 +44,6 @@ mod held;
 mod holders;
 mod in_memory;
 mod load_options;
-mod locations;
 mod look;
 mod metrics;
 #[cfg(all(test, loom))]

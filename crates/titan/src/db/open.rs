@@ -10,7 +10,6 @@ use super::directory::{check_files_exist, files_of, prepare_directory, refuse_un
 use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
 use super::follower::Captured;
-use super::locations::locations_of;
 use super::purge::remove_leftovers;
 use super::replay;
 use super::running::RunningCounts;
@@ -245,7 +244,6 @@ fn assemble(
 ) -> Result<Shared> {
     let vfs = Arc::clone(&options.db.vfs);
     let dir = factory.dir.clone();
-    let locations = Arc::new(ArcSwap::from_pointee(locations_of(&versions)));
     let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
     let counters = Arc::clone(versions.counters());
     wal.start(wal_number, counters.last_sequence().plus(1))?;
@@ -263,11 +261,7 @@ fn assemble(
         families.insert(id, Arc::clone(&state.family));
         states.insert(id, state);
     }
-    let fetcher = ValueFetcher::new(
-        Arc::clone(&open_files) as Arc<_>,
-        Arc::clone(&locations),
-        Arc::clone(&statistics),
-    );
+    let fetcher = ValueFetcher::new(Arc::clone(&open_files) as Arc<_>, Arc::clone(&statistics));
     let state = State {
         families: states,
         wals: VecDeque::from([LiveWal {
@@ -303,7 +297,6 @@ fn assemble(
         counters,
         open_files,
         fetcher,
-        locations,
         obsolete: Arc::clone(versions.obsolete()),
         pace: Pace::new(options.db.blob_garbage_collection_rate),
         directory: Mutex::new(Some(lock)),

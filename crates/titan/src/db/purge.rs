@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::stats;
-use crate::version::{Obsolete, VersionSet};
+use crate::version::VersionSet;
 use crate::vfs::Vfs;
 
 impl Shared {
@@ -20,14 +20,7 @@ impl Shared {
         if directory.is_none() {
             return;
         }
-        for obsolete in self.obsolete.take() {
-            let file = match obsolete {
-                Obsolete::File(file) => file,
-                Obsolete::Logical(number) => {
-                    self.locations.rcu(|table| table.with([], &[number]));
-                    continue;
-                }
-            };
+        for file in self.obsolete.take() {
             match file {
                 FileKind::Table(_) => stats::add(&self.statistics.sst_files_deleted, 1),
                 FileKind::Blob(_) => stats::add(&self.statistics.blob_files_deleted, 1),

@@ -1,8 +1,8 @@
 //! `BlobIndex`: the pointer that stands in the tree for a value in a blob file.
 //!
 //! `01 | file varint64 | offset varint64 | size varint64 | compression u8`, RocksDB's layout for
-//! values without expiry. The file is the *logical* one, for ever: the location table says where
-//! its records are now.
+//! values without expiry. The file is the *logical* one, for ever: a version says where its
+//! records are now.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};

@@ -135,7 +135,11 @@ impl DbIterator {
                 return Ok(());
             }
         }
-        let filled = self.window.fill(&mut self.visible, &self.fetcher);
+        let filled = self.window.fill(
+            &mut self.visible,
+            &self.fetcher,
+            &*self.super_version.version,
+        );
         self.in_window = self.window.front().is_some();
         filled.inspect_err(|_| {
             self.leave_window();
@@ -174,10 +178,13 @@ impl DbIterator {
             return Ok(Bytes::copy_from_slice(self.stored()));
         };
         self.value_taken = true;
+        let locations = &*self.super_version.version;
         let ahead = self.window.front().filter(|_| self.in_window);
         match ahead.and_then(|entry| entry.read.as_ref()) {
-            Some(read) => self.fetcher.fetch_ahead(read, self.key(), &index),
-            None => self.fetcher.fetch(self.key(), &index),
+            Some(read) => self
+                .fetcher
+                .fetch_ahead(locations, read, self.key(), &index),
+            None => self.fetcher.fetch(locations, self.key(), &index),
         }
     }
 
@@ -194,7 +201,7 @@ impl DbIterator {
                 Bytes::copy_from_slice(self.key()),
                 index,
                 self.fetcher.clone(),
-                Arc::clone(&self.super_version),
+                Arc::clone(&self.super_version.version),
             ),
             None => LazyValue::inline(Bytes::copy_from_slice(self.stored())),
         })

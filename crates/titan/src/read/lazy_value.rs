@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::SuperVersion;
 use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::CompressionType;
 use crate::format::blob_index::BlobIndex;
+use crate::version::Version;
 
 /// A value found but, if it lies in a blob file, not yet read. It stays readable for as long as
 /// it is kept, whatever is written, compacted or deleted meanwhile.
@@ -23,7 +23,8 @@ enum Kind {
         key: Bytes,
         index: BlobIndex,
         fetcher: ValueFetcher,
-        _keeps: Arc<SuperVersion>,
+        /// Has the pointer, and pins its file. Not the memtables, which may be large.
+        version: Arc<Version>,
     },
 }
 
@@ -36,13 +37,13 @@ impl LazyValue {
         key: Bytes,
         index: BlobIndex,
         fetcher: ValueFetcher,
-        keeps: Arc<SuperVersion>,
+        version: Arc<Version>,
     ) -> Self {
         LazyValue(Kind::Blob {
             key,
             index,
             fetcher,
-            _keeps: keeps,
+            version,
         })
     }
 
@@ -58,8 +59,8 @@ impl LazyValue {
                 key,
                 index,
                 fetcher,
-                ..
-            } => fetcher.fetch(key, index),
+                version,
+            } => fetcher.fetch(&**version, key, index),
         }
     }
 

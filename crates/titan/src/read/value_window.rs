@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use crate::blob::{ValueAhead, ValueFetcher};
+use crate::blob::{BlobLocations, ValueAhead, ValueFetcher};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::ValueType;
@@ -105,6 +105,7 @@ impl ValueWindow {
         &mut self,
         ahead: &mut VisibleIterator,
         fetcher: &ValueFetcher,
+        locations: &dyn BlobLocations,
     ) -> Result<()> {
         let target = self.target();
         if self.entries.len() * 2 > target {
@@ -145,7 +146,7 @@ impl ValueWindow {
             return Ok(());
         }
         // Where nothing is left, the first of these is what the user asks for next.
-        let reads = fetcher.read_ahead(&requests, first_new == 0);
+        let reads = fetcher.read_ahead(locations, &requests, first_new == 0);
         let new = self.entries.iter_mut().skip(first_new);
         let pointers = new.filter(|entry| entry.pointer.is_some());
         for (entry, read) in pointers.zip(reads) {

@@ -106,9 +106,6 @@ impl BuiltVersion {
             file.mark_obsolete();
         }
         self.dropped_tables.iter().for_each(|f| f.mark_obsolete());
-        self.dropped_blob_files
-            .iter()
-            .for_each(|f| f.mark_obsolete());
         self.version
     }
 }

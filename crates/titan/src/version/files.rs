@@ -21,52 +21,37 @@ use crate::version::edit::{BlobFileAddition, NewFile, Relocation, TableFacts};
 /// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.
 const ASSUMED_VALUE_SIZE: u64 = 1024;
 
-/// What nobody can reach any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obsolete {
-    /// A file, to be deleted.
-    File(FileKind),
-    /// A logical blob file: there are no pointers into it.
-    Logical(BlobFileNumber),
-}
-
-/// What no version refers to any more, waiting to be deleted.
+/// Files that no version refers to any more, waiting to be deleted.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
-    waiting: Mutex<Vec<Obsolete>>,
+    waiting: Mutex<Vec<FileKind>>,
 }
 
 impl ObsoleteFiles {
     pub(crate) fn push(&self, file: FileKind) {
-        self.waiting.lock().push(Obsolete::File(file));
+        self.waiting.lock().push(file);
     }
 
-    /// The files among it.
     pub(crate) fn waiting(&self) -> Vec<FileKind> {
-        let waiting = self.waiting.lock();
-        let files = waiting.iter().filter_map(|obsolete| match obsolete {
-            Obsolete::File(file) => Some(*file),
-            Obsolete::Logical(_) => None,
-        });
-        files.collect()
+        self.waiting.lock().clone()
     }
 
-    pub(crate) fn take(&self) -> Vec<Obsolete> {
+    pub(crate) fn take(&self) -> Vec<FileKind> {
         std::mem::take(&mut self.waiting.lock())
     }
 }
 
-/// Hands something over for deletion when the last holder lets go, once it is marked.
+/// Hands files over for deletion when the last holder lets go, once it is marked.
 struct Lifetime {
-    what: Vec<Obsolete>,
+    files: Vec<FileKind>,
     obsolete: AtomicBool,
     queue: Arc<ObsoleteFiles>,
 }
 
 impl Lifetime {
-    fn of(what: Vec<Obsolete>, queue: &Arc<ObsoleteFiles>) -> Self {
+    fn of(files: Vec<FileKind>, queue: &Arc<ObsoleteFiles>) -> Self {
         Lifetime {
-            what,
+            files,
             obsolete: AtomicBool::new(false),
             queue: Arc::clone(queue),
         }
@@ -80,7 +65,7 @@ impl Lifetime {
 impl Drop for Lifetime {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.queue.waiting.lock().append(&mut self.what);
+            self.queue.waiting.lock().append(&mut self.files);
         }
     }
 }
@@ -120,7 +105,7 @@ impl TableFile {
         facts: Option<TableFacts>,
         queue: &Arc<ObsoleteFiles>,
     ) -> Self {
-        let file = Obsolete::File(FileKind::Table(meta.number));
+        let file = FileKind::Table(meta.number);
         let lifetime = Lifetime::of(vec![file], queue);
         let cell = OnceLock::new();
         if let Some(facts) = facts {
@@ -273,7 +258,7 @@ impl PhysicalBlobFile {
         (count, total_bytes): (u64, u64),
         queue: &Arc<ObsoleteFiles>,
     ) -> Self {
-        let files = files_of(number, map).map(Obsolete::File);
+        let files = files_of(number, map);
         PhysicalBlobFile {
             number,
             map,
@@ -360,7 +345,6 @@ pub(crate) struct SharedBlobFile {
     /// The file that its records are in. Garbage collection replaces it, for every version at once:
     /// the file before is then held by nobody on its account.
     place: ArcSwap<PhysicalBlobFile>,
-    lifetime: Lifetime,
 }
 
 impl SharedBlobFile {
@@ -372,8 +356,12 @@ impl SharedBlobFile {
             checksum_method: addition.checksum_method.clone(),
             checksum_value: addition.checksum_value.clone(),
             place: ArcSwap::from_pointee(PhysicalBlobFile::of_addition(addition, queue)),
-            lifetime: Lifetime::of(vec![Obsolete::Logical(addition.number)], queue),
         }
+    }
+
+    /// Where its records are. Takes no count of the file that has them.
+    pub(crate) fn location(&self) -> BlobPlace {
+        self.place.load().place()
     }
 
     /// The file that its records are in.
@@ -384,11 +372,6 @@ impl SharedBlobFile {
     /// To be called only after the edit that moves the records is durable.
     pub(super) fn move_to(&self, place: &Arc<PhysicalBlobFile>) {
         self.place.store(Arc::clone(place));
-    }
-
-    /// To be called only after the edit that removes the file is durable.
-    pub(super) fn mark_obsolete(&self) {
-        self.lifetime.end();
     }
 }
 

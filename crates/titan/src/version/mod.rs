@@ -32,7 +32,7 @@ pub(crate) mod version;
 mod watch;
 
 pub(crate) use capture::Capture;
-pub(crate) use files::{Obsolete, ObsoleteFiles, TableFile};
+pub(crate) use files::{ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
 pub(crate) use manifest_reader::ManifestReader;
 pub use moment::Moment;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::sync::Arc as Held;
 
 use super::edit::NewFile;
-use super::files::{Obsolete, ObsoleteFiles, TableFile};
+use super::files::{ObsoleteFiles, TableFile};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,7 +38,7 @@ impl Directory {
     /// As `Shared::purge`.
     fn purge(&self) {
         for obsolete in self.queue.take() {
-            assert_eq!(obsolete, Obsolete::File(FileKind::Table(FileNumber(7))));
+            assert_eq!(obsolete, FileKind::Table(FileNumber(7)));
             assert!(
                 self.durable.load(Ordering::Relaxed),
                 "deleted before the edit was durable"

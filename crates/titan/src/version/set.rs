@@ -386,7 +386,6 @@ impl VersionSet {
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
             for file in family.current.blob_files.values() {
-                file.shared.mark_obsolete();
                 file.shared.place().mark_obsolete();
             }
         }

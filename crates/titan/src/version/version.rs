@@ -9,6 +9,8 @@ use super::edit::Relocation;
 use super::files::{BlobFileMeta, PhysicalBlobFile, TableFile};
 use super::level::{Level, LevelSums};
 use super::watch::Watch;
+use crate::blob::{BlobLocation, BlobLocations, no_location};
+use crate::error::Result;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
@@ -34,6 +36,17 @@ impl Drop for Version {
         if let Some(watch) = self.watch.get() {
             watch.tell();
         }
+    }
+}
+
+impl BlobLocations for Version {
+    fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
+        let file = self.blob_files.get(&logical);
+        let file = file.ok_or_else(|| no_location(logical))?;
+        Ok(BlobLocation {
+            column_family: self.column_family,
+            place: file.shared.location(),
+        })
     }
 }
 

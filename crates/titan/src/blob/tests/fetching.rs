@@ -74,9 +74,19 @@ impl BlobReaders for Readers {
     }
 }
 
+/// Locations that a test changes.
+struct Locations(Mutex<HashMap<BlobFileNumber, BlobLocation>>);
+
+impl BlobLocations for Locations {
+    fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
+        let found = self.0.lock().unwrap().get(&logical).copied();
+        found.ok_or_else(|| no_location(logical))
+    }
+}
+
 struct Fixture {
     fetcher: ValueFetcher,
-    locations: Arc<ArcSwap<LocationTable>>,
+    locations: Locations,
     counts: Arc<Counts>,
     /// Key, pointer, value.
     entries: Vec<(Vec<u8>, BlobIndex, Vec<u8>)>,
@@ -88,7 +98,7 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let mut rng = fastrand::Rng::with_seed(11);
     let counts = Arc::new(Counts::default());
-    let (mut readers, mut locations, mut entries) = (HashMap::new(), Vec::new(), Vec::new());
+    let (mut readers, mut locations, mut entries) = (HashMap::new(), HashMap::new(), Vec::new());
     for (n, kind) in (1..).zip(kinds) {
         let pairs: Vec<Pair> = lens
             .iter()
@@ -111,22 +121,20 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
             column_family: CF,
             place: BlobPlace::InPlace,
         };
-        locations.push((s.number, location));
+        locations.insert(s.number, location);
     }
     Counts::take(&counts.reads);
     Counts::take(&counts.longest);
-    let locations = Arc::new(ArcSwap::from_pointee(LocationTable::new(locations)));
     let fetcher = ValueFetcher::new(
         Arc::new(Readers {
             files: readers,
             dir: dir.path().to_owned(),
         }),
-        Arc::clone(&locations),
         Arc::default(),
     );
     Fixture {
         fetcher,
-        locations,
+        locations: Locations(Mutex::new(locations)),
         counts,
         entries,
         dir,
@@ -143,7 +151,7 @@ fn fetching_many_equals_fetching_each_in_any_order() {
     lens.extend([3000; 60]);
     let f = fixture(&KINDS, &lens);
     for (key, index, value) in &f.entries {
-        assert_eq!(f.fetcher.fetch(key, index).unwrap(), value);
+        assert_eq!(f.fetcher.fetch(&f.locations, key, index).unwrap(), value);
     }
     for seed in 0..60 {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -163,20 +171,20 @@ fn fetching_many_equals_fetching_each_in_any_order() {
                 (key, index)
             })
             .collect();
-        let ahead = f.fetcher.read_ahead(&requests, rng.bool());
+        let ahead = f.fetcher.read_ahead(&f.locations, &requests, rng.bool());
         for ((key, index), ahead) in requests.iter().zip(&ahead) {
-            let alone = text(f.fetcher.fetch(key, index));
+            let alone = text(f.fetcher.fetch(&f.locations, key, index));
             let got = ahead.as_ref();
-            let got = got.map(|ahead| text(f.fetcher.fetch_ahead(ahead, key, index)));
+            let got = got.map(|ahead| text(f.fetcher.fetch_ahead(&f.locations, ahead, key, index)));
             assert!(
                 got.map_or(alone.is_err(), |got| got == alone),
                 "seed {seed}: {key:?} {index:?}: {alone:?}"
             );
         }
-        let many = f.fetcher.fetch_many(&requests);
+        let many = f.fetcher.fetch_many(&f.locations, &requests);
         assert_eq!(many.len(), requests.len());
         for ((key, index), got) in requests.iter().zip(many) {
-            let alone = text(f.fetcher.fetch(key, index));
+            let alone = text(f.fetcher.fetch(&f.locations, key, index));
             assert!(
                 text(got) == alone,
                 "seed {seed}: {key:?} {index:?}: {alone:?}"
@@ -189,7 +197,7 @@ fn fetching_many_equals_fetching_each_in_any_order() {
 fn neighbours_are_joined_and_hints_come_before_reads() {
     let f = fixture(&[CompressionType::None; 2], &[4096; 600]);
     let requests: Vec<_> = f.entries.iter().map(|(k, i, _)| (k, *i)).collect();
-    let values = f.fetcher.fetch_many(&requests);
+    let values = f.fetcher.fetch_many(&f.locations, &requests);
     assert!(
         values
             .iter()
@@ -206,34 +214,48 @@ fn neighbours_are_joined_and_hints_come_before_reads() {
     // are not.
     for (step, reads) in [(4, 3), (6, 100)] {
         let some: Vec<_> = requests.iter().take(600).step_by(step).copied().collect();
-        assert!(f.fetcher.fetch_many(&some).iter().all(Result::is_ok));
+        assert!(
+            f.fetcher
+                .fetch_many(&f.locations, &some)
+                .iter()
+                .all(Result::is_ok)
+        );
         assert_eq!(Counts::take(&f.counts.reads), reads, "every {step}th");
     }
 
     // One read waits for itself: no hint.
     Counts::take(&f.counts.hints);
-    assert!(f.fetcher.fetch_many(&requests[..3])[2].is_ok());
+    assert!(f.fetcher.fetch_many(&f.locations, &requests[..3])[2].is_ok());
     assert_eq!(
         (Counts::take(&f.counts.reads), Counts::take(&f.counts.hints)),
         (1, 0)
     );
 
-    let ahead = f.fetcher.read_ahead(&requests, true);
+    let ahead = f.fetcher.read_ahead(&f.locations, &requests, true);
     assert_eq!(
         (Counts::take(&f.counts.reads), Counts::take(&f.counts.hints)),
         (0, 6)
     );
     for (ahead, (key, index, value)) in ahead.iter().zip(&f.entries) {
         let ahead = ahead.as_ref().unwrap();
-        assert_eq!(f.fetcher.fetch_ahead(ahead, key, index).unwrap(), value);
+        assert_eq!(
+            f.fetcher
+                .fetch_ahead(&f.locations, ahead, key, index)
+                .unwrap(),
+            value
+        );
     }
     assert_eq!(Counts::take(&f.counts.reads), 6, "each joined read is one");
     let hints = |at_once| {
-        f.fetcher.read_ahead(&requests[..3], at_once);
+        f.fetcher.read_ahead(&f.locations, &requests[..3], at_once);
         Counts::take(&f.counts.hints)
     };
     assert_eq!((hints(true), hints(false)), (0, 1));
-    assert!(f.fetcher.fetch_many::<Vec<u8>>(&[]).is_empty());
+    assert!(
+        f.fetcher
+            .fetch_many::<Vec<u8>>(&f.locations, &[])
+            .is_empty()
+    );
 }
 
 #[test]
@@ -244,7 +266,7 @@ fn values_share_a_joined_read_only_if_they_make_up_most_of_it() {
         |a: &Bytes, b: &Bytes| (b.as_ptr() as usize).wrapping_sub(a.as_ptr() as usize);
     let distance = requests[1].1.offset - requests[0].1.offset;
 
-    let dense = f.fetcher.fetch_many(&requests);
+    let dense = f.fetcher.fetch_many(&f.locations, &requests);
     let (a, b) = (dense[0].as_ref().unwrap(), dense[1].as_ref().unwrap());
     assert_eq!(
         distance_between(a, b) as u64,
@@ -261,7 +283,7 @@ fn values_share_a_joined_read_only_if_they_make_up_most_of_it() {
         .map(|(k, i, _)| (k, *i))
         .collect();
     Counts::take(&sparse.counts.reads);
-    for value in sparse.fetcher.fetch_many(&requests) {
+    for value in sparse.fetcher.fetch_many(&sparse.locations, &requests) {
         let own = value.unwrap().try_into_mut().expect("alone in its memory");
         assert!(own.capacity() < 1000, "{}", own.capacity());
     }
@@ -273,11 +295,21 @@ fn a_failed_joined_read_falls_back_to_single_ones() {
     let f = fixture(&[CompressionType::None], &[4096; 10]);
     f.counts.refuse_above.store(5000, Ordering::Relaxed);
     let requests: Vec<_> = f.entries.iter().map(|(k, i, _)| (k, *i)).collect();
-    for (got, (.., want)) in f.fetcher.fetch_many(&requests).into_iter().zip(&f.entries) {
+    for (got, (.., want)) in f
+        .fetcher
+        .fetch_many(&f.locations, &requests)
+        .into_iter()
+        .zip(&f.entries)
+    {
         assert_eq!(got.unwrap(), want);
     }
     f.counts.refuse_above.store(100, Ordering::Relaxed);
-    assert!(f.fetcher.fetch_many(&requests).iter().all(Result::is_err));
+    assert!(
+        f.fetcher
+            .fetch_many(&f.locations, &requests)
+            .iter()
+            .all(Result::is_err)
+    );
 }
 
 #[test]
@@ -290,7 +322,7 @@ fn the_newest_table_counts() {
         offset: 5000,
         ..*index
     };
-    let e = f.fetcher.fetch(key, &moved).unwrap_err();
+    let e = f.fetcher.fetch(&f.locations, key, &moved).unwrap_err();
     assert!(e.is_corruption() && e.message().contains("77"), "{e}");
     let mut map = RelocationBuilder::default();
     let record = MovedRecord {
@@ -308,18 +340,31 @@ fn the_newest_table_counts() {
             map: number,
         },
     };
-    let old = f.locations.load_full();
-    f.locations
-        .store(Arc::new(old.with([(logical, location)], &[index.file])));
-    assert_eq!(f.fetcher.fetch(key, &moved).unwrap(), value);
-    let found = f.fetcher.fetch_many(&[(key, moved), (key, *index)]);
+    let mut locations = f.locations.0.lock().unwrap();
+    locations.insert(logical, location);
+    locations.remove(&index.file);
+    drop(locations);
+    assert_eq!(f.fetcher.fetch(&f.locations, key, &moved).unwrap(), value);
+    let found = f
+        .fetcher
+        .fetch_many(&f.locations, &[(key, moved), (key, *index)]);
     assert_eq!(found[0].as_ref().unwrap(), value);
     assert!(found[1].as_ref().unwrap_err().is_corruption());
-    assert!(f.fetcher.fetch(key, index).unwrap_err().is_corruption());
+    assert!(
+        f.fetcher
+            .fetch(&f.locations, key, index)
+            .unwrap_err()
+            .is_corruption()
+    );
     // A record that was not moved is not there.
     let unknown = BlobIndex {
         offset: 5001,
         ..moved
     };
-    assert!(f.fetcher.fetch(key, &unknown).unwrap_err().is_corruption());
+    assert!(
+        f.fetcher
+            .fetch(&f.locations, key, &unknown)
+            .unwrap_err()
+            .is_corruption()
+    );
 }
