@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use titan::{ErrorKind, KeyOrder};
+use titan::KeyOrder;
 
 use commands::{
     bench, check, checkpoint, compact, delete, downgrade, dump, gc, get, inspect, load, options,
@@ -132,7 +132,7 @@ fn main() -> ExitCode {
             if error.is_corruption() && !matches!(cli.command, Command::Check(_)) {
                 output::suggest_repair();
             }
-            if error.kind() == ErrorKind::Internal {
+            if error.kind() == titan::ErrorKind::Internal {
                 output::suggest_report();
             }
             ExitCode::FAILURE

@@ -128,7 +128,9 @@ pub(crate) fn suggest_repair() {
 
 /// Says that a bug is no damage, and what helps those who mend it.
 pub(crate) fn suggest_report() {
-    eprintln!("titan: this is a bug of titan, not damage to the database; please report it with this text");
+    eprintln!(
+        "titan: this is a bug of titan, not damage to the database; please report it with this text"
+    );
 }
 
 /// Bytes in units of 1024: `1.50 MiB`.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering as Memory};
 
 use titan::{
-    BytewiseComparator, ColumnFamilyOptions, Comparator, Db, Error, ErrorKind, Options, ReadOptions,
-    WriteBatch, WriteOptions,
+    BytewiseComparator, ColumnFamilyOptions, Comparator, Db, Error, ErrorKind, Options,
+    ReadOptions, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::{Loss, SimVfs};
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::block_cache::BlockCache;
 use crate::error::Error;
 use crate::format::FileNumber;
-use crate::sync::ArcSwap;
+use crate::sync::Mutex;
 
 /// Counts reads and hints, and can fail reads longer than a limit.
 struct CountingFile {
@@ -79,7 +79,7 @@ struct Locations(Mutex<HashMap<BlobFileNumber, BlobLocation>>);
 
 impl BlobLocations for Locations {
     fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
-        let found = self.0.lock().unwrap().get(&logical).copied();
+        let found = self.0.lock().get(&logical).copied();
         found.ok_or_else(|| no_location(logical))
     }
 }
@@ -340,7 +340,7 @@ fn the_newest_table_counts() {
             map: number,
         },
     };
-    let mut locations = f.locations.0.lock().unwrap();
+    let mut locations = f.locations.0.lock();
     locations.insert(logical, location);
     locations.remove(&index.file);
     drop(locations);

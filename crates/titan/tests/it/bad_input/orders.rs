@@ -192,13 +192,13 @@ fn a_name_that_the_options_know_is_a_built_in_order() {
         fn name(&self) -> &str {
             match self.0 {
                 KeyOrder::Bytewise => "RocksDB_SE_v3.10",
-                KeyOrder::Reverse => "rev:RocksDB_SE_v3.10",
+                _ => "rev:RocksDB_SE_v3.10",
             }
         }
         fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
             match self.0 {
                 KeyOrder::Bytewise => a.cmp(b),
-                KeyOrder::Reverse => b.cmp(a),
+                _ => b.cmp(a),
             }
         }
     }
