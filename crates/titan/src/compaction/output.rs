@@ -260,7 +260,7 @@ impl OutputWriter {
             }
             None => Vec::new(),
         };
-        // MUTANT: the MANIFEST names files whose names are not durable.
+        // MUTANT: the MANIFEST refers to files whose names are not durable.
         let left_out = mutant!(
             "table-names-not-durable",
             "-p titan-campaigns --test it crash::"
