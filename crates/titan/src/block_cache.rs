@@ -83,6 +83,15 @@ impl BlockCache {
     /// Keeps a block. Its whole allocation should be the block, as only its length is counted.
     pub(crate) fn insert(&self, file: FileNumber, offset: u64, block: Bytes) {
         if let Some(blocks) = &self.blocks {
+            // MUTANT: the block cache takes two files with neighbouring numbers for one.
+            let file = if mutant!(
+                "cache-confuses-files",
+                "-p titan-campaigns --test it metamorphic::"
+            ) {
+                FileNumber(file.0 & !1)
+            } else {
+                file
+            };
             blocks.insert((file, offset), block);
         }
     }

@@ -25,7 +25,11 @@
 //! | `read` | lookups, iterators, snapshots, lazy values |
 //! | `db` | the database: opening, recovery, background work, closing |
 //! | `options`, `stats` | what can be set; what can be seen |
+//! | `mutants` | points at which a bug can be planted, to test the tests |
 //! | [`tools`] | checking a database and looking into its files |
+
+#[macro_use]
+mod mutants;
 
 mod blob;
 mod block_cache;

@@ -69,7 +69,12 @@ impl BlobSeparator {
 
     /// Whether a value of `len` bytes goes to a blob file.
     pub(crate) fn separates(&self, len: usize) -> bool {
-        self.options.enabled && len as u64 >= self.options.min_blob_size
+        // MUTANT: a value of exactly `min_blob_size` bytes stays inline.
+        let off = u64::from(mutant!(
+            "threshold-off-by-one",
+            "-p titan-campaigns --test it metamorphic::"
+        ));
+        self.options.enabled && len as u64 >= self.options.min_blob_size.saturating_add(off)
     }
 
     /// Writes a value, whatever its size, and returns the pointer to put in its place.

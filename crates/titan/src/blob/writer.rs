@@ -112,12 +112,19 @@ impl BlobFileWriter {
         self.output
             .put(&RecordHeader::of(user_key, stored).encode())?;
         self.output.put(user_key)?;
-        let index = BlobIndex {
+        let mut index = BlobIndex {
             file: self.number,
             offset: self.output.position(),
             size: stored.len() as u64,
             compression: self.compression,
         };
+        // MUTANT: pointers lead to the key of a blob record instead of its value.
+        if mutant!(
+            "pointer-to-the-header",
+            "-p titan-campaigns --test it metamorphic::"
+        ) {
+            index.offset -= user_key.len() as u64;
+        }
         self.output.put(stored)?;
         self.count += 1;
         Ok(index)
@@ -152,10 +159,16 @@ impl BlobFileWriter {
             .put(&FileFooter { count: self.count }.encode())?;
         self.output.flush()?;
         // ORDER: records are durable before the caller installs a table that points to them.
-        self.output
-            .file
-            .sync()
-            .map_err(|e| e.in_file(&self.output.path))?;
+        // MUTANT: tables point to a blob file that has not been synced.
+        if !mutant!(
+            "blob-file-sync-left-out",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            self.output
+                .file
+                .sync()
+                .map_err(|e| e.in_file(&self.output.path))?;
+        }
         Ok(BlobFileSummary {
             number: self.number,
             count: self.count,

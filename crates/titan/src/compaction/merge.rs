@@ -217,7 +217,13 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
 
     /// The newest sequence number that is seen exactly by the snapshots that see `sequence`.
     fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
-        let at = self.snapshots.partition_point(|s| *s < sequence);
+        // MUTANT: a version of a key that the older of two snapshots sees counts as shadowed.
+        let too_many = u64::from(mutant!(
+            "stripe-off-by-one",
+            "-p titan-campaigns --test it metamorphic::"
+        ));
+        let end = sequence.plus(too_many);
+        let at = self.snapshots.partition_point(|s| *s < end);
         self.snapshots
             .get(at)
             .copied()
@@ -305,7 +311,15 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                 }
                 ValueType::Deletion => {
                     self.hides = Hides::AllIn(stripe);
-                    if self.seen_by_all(sequence) && self.beneath.nothing_at(&self.user_key) {
+                    // MUTANT: a compaction drops deletions although older versions of the key lie
+                    // below.
+                    let too_early = mutant!(
+                        "tombstone-dropped-too-early",
+                        "-p titan-campaigns --test it metamorphic::"
+                    );
+                    if self.seen_by_all(sequence)
+                        && (too_early || self.beneath.nothing_at(&self.user_key))
+                    {
                         self.advance()?;
                         continue;
                     }
@@ -332,7 +346,11 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
         let Some(held) = &self.held else { return false };
         let droppable = self.seen_by_all(held.sequence) && {
             let user_key = crate::format::internal_key::user_key(&held.key);
-            self.beneath.nothing_at(user_key)
+            // MUTANT: a compaction drops single deletions that have not met their value.
+            mutant!(
+                "single-deletion-dropped-too-early",
+                "-p titan-campaigns --test it metamorphic::"
+            ) || self.beneath.nothing_at(user_key)
         };
         if droppable {
             self.held = None;

@@ -106,8 +106,13 @@ impl OutputWriter {
     /// Adds a survivor.
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
+        // MUTANT: the versions of one key are cut into two tables.
+        let torn = mutant!(
+            "key-torn-over-files",
+            "-p titan-campaigns --test it metamorphic::"
+        );
         if self.current.is_some()
-            && parsed.user_key != self.last_user_key
+            && (torn || parsed.user_key != self.last_user_key)
             && self.should_cut(parsed.user_key)
         {
             let upper = parsed.user_key.to_vec();
@@ -255,7 +260,12 @@ impl OutputWriter {
             }
             None => Vec::new(),
         };
-        if !self.created.is_empty() || !blob_files.is_empty() {
+        // MUTANT: the MANIFEST refers to files whose names are not durable.
+        let left_out = mutant!(
+            "table-names-not-durable",
+            "-p titan-campaigns --test it crash::"
+        );
+        if (!self.created.is_empty() || !blob_files.is_empty()) && !left_out {
             self.factory.vfs.sync_dir(&self.factory.dir)?;
         }
         Ok(JobOutput {

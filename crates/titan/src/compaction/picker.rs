@@ -236,14 +236,29 @@ fn complete(
     inputs: Vec<Arc<TableFile>>,
 ) -> Option<Compaction> {
     let (smallest, end) = key_range(&inputs, &version.comparator)?;
-    let below = if output_level == level {
+    // MUTANT: a compaction leaves out the tables of its output level.
+    let missed = mutant!(
+        "compaction-misses-the-output-level",
+        "-p titan-campaigns --test it metamorphic::"
+    ) && output_level > level;
+    let below = if output_level == level || missed {
         Vec::new()
     } else {
         let overlapping = version.overlapping(output_level, Some(smallest), end);
         clean_cut(version, output_level, overlapping.to_vec())
     };
     let taken = |f: &Arc<TableFile>| f.is_compacting();
-    if inputs.iter().any(taken) || below.iter().any(taken) {
+    let (inputs_taken, below_taken) = (inputs.iter().any(taken), below.iter().any(taken));
+    // MUTANT: two compactions take the same table.
+    let taken = if mutant!(
+        "compacting-flag-ignored",
+        "-p titan-campaigns --test it metamorphic::"
+    ) {
+        inputs_taken && below_taken
+    } else {
+        inputs_taken || below_taken
+    };
+    if taken {
         return None;
     }
     Some(Compaction::new(version, level, output_level, inputs, below))

@@ -62,9 +62,18 @@ impl Shared {
         let path = FileKind::Identity.path(dir);
         replace_file(vfs, &temp, &path, identity.as_bytes())?;
         options.write(vfs, dir, options_file)?;
-        // ORDER: syncs the names of all files before CURRENT makes them a database.
-        capture.write_manifest(vfs, dir, manifest)?;
-        staging.publish()?;
+        // MUTANT: a checkpoint has its name before its MANIFEST is written.
+        if mutant!(
+            "checkpoint-named-before-it-is-whole",
+            "-p titan --test it checkpoint::"
+        ) {
+            staging.publish()?;
+            capture.write_manifest(vfs, target, manifest)?;
+        } else {
+            // ORDER: syncs the names of all files before CURRENT makes them a database.
+            capture.write_manifest(vfs, dir, manifest)?;
+            staging.publish()?;
+        }
         Ok(summary)
     }
 
@@ -74,7 +83,14 @@ impl Shared {
         let barrier = self.alone(|| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();
             let barrier = self.switch_to_flush(&ids)?;
-            self.state.lock().flush_barrier = Some(barrier.clone());
+            // MUTANT: memtables that were filled after the moment of a checkpoint are flushed
+            // before it is captured.
+            if !mutant!(
+                "checkpoint-of-several-moments",
+                "-p titan --test it checkpoint::"
+            ) {
+                self.state.lock().flush_barrier = Some(barrier.clone());
+            }
             Ok(barrier)
         })?;
         let guard = BarrierGuard(self);

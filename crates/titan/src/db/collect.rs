@@ -194,7 +194,16 @@ impl Shared {
         let versions = {
             let versions = self.versions.lock();
             let known = versions.family(family.id);
-            known.ok_or_else(|| dropped(&family.name))?.live_versions()
+            let known = known.ok_or_else(|| dropped(&family.name))?;
+            // MUTANT: a collection copies only the records to which the current version points.
+            if mutant!(
+                "collection-forgets-older-versions",
+                "-p titan --test it gc::"
+            ) {
+                vec![Arc::clone(&known.current)]
+            } else {
+                known.live_versions()
+            }
         };
         let context = GcContext {
             factory: &self.rewriting_factory(),
@@ -203,7 +212,16 @@ impl Shared {
             keep_pace,
         };
         // The versions are let go: what only they keep can be deleted meanwhile.
-        let live = live_files(&collection.physical, &versions, &self.open_files)?;
+        // MUTANT: holes are punched into records that older versions still read.
+        let read = if mutant!(
+            "hole-under-an-older-version",
+            "-p titan --test it gc::punch::what_anybody_reads"
+        ) {
+            versions.get(..1).unwrap_or_default()
+        } else {
+            versions.as_slice()
+        };
+        let live = live_files(&collection.physical, read, &self.open_files)?;
         let accounts = collection.accounts(&versions);
         drop(versions);
         if let Some(event) = self.punch_holes(collection, &live, &context)? {

@@ -67,7 +67,24 @@ impl Shared {
         if !group.options.disable_wal {
             // ORDER: the log before the memtables, and durable before the acknowledgement (WAL-1).
             let logged = self.log(group, first, last);
-            logged.map_err(|e| self.failure.set(self, e.context("writing the WAL")))?;
+            logged.map_err(|e| {
+                let e = e.context("writing the WAL");
+                // MUTANT: a failed write of the WAL does not stop later writes.
+                if mutant!(
+                    "writes-go-on-after-a-failure",
+                    "-p titan --test it faults::"
+                ) {
+                    return e;
+                }
+                self.failure.set(self, e)
+            })?;
+        }
+        // MUTANT: writes become visible before they are in the memtable.
+        if mutant!(
+            "sequence-published-early",
+            "-p titan --test it concurrency::batches::a_large_batch"
+        ) {
+            self.counters.publish_sequence(last);
         }
         let unpublished = Unpublished::of(&families, self.counters.last_sequence());
         let user_bytes = insert(group, &unpublished.memtables).map_err(|e| {
@@ -156,7 +173,9 @@ impl Shared {
         parts.extend(group.batches.iter().map(WriteBatch::operations));
         // Log data alone takes no sequence number.
         self.wal.append(&parts, (count > 0).then_some(last))?;
-        if group.options.sync {
+        // MUTANT: a synced write is acknowledged without a sync of the WAL.
+        let left_out = mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::");
+        if group.options.sync && !left_out {
             self.wal.sync()?;
         }
         Ok(())
@@ -416,7 +435,13 @@ impl Unpublished {
 impl Drop for Unpublished {
     fn drop(&mut self) {
         for (_, memtable) in &self.memtables {
-            memtable.refuse_after(self.published);
+            // MUTANT: entries of a commit that failed half way stay in their memtables.
+            if !mutant!(
+                "failed-commit-half-visible",
+                "-p titan --test it refused_commit::"
+            ) {
+                memtable.refuse_after(self.published);
+            }
         }
     }
 }

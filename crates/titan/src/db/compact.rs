@@ -68,7 +68,15 @@ impl Shared {
             factory: &self.rewriting_factory(),
             family: &family.output(),
             open_files: &self.open_files,
-            snapshots: self.snapshots.sequences(),
+            // MUTANT: a compaction drops versions of keys that snapshots see.
+            snapshots: if mutant!(
+                "compaction-ignores-snapshots",
+                "-p titan-campaigns --test it metamorphic::"
+            ) {
+                Vec::new()
+            } else {
+                self.snapshots.sequences()
+            },
             cancel: &self.closing,
             give_way: &|| gives_way.give_way(),
         };

@@ -102,7 +102,18 @@ impl Shared {
             let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
             self.wal.abandon();
             self.start_wal(&ids).map_err(trying)?;
-            self.flush_all_as_one().map_err(trying)?;
+            // MUTANT: resuming forgets the memtables whose flush failed.
+            if mutant!(
+                "failed-flush-drops-its-memtable",
+                "-p titan --test it faults::"
+            ) {
+                for family in self.state.lock().families.values_mut() {
+                    family.immutables.clear();
+                    family.publish();
+                }
+            } else {
+                self.flush_all_as_one().map_err(trying)?;
+            }
             self.failure.clear();
             self.update_stalls(self.state.lock());
             self.work.notify_all();

@@ -91,7 +91,16 @@ pub(crate) fn write_memtables(
         let mut output = writer.finish()?;
         // A flush writes one.
         if let (Some(table), Some(shadows)) = (output.tables.first_mut(), &shadows) {
-            table.shadowed_bytes = shadows.bytes();
+            // MUTANT: a flush does not note what it shadows, so nothing looks for it until there
+            // are many tables.
+            table.shadowed_bytes = if mutant!(
+                "hidden-garbage-not-noted",
+                "-p titan --test it gc::space::what_flushes_hide"
+            ) {
+                0
+            } else {
+                shadows.bytes()
+            };
         }
         Ok(output)
     })();
@@ -194,7 +203,12 @@ impl Shared {
         self.wal.sync_names()?;
         let flushed = self.write_out(family, immutables)?;
         let synced_to = self.state.lock().current_wal();
-        if self.families.load().len() > 1 {
+        // MUTANT: a flush lets a batch over families outlive the WAL that has its other half.
+        let forgotten = mutant!(
+            "flush-forgets-other-families",
+            "-p titan-campaigns --test it crash::"
+        );
+        if self.families.load().len() > 1 && !forgotten {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
             let synced = self.wal.sync_closed();
@@ -320,6 +334,14 @@ impl Shared {
                 min_log_number_to_keep: Some(needed),
                 ..VersionEdit::default()
             }),
+        }
+        // MUTANT: WAL files are handed over for deletion before the edit that gives them up.
+        if mutant!(
+            "wal-deleted-before-install",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            self.retire_wals(needed);
+            self.purge();
         }
         // Where nothing was flushed, an edit names a family all the same.
         let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();

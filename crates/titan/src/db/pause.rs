@@ -35,7 +35,15 @@ impl Shared {
 impl Drop for GarbageCollectionPause {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
-        state.collection_pauses -= 1;
+        // MUTANT: the first pause of garbage collection that ends also ends the others.
+        if mutant!(
+            "one-resumes-for-all",
+            "-p titan --test it gc::pause::nothing"
+        ) {
+            state.collection_pauses = 0;
+        } else {
+            state.collection_pauses -= 1;
+        }
         self.shared.update_stalls(state);
     }
 }

@@ -48,7 +48,17 @@ pub(crate) fn remove_leftovers(
     oldest_wal: FileNumber,
     failed: &mut dyn FnMut(&Error),
 ) -> Result<()> {
-    let live = versions.live_files();
+    let mut live = versions.live_files();
+    // MUTANT: opening removes blob files that the MANIFEST names.
+    if mutant!(
+        "leftovers-of-the-current-manifest",
+        "-p titan-campaigns --test it crash::"
+    ) {
+        live.retain(|file| !matches!(file, FileKind::Blob(_)));
+    }
+    // MUTANT: opening leaves the outputs of unfinished jobs.
+    let stay =
+        mutant!("leftovers-stay", "-p titan-campaigns --test it crash::") && !live.is_empty();
     let named = vfs.read_dir(dir)?.into_iter();
     let files: Vec<(String, FileKind)> = named
         .filter_map(|name| FileKind::parse(&name).map(|kind| (name, kind)))
@@ -64,6 +74,7 @@ pub(crate) fn remove_leftovers(
     let oldest_options = options.iter().rev().nth(1).copied().unwrap_or_default();
     for (name, file) in files {
         let needed = match file {
+            FileKind::Table(_) | FileKind::Blob(_) if stay => true,
             FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_) => live.contains(&file),
             FileKind::Wal(number) => number >= oldest_wal,
             FileKind::Manifest(number) => Some(number) == versions.manifest_number(),

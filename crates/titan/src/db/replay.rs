@@ -138,7 +138,13 @@ impl Replay<'_> {
             if next > batch.sequence() {
                 let last = SequenceNumber(next.0 - 1);
                 last_sequence = Some(last);
-                self.factory.counters.publish_sequence(last);
+                // MUTANT: sequence numbers are given out again after recovery.
+                if !mutant!(
+                    "sequence-not-recovered",
+                    "-p titan-campaigns --test it crash::"
+                ) {
+                    self.factory.counters.publish_sequence(last);
+                }
             }
         }
         self.chain.file_ended(number, last_sequence, reader.end());
@@ -171,6 +177,15 @@ impl Replay<'_> {
 
     /// Applies what takes effect by a batch; returns the sequence number behind its last one.
     fn apply(&mut self, batch: &BatchView<'_>, wal: FileNumber) -> Result<SequenceNumber> {
+        // MUTANT: replay takes the operations of the WAL in which a memtable began for flushed.
+        let wal = if mutant!(
+            "replay-skips-a-family",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            FileNumber(wal.0 - 1)
+        } else {
+            wal
+        };
         let mut full = Vec::new();
         let (versions, targets) = (&self.versions, &self.targets);
         let next = self.transactions.apply(batch, &mut |sequence, op| {

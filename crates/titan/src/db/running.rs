@@ -64,7 +64,12 @@ pub(crate) struct RunningCounts {
 impl RunningCounts {
     pub(super) fn is_idle(self) -> bool {
         let idle = self.flushes == 0 && self.looks == 0 && self.compactions == 0;
-        idle && !self.is_collecting()
+        // MUTANT: closing does not wait for a collection that a user runs.
+        let forgotten = mutant!(
+            "closing-forgets-a-users-collection",
+            "-p titan --test it gc::manual::closing"
+        ) && self.collections == 0;
+        idle && (!self.is_collecting() || forgotten)
     }
 
     /// Whether garbage is being collected, for whatever reason.

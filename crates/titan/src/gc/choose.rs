@@ -256,8 +256,13 @@ pub(super) struct Room {
 impl Room {
     /// For so many live bytes.
     pub(super) fn new(bytes: u64) -> Self {
+        // MUTANT: a collection takes all files that are worth it, however many there are.
+        let unbounded = mutant!(
+            "collection-of-any-number-of-files",
+            "-p titan --test it gc::many::many_small"
+        );
         Room {
-            files: MAX_FILES,
+            files: if unbounded { usize::MAX } else { MAX_FILES },
             records: MAX_RECORDS,
             bytes,
             empty: true,

@@ -73,7 +73,13 @@ pub(crate) fn run(
         let logical = moved.logical_files();
         let map_size = moved.write(&*factory.vfs, &factory.dir, map, number)?;
         // ORDER: the names of both files are durable before an edit refers to them.
-        factory.vfs.sync_dir(&factory.dir)?;
+        // MUTANT: an edit refers to files of a collection whose names are not durable.
+        if !mutant!(
+            "collection-names-not-durable",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            factory.vfs.sync_dir(&factory.dir)?;
+        }
         let relocation = Relocation {
             file: number,
             map,

@@ -102,8 +102,17 @@ pub(crate) fn live_files(
         let records = &mut files.entry(place.number).or_insert_with(empty).records;
         for reference in live.get(&number).into_iter().flatten() {
             let at = match &map {
-                Some(map) => map.lookup(number, reference.offset)?,
-                None => reference.offset,
+                // MUTANT: a record that was relocated before is looked for where it was first
+                // written.
+                Some(map)
+                    if !mutant!(
+                        "old-map-after-a-second-move",
+                        "-p titan --test it gc::what_lives"
+                    ) =>
+                {
+                    map.lookup(number, reference.offset)?
+                }
+                _ => reference.offset,
             };
             records.push(LiveRecord::new(number, *reference, at, &place)?);
         }

@@ -161,8 +161,15 @@ impl TombstoneCursor {
 #[inline]
 fn side(fragment: &Fragment, user_key: &[u8], comparator: &InternalKeyComparator) -> Ordering {
     if comparator.compare_user(user_key, &fragment.start).is_lt() {
-        Ordering::Less
-    } else if comparator.compare_user(user_key, &fragment.end).is_lt() {
+        return Ordering::Less;
+    }
+    let to_end = comparator.compare_user(user_key, &fragment.end);
+    // MUTANT: a range deletion covers its end key too.
+    let included = mutant!(
+        "range-deletion-includes-its-end",
+        "-p titan-campaigns --test it metamorphic::"
+    ) && to_end.is_eq();
+    if to_end.is_lt() || included {
         Ordering::Equal
     } else {
         Ordering::Greater

@@ -70,16 +70,30 @@ pub(crate) fn lookup(
     snapshot: SequenceNumber,
     fill_cache: bool,
 ) -> Result<Option<FoundValue>> {
+    // MUTANT: a lookup sees one sequence number too many.
+    let too_many = u64::from(mutant!(
+        "snapshot-sees-the-next-write",
+        "-p titan-campaigns --test it metamorphic::"
+    ));
     let mut lookup = Lookup {
         user_key,
         snapshot,
-        seek_key: seek_key(user_key, snapshot),
+        seek_key: seek_key(user_key, snapshot.plus(too_many)),
         open_files,
         super_version,
         fill_cache,
         covered: SequenceNumber::ZERO,
     };
     Ok(match lookup.search()? {
+        // MUTANT: a lookup lets a range deletion hide a newer value.
+        Some(_)
+            if mutant!(
+                "range-deletion-hides-newer",
+                "-p titan-campaigns --test it metamorphic::"
+            ) && lookup.covered > SequenceNumber::ZERO =>
+        {
+            None
+        }
         // RocksDB gives entries of the last level sequence number 0; ours keep theirs (ADR 6).
         Some((sequence, value)) if sequence >= lookup.covered => value,
         _ => None,

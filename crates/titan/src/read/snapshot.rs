@@ -36,8 +36,18 @@ impl SnapshotList {
         now: Duration,
         last_sequence: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
-        let mut alive = self.alive.lock();
-        let sequence = last_sequence();
+        // MUTANT: a snapshot is listed only after its sequence number was chosen.
+        let (mut alive, sequence) = if mutant!(
+            "snapshot-outside-the-lock",
+            "-p titan --test it concurrency::batches::batches_are_seen_whole_in_memory"
+        ) {
+            let sequence = last_sequence();
+            std::thread::yield_now();
+            (self.alive.lock(), sequence)
+        } else {
+            let alive = self.alive.lock();
+            (alive, last_sequence())
+        };
         let first = LiveSnapshot {
             count: 0,
             since: now,

@@ -235,10 +235,16 @@ impl VisibleIterator {
         let (mut skips, mut run) = (0, CoveredRun::new());
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
-            if let Some(upper) = &self.upper
-                && self.comparator.compare_user(entry.user_key, upper).is_ge()
-            {
-                return Ok(());
+            if let Some(upper) = &self.upper {
+                let order = self.comparator.compare_user(entry.user_key, upper);
+                // MUTANT: an iterator shows its upper bound.
+                let included = mutant!(
+                    "bound-included",
+                    "-p titan-campaigns --test it metamorphic::"
+                ) && order.is_eq();
+                if order.is_ge() && !included {
+                    return Ok(());
+                }
             }
             let same_key = skipping && entry.user_key == self.key;
             if entry.sequence <= self.snapshot && !same_key {
@@ -337,12 +343,22 @@ impl VisibleIterator {
             // Backward, versions come oldest first: each visible one replaces the one before.
             while self.merged.valid() {
                 let entry = ParsedInternalKey::parse(self.merged.key())?;
-                if entry.user_key != self.key || entry.sequence > self.snapshot {
+                // MUTANT: an iterator going backward sees one sequence number too many.
+                let too_many = u64::from(mutant!(
+                    "iterator-sees-the-next-write",
+                    "-p titan-campaigns --test it metamorphic::"
+                ));
+                if entry.user_key != self.key || entry.sequence > self.snapshot.plus(too_many) {
                     break;
                 }
                 let deleted = entry.value_type.is_point_deletion();
                 covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
                 shown = !covered && !deleted;
+                // MUTANT: an iterator going backward shows the version of a key below its deletion.
+                shown |= mutant!(
+                    "backward-shows-deleted",
+                    "-p titan-campaigns --test it metamorphic::"
+                ) && !self.value.is_empty();
                 if shown {
                     self.value_type = entry.value_type;
                     self.value.clear();

@@ -191,7 +191,17 @@ impl BlobSet {
         let newer = changed.iter().filter(|number| !too_old(number));
         unused.extend(newer.filter(|number| {
             let file = self.files.get(number);
-            let all_garbage = file.is_some_and(|file| file.live_count() == 0);
+            let all_garbage = file.is_some_and(|file| {
+                // MUTANT: a blob file is deleted when its first record becomes garbage.
+                if mutant!(
+                    "blob-file-deleted-too-early",
+                    "-p titan-campaigns --test it metamorphic::"
+                ) {
+                    file.garbage_count > 0
+                } else {
+                    file.live_count() == 0
+                }
+            });
             all_garbage && !self.is_linked(**number)
         }));
         unused

@@ -98,7 +98,10 @@ impl BuiltVersion {
         let mut left = Vec::new();
         for (file, place) in &self.moved {
             left.push(file.place());
-            file.move_to(place);
+            // MUTANT: readers are not sent to the file to which a collection moved the records.
+            if !mutant!("collected-file-not-moved", "-p titan --test it gc::") {
+                file.move_to(place);
+            }
         }
         left.extend(self.dropped_blob_files.iter().map(|file| file.place()));
         let physical = self.version.blob_files.physical();
@@ -355,4 +358,11 @@ fn sort_level0(files: &mut [Arc<TableFile>]) {
         };
         std::cmp::Reverse((epoch, f.meta.largest_seq, f.meta.smallest_seq, f.number()))
     });
+    // MUTANT: tables of level 0 are searched oldest first.
+    if mutant!(
+        "level-0-oldest-first",
+        "-p titan-campaigns --test it metamorphic::"
+    ) {
+        files.reverse();
+    }
 }

@@ -41,7 +41,17 @@ impl VersionSet {
             edits,
             files: self.live_files(),
             _versions: versions().cloned().collect(),
-            _blob_files: blob_files.map(|(file, _)| file).collect(),
+            _blob_files: blob_files
+                .map(|(file, _)| file)
+                // MUTANT: a checkpoint does not keep the files that are collected while it links
+                // them.
+                .filter(|_| {
+                    !mutant!(
+                        "checkpoint-does-not-hold-collected-files",
+                        "-p titan --test it checkpoint::"
+                    )
+                })
+                .collect(),
         }
     }
 }

@@ -330,6 +330,15 @@ impl PhysicalBlobFile {
 
     /// To be called only after the edit that removed its logical files or moved them is durable.
     pub(super) fn mark_obsolete(&self) {
+        // MUTANT: obsolete blob files are deleted while older versions still refer to them.
+        if mutant!(
+            "blob-file-deleted-under-readers",
+            "-p titan-campaigns --test it metamorphic::"
+        ) {
+            let files = self.lifetime.what.iter().copied();
+            self.lifetime.queue.waiting.lock().extend(files);
+            return;
+        }
         self.lifetime.end();
     }
 }

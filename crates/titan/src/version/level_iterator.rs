@@ -161,6 +161,15 @@ impl InternalIterator for LevelIterator {
 
     /// Opens no file of which nothing is to be read: their bounds tell.
     fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
+        // MUTANT: skipping what a range deletion covers passes over files with newer entries.
+        let sequence = if mutant!(
+            "range-skip-forgets-newer",
+            "-p titan --test it iterators::what_large_ranges"
+        ) {
+            sequence.plus(21)
+        } else {
+            sequence
+        };
         let stops = |file: &Arc<TableFile>| {
             file.meta.largest_seq >= sequence
                 || self.comparator.compare(&file.meta.largest, target).is_ge()
@@ -186,6 +195,16 @@ impl InternalIterator for LevelIterator {
     }
 
     fn skip_older_back(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
+        // MUTANT: going backward, skipping what a range deletion covers passes over files with
+        // newer entries.
+        let sequence = if mutant!(
+            "range-skip-back-forgets-newer",
+            "-p titan --test it iterators::what_large_ranges"
+        ) {
+            sequence.plus(21)
+        } else {
+            sequence
+        };
         let stops = |file: &Arc<TableFile>| {
             file.meta.largest_seq >= sequence
                 || self.comparator.compare(&file.meta.smallest, target).is_lt()

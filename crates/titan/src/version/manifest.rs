@@ -35,9 +35,19 @@ impl Manifest {
         }
         add_all(&mut log, state)?;
         // ORDER: the content, then its name, are durable before CURRENT names the file.
-        log.sync()?;
-        vfs.sync_dir(dir)?;
+        // MUTANT: CURRENT names a MANIFEST that is not durable yet.
+        let too_late = mutant!(
+            "current-before-manifest",
+            "-p titan-campaigns --test it crash::"
+        );
+        if !too_late {
+            log.sync()?;
+            vfs.sync_dir(dir)?;
+        }
         set_current(vfs, dir, number)?;
+        if too_late {
+            log.sync()?;
+        }
         let initial_size = log.file_size();
         Ok(Manifest {
             log,
@@ -55,6 +65,13 @@ impl Manifest {
             edit.synced_before = Some(start);
         }
         add_all(&mut self.log, edits)?;
+        // MUTANT: an edit counts as installed without a sync of the MANIFEST.
+        if mutant!(
+            "manifest-sync-left-out",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            return Ok(());
+        }
         self.log.sync()
     }
 

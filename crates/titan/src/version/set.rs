@@ -302,6 +302,18 @@ impl VersionSet {
             edit.last_sequence = Some(self.counters.last_sequence());
             edit.atomic_group_remaining = grouped.then_some(count - i);
         }
+        // MUTANT: tables that an edit replaces are deleted before the edit is durable.
+        if mutant!(
+            "files-deleted-before-edit",
+            "-p titan-campaigns --test it faults::"
+        ) {
+            for edit in &edits {
+                let stays = |number| edit.new_files.iter().any(|(_, file)| file.number == number);
+                let gone = edit.deleted_files.iter();
+                let gone = gone.filter(|(_, number)| !stays(*number));
+                gone.for_each(|(_, number)| self.obsolete.push(FileKind::Table(*number)));
+            }
+        }
         self.log(&mut edits)?;
 
         for min in edits.iter().filter_map(|edit| edit.min_log_number_to_keep) {
@@ -504,7 +516,13 @@ impl VersionSet {
                     });
                 }
             }
-            edit.relocations = version.relocations();
+            // MUTANT: a new MANIFEST leaves out what garbage collection relocated.
+            if !mutant!(
+                "relocation-not-in-a-new-manifest",
+                "-p titan --test it gc::"
+            ) {
+                edit.relocations = version.relocations();
+            }
             edits.push(edit);
         }
         edits

@@ -289,7 +289,13 @@ pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8])
     let mut file = vfs.create(temp)?;
     file.append(data)?;
     // ORDER: the content is durable before the name points to it.
-    file.sync()?;
+    // MUTANT: a small file is renamed into place before its content is durable.
+    if !mutant!(
+        "current-content-not-synced",
+        "-p titan-campaigns --test it crash::"
+    ) {
+        file.sync()?;
+    }
     drop(file);
     vfs.rename(temp, path)?;
     match path.parent() {

@@ -60,7 +60,16 @@ impl LogWriter {
         self.check()?;
         // ORDER: a failed sync is never retried on the same file; the kernel may have dropped
         // the pages, so a second one would succeed without having written them.
-        self.file.sync().map_err(|e| self.fail(e))
+        self.file.sync().map_err(|e| {
+            // MUTANT: after a failed sync the same file is synced again.
+            if mutant!(
+                "failed-sync-retried",
+                "-p titan --lib wal::tests::the_first_error_is_final"
+            ) {
+                return e.in_file(&self.path);
+            }
+            self.fail(e)
+        })
     }
 
     /// Bytes appended so far.

@@ -203,7 +203,10 @@ impl CommitQueue {
                 break;
             }
             bytes += next.bytes;
-            group.options.sync |= next.options.is_some_and(|o| o.sync);
+            // MUTANT: a synced write in the group of an unsynced leader is not synced.
+            if !mutant!("follower-not-synced", "-p titan --lib write::queue") {
+                group.options.sync |= next.options.is_some_and(|o| o.sync);
+            }
             group.batches.extend(next.batch.lock().take());
             followers.extend(line.waiting.pop_front());
         }

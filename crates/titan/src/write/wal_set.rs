@@ -113,9 +113,21 @@ impl WalSet {
     /// Makes everything appended so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let _syncing = self.syncing.lock();
-        self.sync_closed_locked()?;
+        // MUTANT: a synced write does not sync the WAL files that were closed before.
+        if !mutant!(
+            "closed-wal-not-synced",
+            "-p titan --test it crash_recovery::a_synced_write_makes"
+        ) {
+            self.sync_closed_locked()?;
+        }
         // ORDER: the name before the acknowledgement, like the content.
-        self.sync_names()?;
+        // MUTANT: a synced write is acknowledged while the name of the WAL is not durable.
+        if !mutant!(
+            "wal-name-not-durable",
+            "-p titan-campaigns --test it crash::"
+        ) {
+            self.sync_names()?;
+        }
         if let Some(wal) = self.current.lock().wal.as_mut()
             && !wal.synced
         {

@@ -1,25 +1,23 @@
-//! `cargo xtask mutants`: planted bugs, and the tests that must find them.
+//! `cargo xtask mutants`: planted bugs, and the tests that must catch them.
 //!
-//! `mutants/NAME.patch` holds one bug: a header, an empty line, a patch.
+//! A bug is a point in the sources of `titan`, which only a build with `--cfg mutants` has:
 //!
 //! ```text
-//! Kind: durability
-//! Plants: a table is installed without having been synced
-//! Test: -p titan-campaigns --test it crash::script
-//!
-//! --- a/crates/titan/src/...
+//! // MUTANT: a table is installed without having been synced.
+//! if !mutant!("table-sync-left-out", "-p titan-campaigns --test it crash::") {
 //! ```
 //!
-//! `Test` is what follows `cargo test` to run the test that must fail. In a copy of the sources,
-//! under `target/mutants`, each test is first seen to pass; then each bug is planted by itself, the
-//! test built, which must succeed, and run, which must not: a bug is *caught* if the test fails,
-//! or never ends. At last each test is seen to pass once more with nothing planted: one that fails
-//! now and then by itself catches nothing. Mutants for which there was no time are named.
+//! The first argument is its name; the second is what follows `cargo test` to run the test that
+//! must fail. The tests are built once, in `target/mutants`; the variable `TITAN_MUTANT` names the
+//! bug that is planted. First each test must pass with nothing planted. Then each bug is planted by
+//! itself and its test runs: the bug is *caught* if the test fails, or never ends. At last each test
+//! must pass once more with nothing planted: a test that fails by chance catches nothing. Mutants
+//! for which there was no time are named. The sources must not change during the campaign.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `planted` | the bugs as files |
-//! | `bench` | the copy of the sources: patching, building, testing |
+//! | `planted` | the points: finding them in the sources |
+//! | `bench` | building and running the tests |
 
 mod bench;
 mod planted;
@@ -52,7 +50,7 @@ pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
     let mutants = load(&args.names)?;
     if args.list {
         for m in &mutants {
-            println!("{:12} {:36} {}", m.kind, m.name, m.plants);
+            println!("{:41} {:52} {}", m.name, m.place, m.plants);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -64,7 +62,12 @@ pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
 }
 
 fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
-    let bench = Bench::prepare()?;
+    run.phase("building the tests");
+    let bench = match Bench::build(&mutants) {
+        // The build was ended with it: that says nothing.
+        _ if run.is_stopped() => return Ok(()),
+        built => built?,
+    };
     with_nothing_planted(run, &bench, &mutants)?;
     fastrand::Rng::with_seed(run.seed()).shuffle(&mut mutants);
     for (n, mutant) in mutants.iter().enumerate() {
@@ -80,11 +83,8 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
         }
         run.phase(&mutant.name);
         let started = Instant::now();
-        let planted = bench.with_patch(&mutant.patch, || {
-            bench.build(&mutant.test)?;
-            bench.test(&mutant.test, run)
-        });
-        // The test was ended with it, or the build: that says nothing.
+        let planted = bench.test(&mutant.test, Some(&mutant.name), run);
+        // The test was ended with it: that says nothing.
         if run.is_stopped() {
             break;
         }
@@ -104,7 +104,7 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
                 run.pass(1);
                 run.note(format!(
                     "{how}: {} ({}): {}, {took} s",
-                    mutant.name, mutant.kind, mutant.plants
+                    mutant.name, mutant.place, mutant.plants
                 ));
             }
             Err(why) => run.fail(format!("{}: {why}", mutant.name)),
@@ -121,8 +121,7 @@ fn with_nothing_planted(run: &Run, bench: &Bench, mutants: &[Mutant]) -> Result<
         if run.is_stopped() {
             break;
         }
-        let outcome = bench.build(test).and_then(|()| bench.test(test, run));
-        match outcome {
+        match bench.test(test, None, run) {
             _ if run.is_stopped() => break,
             Ok(Outcome::Passed) => {}
             Ok(other) => return Err(format!("{} {other:?} with nothing planted", test.join(" "))),

@@ -41,6 +41,16 @@ impl Downgrade<'_> {
             let files: Vec<FileKind> = rewritten.iter().flat_map(JobOutput::files).collect();
             self.factory.discard(&files);
         })?;
+        // MUTANT: replaced tables are deleted before CURRENT names the MANIFEST without them.
+        if mutant!(
+            "downgrade-deletes-before-the-switch",
+            "-p titan --test it downgrade::"
+        ) {
+            for (_, table) in plan.families.iter().flat_map(|family| &family.tables) {
+                self.vfs
+                    .remove(&FileKind::Table(table.number()).path(self.dir))?;
+            }
+        }
         // ORDER: the new tables and their names are durable before CURRENT names the MANIFEST with
         // them. If this fails, it may or may not name it: the next opening removes what is not
         // needed.
@@ -128,7 +138,13 @@ impl Downgrade<'_> {
                 total_bytes: file.total_bytes,
                 ..BlobFileAddition::default()
             });
-            if garbage_count > 0 {
+            // MUTANT: records of a relocated file that no table points to count as live after a
+            // downgrade.
+            let forgotten = mutant!(
+                "downgrade-forgets-garbage",
+                "-p titan --test it downgrade::"
+            );
+            if garbage_count > 0 && !forgotten {
                 edit.blob_garbage.push(BlobFileGarbage {
                     number,
                     count: garbage_count,
