@@ -1,14 +1,14 @@
 //! Where the records of each logical blob file are.
 //!
-//! A pointer names a logical file for ever. The table says, for one moment, which physical file
-//! holds its records and at which offset. It is a value: a change makes a new table, which is
-//! swapped in whole, so a reader sees one consistent state.
+//! A pointer names a logical file for ever. The table says, for one moment, which physical file has
+//! its records and at which offsets. A table is immutable: a change makes a new one, which replaces
+//! the old one as a whole, so a reader sees one consistent state.
 
 use crate::error::{Error, Result};
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::shared_map::SharedMap;
 
-/// A logical file: whose values it holds, and where its records are.
+/// A logical file: the family of its values, and where its records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlobLocation {
     pub(crate) column_family: ColumnFamilyId,
@@ -18,16 +18,16 @@ pub(crate) struct BlobLocation {
 /// Where one logical file's records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlobPlace {
-    /// As they were written: in the file of this number, a pointer's offset is the address.
+    /// Where they were written: in the file of the same number, at the offsets in the pointers.
     InPlace,
-    /// Garbage collection wrote them to another file, and a map of where to.
+    /// A collection wrote them to another file, and their new offsets to a relocation map.
     Moved {
         file: BlobFileNumber,
         map: FileNumber,
     },
 }
 
-/// The location of every logical blob file of a database. A copy shares what stays.
+/// The location of every logical blob file of a database. A copy shares what does not change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocationTable {
     /// By logical number.
@@ -35,15 +35,15 @@ pub(crate) struct LocationTable {
 }
 
 impl LocationTable {
-    /// The table with these locations; of several for one logical file the last counts.
+    /// The table with these locations. Of several for one logical file the last one counts.
     pub(crate) fn new(locations: impl IntoIterator<Item = (BlobFileNumber, BlobLocation)>) -> Self {
         LocationTable {
             entries: locations.into_iter().collect(),
         }
     }
 
-    /// This table without the logical files `removed` and with `added`, which replace what their
-    /// logical files had.
+    /// This table without the logical files `removed` and with `added`, which replaces older
+    /// locations of the same logical files.
     #[must_use]
     pub(crate) fn with(
         &self,
@@ -64,7 +64,7 @@ impl LocationTable {
     ///
     /// # Errors
     /// `Corruption` naming the logical file, if the table does not have it: a pointer in the tree
-    /// keeps its file (BLOB-2).
+    /// pins its file (BLOB-2).
     pub(crate) fn location(&self, logical: BlobFileNumber) -> Result<BlobLocation> {
         self.entries.get(&logical).copied().ok_or_else(|| {
             Error::corruption(format!(

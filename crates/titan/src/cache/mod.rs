@@ -1,8 +1,8 @@
-//! Caches: what was read once and may be read again.
+//! Caches of data that was read and may be read again.
 //!
 //! The block cache holds data blocks of SSTs, decompressed and verified. Index and filter blocks
-//! are not in it; they live as long as the table's reader. Open files are kept up to limits of
-//! their number and of the memory they take, tables and blob files together.
+//! are not in it; they live as long as the table's reader. Open files are kept up to limits on
+//! their number and on their memory, tables and blob files together.
 
 mod block_cache;
 mod open_files;

@@ -8,8 +8,8 @@ use crate::version::VersionSet;
 use crate::version::edit::Relocation;
 
 impl Shared {
-    /// Lets readers find the values of new blob files. To be called before the version that
-    /// refers to them is published.
+    /// Lets readers find the values of new blob files. To be called before the version that points
+    /// to them is published.
     pub(super) fn add_locations(&self, column_family: ColumnFamilyId, output: &JobOutput) {
         if output.blob_files.is_empty() {
             return;
@@ -25,8 +25,8 @@ impl Shared {
         });
     }
 
-    /// Sends readers to where records are now. To be called once that is durable, and before the
-    /// files that held them are deleted.
+    /// Sends readers to the new location of records. To be called once the relocation is durable,
+    /// and before the old files are deleted.
     pub(super) fn move_locations(&self, column_family: ColumnFamilyId, to: &Relocation) {
         let place = BlobPlace::Moved {
             file: to.file,
@@ -40,7 +40,7 @@ impl Shared {
         self.locations.rcu(|table| table.with(moved(), &[]));
     }
 
-    /// Sends readers back to where the records were according to `before`.
+    /// Sends readers back to the locations of the records according to `before`.
     pub(super) fn restore_locations(&self, before: &LocationTable, moved: &Relocation) {
         let logical = || moved.logical.iter().copied();
         let places = || logical().filter_map(|file| Some((file, before.location(file).ok()?)));
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// Where the records of every live blob file are.
+/// The locations of the records of every live blob file.
 pub(super) fn locations_of(versions: &VersionSet) -> LocationTable {
     let families = versions.families().iter();
     LocationTable::new(families.flat_map(|(id, family)| {

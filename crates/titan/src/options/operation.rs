@@ -11,11 +11,11 @@ use crate::read::Snapshot;
 /// How a write is made durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Return only after the write survives a power failure. Without it, a write survives the
-    /// process but the last ones may be lost with the machine. Default: false.
+    /// Return only after the write survives a power failure. Without it, a write survives a crash of
+    /// the process, but a crash of the machine may lose the last ones. Default: false.
     pub sync: bool,
-    /// Do not log the write: it is lost if the process ends before the next flush of its column
-    /// family. Default: false.
+    /// Do not write to the WAL: the write is lost if the process ends before the next flush of its
+    /// column family. Default: false.
     pub disable_wal: bool,
     /// Fail with `Busy` instead of waiting while writes are stalled. Default: false.
     pub no_slowdown: bool,
@@ -40,15 +40,15 @@ pub struct ReadOptions {
     pub lower_bound: Option<Vec<u8>>,
     /// Iterators stop before the first key not smaller than this. Default: none.
     pub upper_bound: Option<Vec<u8>>,
-    /// Iterators see only keys with this prefix; together with bounds the narrower ones hold.
+    /// Iterators see only keys with this prefix; together with bounds the narrower range applies.
     /// Needs the bytewise order. Default: none.
     pub prefix: Option<Vec<u8>>,
-    /// Keep the blocks that the read brings in. Turn it off for scans that should not displace
-    /// what others use. Default: true.
+    /// Cache the blocks that the read loads. Turn it off for scans that should not evict what others
+    /// use. Default: true.
     pub fill_cache: bool,
-    /// How many values ahead an iterator that is used sequentially asks the device for at most;
-    /// it begins with few, and never asks for more than 4 MiB ahead. 0 reads each value when it is
-    /// fetched. Default: 1024.
+    /// How many values an iterator that is used sequentially reads ahead at most; it begins with
+    /// few, and never reads ahead more than 4 MiB. 0 reads each value when it is fetched.
+    /// Default: 1024.
     pub prefetch_values: usize,
 }
 
@@ -69,7 +69,7 @@ impl Default for ReadOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactRangeOptions {
     /// Rewrite files of the last level too, even if nothing above overlaps them: drops what only
-    /// old snapshots kept and applies changed separation or compression. Default: false.
+    /// old snapshots pinned and applies changed separation or compression. Default: false.
     pub force_bottommost: bool,
 }
 
@@ -80,11 +80,11 @@ pub struct CollectGarbageOptions {
     /// Default: 0, so that no garbage stays.
     pub threshold: f64,
     /// Flush and compact the range first: values that were overwritten or deleted are known to be
-    /// garbage only once a compaction has dropped the entries that refer to them. Rewrites keys, no
+    /// garbage only once a compaction has dropped the entries that point to them. Rewrites keys, no
     /// values. Default: true.
     pub compact: bool,
-    /// Told now and then how far copying is, on the caller's thread. Must not call the database.
-    /// Default: none.
+    /// Called now and then with the progress of copying, on the caller's thread. Must not call the
+    /// database. Default: none.
     pub progress: Option<Arc<dyn Fn(GarbageCollectionProgress) + Send + Sync>>,
 }
 

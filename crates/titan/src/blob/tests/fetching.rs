@@ -57,7 +57,7 @@ impl ReadableFile for CountingFile {
 
 struct Readers {
     files: HashMap<BlobFileNumber, Arc<BlobFileReader>>,
-    /// Of the maps.
+    /// The directory of the maps.
     dir: PathBuf,
 }
 
@@ -210,7 +210,7 @@ fn neighbours_are_joined_and_hints_come_before_reads() {
         assert_eq!(Counts::take(&f.counts.reads), reads, "every {step}th");
     }
 
-    // One read waits for itself: no hint.
+    // A single read gets no hint.
     Counts::take(&f.counts.hints);
     assert!(f.fetcher.fetch_many(&requests[..3])[2].is_ok());
     assert_eq!(
@@ -316,7 +316,7 @@ fn the_newest_table_counts() {
     assert_eq!(found[0].as_ref().unwrap(), value);
     assert!(found[1].as_ref().unwrap_err().is_corruption());
     assert!(f.fetcher.fetch(key, index).unwrap_err().is_corruption());
-    // A record that was not moved is not there.
+    // A record that was not relocated does not exist.
     let unknown = BlobIndex {
         offset: 5001,
         ..moved
