@@ -1,8 +1,8 @@
 //! The block cache: data blocks by file and offset, bounded by bytes.
 //!
 //! Shared by all tables of a database; file numbers are never reused within one, so a block of a
-//! deleted file is merely dead weight until it is evicted. Sharded and scan-resistant (S3-FIFO
-//! like), which `quick_cache` brings.
+//! deleted file merely takes space until it is evicted. `quick_cache` provides the sharding and the
+//! scan resistance (like S3-FIFO).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,10 +12,10 @@ use quick_cache::sync::Cache;
 
 use crate::format::FileNumber;
 
-/// Bytes an entry costs beside its block: key, pointers and bookkeeping.
+/// Bytes an entry costs besides its block: key, pointers and bookkeeping.
 const ENTRY_OVERHEAD: u64 = 96;
 
-/// What blocks are expected to weigh when the cache sizes its tables.
+/// The expected size of blocks, from which the cache sizes its tables.
 const TYPICAL_BLOCK: usize = 4096;
 
 /// Counter slots; blocks spread over them, so that threads rarely share a cache line.
@@ -42,14 +42,14 @@ impl Weighter<Key, Bytes> for ByBytes {
 
 /// A cache of decompressed data blocks. All methods take `&self` and are cheap: one shard lock.
 pub(crate) struct BlockCache {
-    /// `None` for capacity 0, which keeps nothing.
+    /// `None` for capacity 0, which caches nothing.
     blocks: Option<Cache<Key, Bytes, ByBytes>>,
     capacity: u64,
     counters: [Slot; SLOTS],
 }
 
 impl BlockCache {
-    /// A cache of at most `capacity` bytes, bookkeeping included; 0 keeps nothing.
+    /// A cache of at most `capacity` bytes, bookkeeping included; 0 caches nothing.
     pub(crate) fn new(capacity: usize) -> Self {
         let blocks = (capacity > 0).then(|| {
             Cache::with_weighter((capacity / TYPICAL_BLOCK).max(1), capacity as u64, ByBytes)
@@ -114,7 +114,7 @@ impl BlockCache {
             .sum()
     }
 
-    /// Lookups that did not.
+    /// Lookups that did not find it.
     pub(crate) fn misses(&self) -> u64 {
         self.counters
             .iter()

@@ -1,8 +1,8 @@
 //! The one error type of the engine.
 //!
 //! Every fallible operation returns [`Result`]. An [`Error`] says what kind of thing went wrong
-//! ([`ErrorKind`], stable, meant for matching), what the engine was doing (text), and where it
-//! applies which file and offset. Errors clone cheaply, because a background error is reported to
+//! ([`ErrorKind`], stable, meant for matching), what the engine was doing (text), and, where they
+//! apply, the file and the offset. Errors clone cheaply, because a background error is reported to
 //! every later write.
 
 use std::fmt;
@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// Stored bytes are not what was written, or contradict each other.
     Corruption,
-    /// The operating system refused an operation; [`Error::io_kind`] says which way.
+    /// The operating system refused an operation; [`Error::io_kind`] has its reason.
     Io,
     /// No space is left on the device (or a quota is exhausted).
     NoSpace,
@@ -32,7 +32,7 @@ pub enum ErrorKind {
     InvalidArgument,
     /// An option is out of its range, unknown, or contradicts another.
     InvalidOption,
-    /// Valid data that this version cannot handle, or a request that the file system cannot.
+    /// Valid data that this version cannot handle, or a request that the file system cannot fulfil.
     Unsupported,
     /// Another process, or another handle of this one, has the database open.
     Locked,
@@ -41,7 +41,7 @@ pub enum ErrorKind {
     /// The database was opened for reading only.
     ReadOnly,
     /// Writes are stalled and the caller asked not to wait; or the files of a database that another
-    /// process writes changed faster than they could be looked at.
+    /// process writes changed faster than they could be read.
     Busy,
     /// The database was closed.
     Closed,
@@ -99,7 +99,7 @@ impl Error {
         }))
     }
 
-    /// Stored bytes are wrong. Add the place with [`Error::at`] or [`Error::in_file`].
+    /// Stored bytes are wrong. Add file and offset with [`Error::at`] or [`Error::in_file`].
     pub fn corruption(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption, message)
     }
@@ -169,7 +169,7 @@ impl Error {
         self.in_file(path).at_offset(offset)
     }
 
-    /// Puts what the engine was doing in front of the message.
+    /// Prepends what the engine was doing to the message.
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         let inner = Arc::make_mut(&mut self.0);
@@ -177,8 +177,8 @@ impl Error {
         self
     }
 
-    /// What a failure to open or stat the file `path`, which the database needs, means: that it is
-    /// missing is damage, not a wrong question.
+    /// Converts a failure to open or stat the file `path`, which the database needs: a missing file
+    /// is damage, not a caller's mistake.
     #[must_use]
     pub(crate) fn of_live_file(self, path: &Path) -> Self {
         if !self.is_not_found() {
@@ -201,7 +201,7 @@ impl Error {
         self.0.kind
     }
 
-    /// The text without kind, place and source.
+    /// The text without kind, file, offset and source.
     pub fn message(&self) -> &str {
         &self.0.message
     }

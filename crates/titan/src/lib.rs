@@ -1,32 +1,34 @@
 //! Titan: an embeddable key-value storage engine.
 //!
-//! A log-structured merge tree whose large values live outside the tree, in blob files. Its disk
-//! formats are RocksDB's own: a RocksDB directory opens in place, and a directory Titan wrote opens
-//! in RocksDB, once [a downgrade](fn@tools::downgrade) has resolved what garbage collection moved.
+//! A log-structured merge tree that stores large values outside the tree, in blob files. Its disk
+//! formats are RocksDB's own: a RocksDB directory opens in place, and a directory that Titan wrote
+//! opens in RocksDB after [a downgrade](fn@tools::downgrade) has resolved the relocations of
+//! garbage collection.
 //!
-//! [`Db`] is where to start. The rooms below it, lower ones knowing nothing of higher ones:
+//! [`Db`] is where to start. The modules; lower ones know nothing of higher ones:
 //!
-//! | room | owns |
+//! | module | owns |
 //! |---|---|
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
-//! | `shared_map` | a sorted map of which copies share what they have in common |
+//! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `clock` | time, and the random numbers of names |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
-//! | `wal` | log records, which WAL files and MANIFESTs are made of |
+//! | `wal` | the records that WAL files and MANIFESTs are made of |
 //! | `iterator`, `range_del` | cursors and their merge; range deletions |
-//! | `memtable` | what was written and is not in a table yet |
+//! | `memtable` | entries that are not in a table yet |
 //! | `block_cache` | data blocks of tables, decompressed |
 //! | `table` | SST files |
 //! | `blob` | blob files: writing, reading, finding values |
 //! | `open_files` | tables and blob files kept open |
-//! | `version` | which files the database consists of; the MANIFEST |
+//! | `version` | the files that the database consists of; the MANIFEST |
 //! | `compaction` | merging tables |
+//! | `gc` | collecting the garbage of blob files |
 //! | `write` | batches, the commit queue, WAL files |
 //! | `read` | lookups, iterators, snapshots, lazy values |
-//! | `db` | the database: opening, recovery, background work, closing |
-//! | `options`, `stats` | what can be set; what can be seen |
+//! | `db` | the database: opening, recovery, background jobs, closing |
+//! | `options`, `stats` | configuration; statistics and listeners |
 //! | `mutants` | points at which a bug can be planted, to test the tests |
-//! | [`tools`] | checking a database and looking into its files |
+//! | [`tools`] | checking a database and inspecting its files |
 
 #[macro_use]
 mod mutants;

@@ -34,7 +34,7 @@ impl OpenFile {
     }
 }
 
-/// How many files are kept open, and how much memory they may take.
+/// How many files may be kept open, and how much memory they may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFilesLimits {
     /// At least one.
@@ -44,22 +44,22 @@ pub(crate) struct OpenFilesLimits {
 }
 
 impl OpenFilesLimits {
-    /// Where the process's limit of open files is not known.
+    /// The number of files if the process's limit of open files is not known.
     const FILES: u64 = 1000;
-    /// Where the process's memory is not known.
+    /// The memory if the process's memory is not known.
     const MEMORY: u64 = 1 << 30;
-    /// The least that the process's limits lead to.
+    /// The lowest limits that are derived from those of the process.
     const LEAST: OpenFilesLimits = OpenFilesLimits {
         files: 16,
         memory: 16 << 20,
     };
 
-    /// What the options say, and where they leave it to the process, its limits.
+    /// The limits that the options state, or that follow from those of the process.
     pub(crate) fn new(options: &DbOptions) -> Self {
         let process = options.vfs.resources();
         OpenFilesLimits {
             files: match options.max_open_files {
-                // The rest is for jobs, for WAL files, and for the program around.
+                // The other quarter is for jobs, for WAL files, and for the application.
                 0 => process.open_files.map_or(Self::FILES, |n| n - n / 4),
                 files => files as u64,
             }
@@ -72,14 +72,14 @@ impl OpenFilesLimits {
         }
     }
 
-    /// The memory that a file is taken to use at least, so that files which add up to no more than
+    /// The memory that each file counts for at least, so that files which add up to no more than
     /// `memory` are no more than `files`.
     fn share(self) -> u64 {
         self.memory.div_ceil(self.files.max(1)).max(1)
     }
 }
 
-/// Weighs a file by its memory or by its share, whichever is more: so one sum holds both limits.
+/// Weighs a file by its memory or by its share, whichever is more: so one sum enforces both limits.
 #[derive(Clone)]
 struct ByMemory {
     share: u64,
@@ -91,12 +91,13 @@ impl Weighter<u64, OpenFile> for ByMemory {
     }
 }
 
-/// The files that the cache's parts are to hold at least: a file heavier than a part is not kept.
+/// The expected memory of a file, from which the cache sizes its shards: a file heavier than a shard
+/// is not kept.
 const MEMORY_PER_FILE: u64 = 1 << 20;
 
 /// Opens files on demand and keeps some open within [`OpenFilesLimits`], tables, blob files and
-/// their maps together; the least useful are closed first. Whoever uses a reader keeps it open
-/// beyond that.
+/// their relocation maps together; the least useful are closed first. A reader in use keeps its
+/// file open beyond that.
 ///
 /// File numbers are unique over all kinds and never reused, so entries never go stale.
 pub(crate) struct OpenFiles {
@@ -131,7 +132,7 @@ impl OpenFiles {
         &self.block_cache
     }
 
-    /// What is kept at most.
+    /// The limits of what is kept open.
     pub(crate) fn limits(&self) -> OpenFilesLimits {
         self.limits
     }
@@ -141,7 +142,7 @@ impl OpenFiles {
         self.files.len()
     }
 
-    /// Bytes of memory that open tables hold, cached blocks not included.
+    /// Bytes of memory that open tables take, cached blocks not included.
     pub(crate) fn table_memory(&self) -> usize {
         let memory = |(_, file): (u64, OpenFile)| match file {
             OpenFile::Table(table) => table.memory_usage(),
@@ -150,7 +151,7 @@ impl OpenFiles {
         self.files.iter().map(memory).sum()
     }
 
-    /// Bytes of memory that all open files hold, cached blocks not included.
+    /// Bytes of memory that all open files take, cached blocks not included.
     pub(crate) fn memory(&self) -> u64 {
         let files = self.files.iter();
         files.map(|(_, file)| file.memory_usage() as u64).sum()
@@ -182,7 +183,7 @@ impl OpenFiles {
         }
     }
 
-    /// The open file `number`. Of several threads that ask for one that is not open, one opens it.
+    /// The open file `number`. If several threads ask for one that is not open, one of them opens it.
     #[cfg(not(any(loom, shuttle)))]
     fn get_or_open(
         &self,
@@ -192,7 +193,7 @@ impl OpenFiles {
         self.files.get_or_insert_with(&number, open)
     }
 
-    /// Here each opens it: the others would wait inside the cache, unseen by the scheduler.
+    /// Here each thread opens it: the others would wait inside the cache, unseen by the scheduler.
     #[cfg(any(loom, shuttle))]
     fn get_or_open(
         &self,
@@ -207,11 +208,11 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Deletes a file that nobody needs any more, and closes it.
+    /// Deletes an obsolete file, and closes it.
     pub(crate) fn delete(&self, file: FileKind) -> Result<()> {
         let deleted = self.vfs.remove(&file.path(&self.dir));
-        // Behind the removal: a reader that garbage collection has overtaken may open the file up
-        // to then, and it would stay open.
+        // After the removal: a reader with an older location may open the file up to then, and it
+        // would stay open.
         if let Some(number) = file.number() {
             self.files.remove(&number);
         }

@@ -1,20 +1,20 @@
-//! A sorted map of which copies share what they have in common.
+//! A sorted map whose copies share what they have in common.
 //!
-//! A version of a hundred thousand files differs from the one before in a few. So the entries stand
+//! A version of a hundred thousand files differs from the one before in a few. So the entries are
 //! in chunks: a copy has the same chunks, and a change copies one of them.
 //!
-//! Cost, for `n` entries: a copy and each end of one, `n / 64` reference counts; a lookup, two
+//! Cost, for `n` entries: to make or drop a copy, `n / 64` reference counts; a lookup, two
 //! binary searches; a change, a chunk of at most 64 entries.
 
 use std::sync::Arc;
 
-/// Entries of a chunk at most.
+/// The most entries of a chunk.
 const CHUNK: usize = 64;
 
 /// See the [module](self) documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedMap<K, V> {
-    /// None is empty; keys ascend within them and from one to the next.
+    /// No chunk is empty; keys ascend within a chunk and from one to the next.
     chunks: Vec<Arc<Vec<(K, V)>>>,
 }
 
@@ -36,7 +36,7 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
         self.get(key).is_some()
     }
 
-    /// Copies its chunk, if another map has that, too.
+    /// Copies the key's chunk, if another map shares it.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let (at, chunk) = self.chunk_of(key)?;
         let found = search(chunk, key).ok()?;
@@ -44,9 +44,9 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
         chunk.get_mut(found).map(|(_, value)| value)
     }
 
-    /// Gives the value that the key had.
+    /// Returns the previous value of the key.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        // Behind the last chunk goes what is larger than all: it may be the first key.
+        // A key larger than all others belongs to the last chunk. An empty map has no chunk yet.
         let at = self.chunk_of(&key).map_or(0, |(at, _)| at);
         let Some(chunk) = self.chunks.get_mut(at) else {
             self.chunks.push(Arc::new(vec![(key, value)]));
@@ -61,7 +61,7 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
             Err(place) => {
                 let full = chunk.len() >= CHUNK;
                 if full && place == chunk.len() {
-                    // Keys that ascend leave full chunks behind.
+                    // So ascending keys fill chunks completely.
                     self.chunks.insert(at + 1, Arc::new(vec![(key, value)]));
                     return None;
                 }
@@ -89,7 +89,7 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
         Some(value)
     }
 
-    /// Joins a chunk with its neighbour where both are small, so that there are never many.
+    /// Joins a chunk with its neighbour if both are small, so that there are never many small ones.
     fn join_small(&mut self, at: usize) {
         let len = |at: usize| self.chunks.get(at).map_or(CHUNK, |chunk| chunk.len());
         let first = match at {
@@ -104,7 +104,7 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
         }
     }
 
-    /// The chunk that has the key, if one does; the first or the last one beyond them.
+    /// The chunk that a key belongs to: the last that does not start after it, or else the first.
     fn chunk_of(&self, key: &K) -> Option<(usize, &Vec<(K, V)>)> {
         let starts_behind = |chunk: &Arc<Vec<(K, V)>>| {
             let first = chunk.first();
@@ -134,7 +134,7 @@ fn search<K: Ord, V>(chunk: &[(K, V)], key: &K) -> Result<usize, usize> {
 }
 
 impl<K: Ord + Copy, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
-    /// Of several values for one key the last counts.
+    /// The last of several values for one key counts.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = SharedMap::default();
         for (key, value) in entries {

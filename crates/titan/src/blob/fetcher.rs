@@ -1,8 +1,9 @@
-//! Fetches values by their pointers, alone or many together.
+//! Fetches values by their pointers, one or many at a time.
 //!
-//! A batch is read in the order of files and offsets, whatever order it was asked in. Neighbours
-//! are joined into one read where the gap between them costs less than another read, and the
-//! kernel is told of all reads before the first one waits, so that the device sees them together.
+//! A batch is read in the order of files and offsets, whatever the order of the requests.
+//! Neighbours are joined into one read if the gap between them costs less than another read. The
+//! kernel gets hints for all reads before the first one waits, so that the device sees them
+//! together.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -23,9 +24,9 @@ const JOIN_GAP: u64 = 16 << 10;
 /// The longest read of joined records, in bytes. A longer record is read alone.
 const JOINED_READ: u64 = 1 << 20;
 
-/// Gives readers of physical blob files; the open-files cache does.
+/// Provides readers of physical blob files. The open-files cache implements it.
 pub(crate) trait BlobReaders: Send + Sync {
-    /// The reader of a physical file, opened if need be.
+    /// The reader of a physical file, which is opened if it is not open.
     fn reader(&self, physical: BlobFileNumber) -> Result<Arc<BlobFileReader>>;
 
     /// An open relocation map.
@@ -62,7 +63,7 @@ impl ValueFetcher {
                     self.count([&value]);
                     return Ok(value);
                 }
-                // Garbage collection may have moved the record and removed its file since.
+                // A collection may have relocated the record and removed its file since.
                 Err(e) => match locations.location(index.file)? {
                     newest if newest == location => return Err(e),
                     newest => location = newest,
@@ -82,8 +83,8 @@ impl ValueFetcher {
             .get(user_key, &index)
     }
 
-    /// The reader of a file, which must be of the family that its location says: a file in
-    /// the place of another family's would pass for it where keys and sizes are equal.
+    /// The reader of a file, which must belong to the family that the location names: if a file of
+    /// another family had its name, records with equal keys and sizes would be accepted.
     fn reader(
         &self,
         file: BlobFileNumber,
@@ -94,7 +95,7 @@ impl ValueFetcher {
         Ok(reader)
     }
 
-    /// The file that holds a record, and the pointer with the offset that counts there.
+    /// The physical file that has a record, and the pointer with the offset in that file.
     fn physical(&self, place: BlobPlace, index: &BlobIndex) -> Result<(BlobFileNumber, BlobIndex)> {
         match place {
             BlobPlace::InPlace => Ok((index.file, *index)),
@@ -128,7 +129,7 @@ impl ValueFetcher {
         );
         let failed = plan.failed.into_iter();
         outcomes.extend(failed.map(|(request, e)| (request, Err(e))));
-        // What has been moved meanwhile is found alone.
+        // Records that were relocated meanwhile are fetched one by one.
         for (request, outcome) in outcomes.iter_mut().filter(|(_, o)| o.is_err()) {
             if let Some((key, index)) = requests.get(*request) {
                 *outcome = self.fetch(locations, key.as_ref(), index);
@@ -139,9 +140,9 @@ impl ValueFetcher {
     }
 
     /// Prepares the reads of values that will be asked for one after the other, joined as
-    /// [`ValueFetcher::fetch_many`] does, and tells the kernel of them without waiting; a single
-    /// read whose value is asked for `at_once` waits for itself. In the order of `requests`; `None`
-    /// for what leads to no record.
+    /// [`ValueFetcher::fetch_many`] does, and gives the kernel hints for them without waiting.
+    /// There is no hint for a single read whose value is needed `at_once`. The result is in the
+    /// order of `requests`, with `None` for a pointer that leads to no record.
     pub(crate) fn read_ahead<K: AsRef<[u8]>>(
         &self,
         locations: &dyn BlobLocations,
@@ -170,8 +171,8 @@ impl ValueFetcher {
         values
     }
 
-    /// The value that was asked for ahead with this key and pointer, as [`ValueFetcher::fetch`]
-    /// returns it. The first of a joined read reads it.
+    /// The value whose read was prepared for this key and pointer, as [`ValueFetcher::fetch`]
+    /// returns it. The first value of a joined read that is asked for does the read.
     pub(crate) fn fetch_ahead(
         &self,
         locations: &dyn BlobLocations,
@@ -184,8 +185,8 @@ impl ValueFetcher {
                 self.count([&value]);
                 Ok(value)
             }
-            // It may have been moved since; and the fault of a joined read may lie in another of
-            // its records.
+            // The record may have been relocated since; and the error of a joined read may come
+            // from another of its records.
             Err(_) => self.fetch(locations, user_key, index),
         }
     }
@@ -273,19 +274,19 @@ struct Record {
 struct Run {
     reader: Arc<BlobFileReader>,
     extent: Extent,
-    /// Which of the plan's records lie in it.
+    /// Which of the plan's records it covers.
     records: Range<usize>,
 }
 
 impl Plan {
-    /// Adds a record that is not before those added, to the last run if that is near.
+    /// Adds a record that is not before those added: to the last run, if that is near enough.
     fn add(&mut self, reader: &Arc<BlobFileReader>, record: Record) {
         let at = self.records.len();
         let Extent { start, end } = record.extent;
         self.records.push(record);
         if let Some(run) = self.runs.last_mut()
             && Arc::ptr_eq(&run.reader, reader)
-            // A pointer with a key it does not belong to may start before its predecessor.
+            // A pointer with a key that is not its own may start before its predecessor.
             && start >= run.extent.start
             && start <= run.extent.end.saturating_add(JOIN_GAP)
             && end.max(run.extent.end) - run.extent.start <= JOINED_READ
@@ -325,7 +326,7 @@ pub(crate) struct ValueAhead {
     record: Record,
 }
 
-/// A read that has been prepared: it is done when the first of its values is asked for, and its
+/// A read that has been prepared. It is done when the first of its values is asked for, and its
 /// bytes live as long as any of them.
 struct RunAhead {
     run: Run,
@@ -337,8 +338,8 @@ impl ValueAhead {
         let RunAhead { run, buffer } = &*self.run;
         let buffer = buffer.get_or_init(|| run.reader.read(run.extent));
         let buffer = buffer.as_ref().map_err(Error::clone)?;
-        // Values are used one by one, so each is judged by itself: a small one that somebody keeps
-        // would keep the others.
+        // Values are used one by one, so each decides for itself whether it shares memory: a small
+        // one that stays in use would keep the memory of the others alive.
         let shared = worth_sharing(self.record.index.size, run.extent.len());
         self.record.value_in(run, buffer, user_key, shared)
     }
@@ -361,7 +362,7 @@ impl Run {
                 .map_or(&[][..], |(key, _)| key.as_ref());
             let outcome = match &buffer {
                 Ok(buffer) => record.value_in(self, buffer, key, shared),
-                // The fault of a joined read may lie in one of its records or in a gap.
+                // The error of a joined read may come from one of its records or from a gap.
                 Err(_) if records.len() > 1 => self.reader.get(key, &record.index),
                 Err(e) => Err(e.clone()),
             };

@@ -1,10 +1,10 @@
-//! Holes in blob files: blocks of dead records that were given back to the file system.
+//! Holes in blob files: blocks of garbage that were given back to the file system.
 //!
-//! A hole is made of whole blocks, each of which reads as zeros, or, after a crash, as what was
-//! there before. Nothing in the file or the MANIFEST says where holes are: a damaged record to which
-//! nothing refers and in whose place a whole block is zeros is taken for one. Who finds one goes on
-//! where the next record starts that something refers to; that and everything else alive is read by
-//! pointers, which never lead into a hole.
+//! A hole consists of whole blocks. Each reads as zeros or, after a crash, as the old data. Neither
+//! the file nor the MANIFEST says where holes are: a damaged record counts as a hole if nothing
+//! points to it and a whole block in its place is zeros. A walk that finds a hole continues at the
+//! next record that something points to. That one and all other live records are read by pointers,
+//! which never lead into a hole.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::reader::{BlobFileReader, Extent};
 use super::records::Records;
 use crate::error::{Error, Result};
 
-/// What is punched is a multiple of this at a multiple of this: the block of common file systems.
+/// Holes start and end at multiples of this, the block size of common file systems.
 pub(crate) const BLOCK: u64 = 4096;
 
 /// Bytes that are searched for a hole at a time.
@@ -26,13 +26,14 @@ pub(crate) fn whole_blocks(bytes: Range<u64>) -> Range<u64> {
     start..end.max(start)
 }
 
-/// Where the block starts that a record starts in: the record before may end in zeros.
+/// The start of the block in which a record starts, but not in the file header: the record before
+/// may end in zeros.
 fn block_of(start: u64) -> u64 {
     (start - start % BLOCK).max(FileHeader::LEN as u64)
 }
 
-/// The first run of blocks of zeros among the whole blocks of a range. Cost: reads up to its end,
-/// or to that of the range.
+/// The first run of zeroed blocks among the whole blocks of a range. Cost: reads up to the end of
+/// the run, or of the range.
 fn find_hole(reader: &BlobFileReader, within: Range<u64>) -> Result<Option<Range<u64>>> {
     let blocks = whole_blocks(within);
     let mut hole: Option<Range<u64>> = None;
@@ -58,16 +59,16 @@ fn find_hole(reader: &BlobFileReader, within: Range<u64>) -> Result<Option<Range
 }
 
 impl Records<'_> {
-    /// To be called after the error `e` in the record at `start`, to which nothing refers. Where a
-    /// hole explains it, the walk goes on at `next`, where the next record starts to which something
-    /// does, or ends if there is none. False if there is no hole.
+    /// Skips a hole that explains the error `e` in the record at `start`, to which nothing points.
+    /// The walk continues at `next`, the start of the next record to which something points, or
+    /// ends if there is none. False if there is no hole.
     pub(crate) fn skip_hole(&mut self, e: &Error, start: u64, next: Option<u64>) -> Result<bool> {
         if !e.is_corruption() {
             return Ok(false);
         }
         let next = next.unwrap_or(self.end()).min(self.end());
         let reach = match Records::position(self) > start {
-            // The header is whole: the record's end is known.
+            // The header is intact, so the record's end is known.
             true => Records::position(self).next_multiple_of(BLOCK).min(next),
             false => next,
         };
@@ -78,14 +79,14 @@ impl Records<'_> {
         Ok(found)
     }
 
-    /// To be called after the error `e` in the record at `start`, by who does not know what is
-    /// referred to. If it is a hole, the walk goes on at the next place that looks like a record, and
-    /// the hole is returned. Cost: a checksum for each byte up to there.
+    /// Skips a hole that explains the error `e` in the record at `start`, for callers without the
+    /// set of live records. If it is a hole, the walk continues at the next offset that looks like
+    /// a record, and the hole is returned. Cost: a checksum for each byte up to there.
     pub(crate) fn skip_any_hole(&mut self, e: &Error, start: u64) -> Result<Option<Range<u64>>> {
         if !e.is_corruption() {
             return Ok(None);
         }
-        // A header that was lost says nothing about the length; the hole starts in it or is it.
+        // A lost header does not give the length. The hole starts in the header or covers it.
         let header_end = start + RecordHeader::LEN as u64;
         let behind = Records::position(self).max(header_end);
         let reach = behind.next_multiple_of(BLOCK);

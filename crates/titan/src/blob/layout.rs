@@ -10,11 +10,11 @@ pub(crate) const BLOB_FILE_MAGIC: u32 = 0x0024_8f37;
 const VERSION: u32 = 1;
 const FLAG_TTL: u8 = 1;
 
-/// What a file starts with. It carries no checksum of its own: a wrong compression is noticed
-/// by comparing it with each pointer's.
+/// The start of a file. It has no checksum: a wrong compression is noticed by comparing it with
+/// that of each pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {
-    /// Whose values the file holds.
+    /// The family whose values the file holds.
     pub(crate) column_family: ColumnFamilyId,
     /// How every value of the file is stored.
     pub(crate) compression: CompressionType,
@@ -23,10 +23,10 @@ pub(crate) struct FileHeader {
 impl FileHeader {
     /// Encoded size in bytes.
     pub(crate) const LEN: usize = 30;
-    /// Where in the file the family stands.
+    /// The offset of the family in the file.
     pub(crate) const COLUMN_FAMILY_OFFSET: u64 = 8;
 
-    /// The family that a header names, whatever else of it is damaged.
+    /// The family that a header names, even if the rest of the header is damaged.
     pub(crate) fn family_alone(bytes: &[u8]) -> Result<ColumnFamilyId> {
         let mut d = Decoder::new(bytes);
         d.bytes(Self::COLUMN_FAMILY_OFFSET as usize)?;
@@ -75,7 +75,7 @@ impl FileHeader {
     }
 }
 
-/// What stands before the key and the stored value of a record.
+/// What precedes the key and the stored value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     /// Length of the user key in bytes.
@@ -109,7 +109,7 @@ impl RecordHeader {
         out
     }
 
-    /// Reads a header whose own checksum holds.
+    /// Reads a header and verifies its own checksum.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let covered = Decoder::new(bytes).bytes(24)?;
         let mut d = Decoder::new(bytes);
@@ -129,14 +129,14 @@ impl RecordHeader {
         })
     }
 
-    /// Bytes of the whole record; `None` for lengths no file can hold.
+    /// Bytes of the whole record; `None` for lengths that no file can have.
     pub(crate) fn record_len(&self) -> Option<u64> {
         (Self::LEN as u64)
             .checked_add(self.key_len)?
             .checked_add(self.value_len)
     }
 
-    /// Fails unless the checksum of key and stored value holds.
+    /// Fails unless the checksum of key and stored value matches.
     pub(crate) fn verify_blob(&self, key: &[u8], stored: &[u8]) -> Result<()> {
         if self.blob_checksum != blob_checksum(key, stored) {
             return Err(Error::corruption("blob record does not match its checksum"));
@@ -149,7 +149,7 @@ fn blob_checksum(key: &[u8], stored: &[u8]) -> u32 {
     mask(crc32c_extend(crc32c(key), stored))
 }
 
-/// What a sealed file ends with.
+/// The end of a sealed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileFooter {
     /// Records in the file.

@@ -17,7 +17,7 @@ pub(crate) struct BlobLocation {
 /// Where one logical file's records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlobPlace {
-    /// As they were written: in the file of this number, a pointer's offset is the address.
+    /// Where they were written: in the file of the same number, at the offsets in the pointers.
     InPlace,
     /// Garbage collection wrote them to another file, and a map of their offsets there.
     Moved {

@@ -1,4 +1,4 @@
-//! Blob files: where large values live, outside the tree.
+//! Blob files: where large values are stored, outside the tree.
 //!
 //! A blob file holds the values of one column family in the order in which one flush, compaction
 //! or collection wrote them. The layout is RocksDB's integrated BlobDB, numbers little-endian:
@@ -22,14 +22,15 @@
 //! that the file's header and every [`BlobIndex`](crate::format::blob_index::BlobIndex) into the
 //! file name, even where that makes it longer.
 //!
-//! What the room promises:
+//! What the module promises:
 //!
 //! 1. A value is returned only if its record's checksums, key and lengths match the pointer
 //!    (BLOB-1). Damage is `Corruption` naming the file and the record's offset; it is neither a
-//!    panic nor an allocation beyond what bytes of the file can stand for.
-//! 2. A [`BlobSeparator`] that met an error reports it from then on and never finishes: no pointer
-//!    it returned can get into a table that is installed.
-//! 3. A finished file is durable; its *name* is so only once the caller has synced the directory.
+//!    panic nor an allocation beyond what the bytes of the file can decompress to.
+//! 2. A [`BlobSeparator`] that had an error reports it from then on and never finishes: no pointer
+//!    that it returned can get into a table that is installed.
+//! 3. A finished file is durable. Its *name* is durable only after the caller has synced the
+//!    directory.
 //! 4. Pointers name logical files. [`ValueFetcher`] asks [`BlobLocations`] where the records are
 //!    at each fetch, so relocation changes neither pointers nor open readers.
 //!

@@ -1,18 +1,18 @@
-//! Chunks of relocation maps: where up to 256 records of one logical file went.
+//! Chunks of relocation maps: the new offsets of up to 256 records of one logical file.
 //!
-//! A map file holds them packed ([`encode`], [`decode`]; the format is in `relocation.rs`), since
-//! files should be small. Memory holds them as a [`MovedChunk`], in fixed width, so that a lookup
-//! is a binary search and decodes nothing.
+//! A map file has them packed ([`encode`], [`decode`]; the format is in `relocation.rs`), so that
+//! it is small. In memory they are a [`MovedChunk`], in fixed width, so that a lookup is a binary
+//! search without decoding.
 
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_signed_varint, put_varint};
 
-/// Records a chunk describes at most.
+/// The most records that a chunk describes.
 pub(super) const CHUNK_RECORDS: usize = 256;
 
-/// A record's place: where its value was first written, and where it is now.
+/// A relocated record: where its value was first written, and where it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MovedRecord {
     /// The offset in the pointers to it.
@@ -21,7 +21,7 @@ pub(crate) struct MovedRecord {
     pub(crate) to: u64,
 }
 
-/// Appends the packed form of a chunk, without its checksum; gives its first offset.
+/// Appends the packed form of a chunk, without its checksum. Returns its first offset.
 pub(super) fn encode(records: &[MovedRecord], out: &mut Vec<u8>) -> u64 {
     let first = records
         .first()
@@ -76,7 +76,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<MovedRecord>> {
 /// n * { offset - first offset, new offset - least new offset }             little-endian
 /// ```
 ///
-/// Differences are 4 bytes wide, or 8 where one of them needs it: 2 KiB for a full chunk, mostly.
+/// Differences are 4 bytes wide, or 8 if one of them needs it. A full chunk usually takes 2 KiB.
 pub(super) struct MovedChunk(Bytes);
 
 impl MovedChunk {
@@ -104,17 +104,17 @@ impl MovedChunk {
         MovedChunk(Bytes::from(out))
     }
 
-    /// Takes over what [`MovedChunk::into_bytes`] gave.
+    /// The chunk that [`MovedChunk::into_bytes`] converted to bytes.
     pub(super) fn from_bytes(bytes: Bytes) -> Self {
         MovedChunk(bytes)
     }
 
-    /// The memory of it, for the block cache.
+    /// Its memory, for the block cache.
     pub(super) fn into_bytes(self) -> Bytes {
         self.0
     }
 
-    /// Where the record of this offset went, if the chunk has it.
+    /// The new offset of the record with this offset, if the chunk has it.
     pub(super) fn lookup(&self, offset: u64) -> Option<u64> {
         let (first, least, width, pairs) = self.parts()?;
         let wanted = offset.checked_sub(first)?;
@@ -174,7 +174,7 @@ fn search<const PAIR: usize>(
 mod tests {
     use super::*;
 
-    /// Up to a chunk of records whose offsets, and new offsets, span no more than given.
+    /// Up to a chunk of records whose offsets span at most `span`, and their new offsets `to_span`.
     fn random(rng: &mut fastrand::Rng, span: u64, to_span: u64) -> Vec<MovedRecord> {
         let base = rng.u64(..1 << 40);
         let mut offsets: Vec<u64> = (0..rng.usize(1..=CHUNK_RECORDS))
@@ -203,7 +203,7 @@ mod tests {
             for _ in 0..20 {
                 let mut records = random(&mut rng, span, to_span);
                 if let (Some(last), true) = (records.last().copied(), rng.bool()) {
-                    // The ends of what a width can tell.
+                    // The limits of what a width can represent.
                     records.pop();
                     let first = records.first().map_or(last.offset, |first| first.offset);
                     records.push(MovedRecord {
@@ -223,7 +223,7 @@ mod tests {
                         assert_eq!(chunk.lookup(other), there.map(|r| r.to));
                     }
                 }
-                // Equal in the low half, but not the same.
+                // An offset that is equal in the low half only.
                 let first = records.first().unwrap().offset;
                 let far = first + narrow + 1;
                 let there = records.iter().find(|r| r.offset == far);

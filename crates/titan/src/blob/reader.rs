@@ -13,7 +13,7 @@ use crate::format::compression::decompress;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
 use crate::vfs::ReadableFile;
 
-/// Bytes a value may keep alive around itself, however small it is.
+/// How many unused bytes a value may keep alive, however small it is.
 const SMALL_WASTE: u64 = 4 << 10;
 
 /// An open blob file. Immutable: shared by all threads through an `Arc`.
@@ -42,11 +42,12 @@ impl Extent {
 }
 
 impl BlobFileReader {
-    /// Takes over an open file after verifying its header. The footer is not looked at (an
-    /// unsealed file is readable): see [`BlobFileReader::verify_footer`].
+    /// Takes over an open file after verifying its header. The footer is not read, because an
+    /// unsealed file is readable; see [`BlobFileReader::verify_footer`].
     ///
     /// # Errors
-    /// `Unsupported` for files with expiry times and for compressions this build lacks.
+    /// `Unsupported` for files with expiry times and for compressions that this build does not
+    /// have.
     pub(crate) fn open(
         file: Arc<dyn ReadableFile>,
         path: &Path,
@@ -66,13 +67,13 @@ impl BlobFileReader {
         }))
     }
 
-    /// The family that the file's header names, whatever else of the header is damaged.
+    /// The family that the file's header names, even if the rest of the header is damaged.
     pub(crate) fn named_family(file: &dyn ReadableFile) -> Result<ColumnFamilyId> {
         let header = file.read_exact_at(0, FileHeader::LEN)?;
         FileHeader::family_alone(&header)
     }
 
-    /// Takes over an open file whose header is damaged, given what it must have said.
+    /// Takes over an open file whose header is damaged, given what the header must have been.
     pub(crate) fn without_header(
         file: Arc<dyn ReadableFile>,
         path: &Path,
@@ -92,10 +93,10 @@ impl BlobFileReader {
         }))
     }
 
-    /// Verifies that the file has room for records of so many bytes, and no more.
+    /// Verifies that the file's size is that of records of `total_bytes` bytes.
     ///
     /// # Errors
-    /// `Corruption` with file, and the offset at which it is too long or too short.
+    /// `Corruption` with the file and the offset from which it is too long or too short.
     pub(crate) fn check_records(&self, total_bytes: u64) -> Result<()> {
         let expected = total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
         if self.size == expected {
@@ -120,8 +121,8 @@ impl BlobFileReader {
         .map_err(|e| e.at(&self.path, start))
     }
 
-    /// The value that `index` points to, decompressed. `index.offset` is that of this file;
-    /// `index.file` is not looked at, as it names a logical file.
+    /// The value that `index` points to, decompressed. `index.offset` is an offset in this file;
+    /// `index.file` is ignored, because it names a logical file.
     ///
     /// Costs one read of the record. A stored value that needs no decompression shares the memory
     /// it was read into, unless that would keep much more alive than itself.
@@ -187,8 +188,8 @@ impl BlobFileReader {
             .max(FileHeader::LEN as u64)
     }
 
-    /// Where the record is that `index` points to, if it is within the file and its key has this
-    /// length.
+    /// The extent of the record that `index` points to, given the length of its key, if it is
+    /// within the file.
     pub(super) fn extent(&self, user_key_len: usize, index: &BlobIndex) -> Result<Extent> {
         let wrong = |what: String| Err(Error::corruption(what).at(&self.path, index.offset));
         if index.compression != self.header.compression {
@@ -206,7 +207,7 @@ impl BlobFileReader {
                 Ok(Extent { start, end })
             }
             _ => wrong(format!(
-                "pointer to a value of {} bytes leads out of the blob file of {} bytes",
+                "pointer to a value of {} bytes is not within the blob file of {} bytes",
                 index.size, self.size
             )),
         }
@@ -237,8 +238,8 @@ impl BlobFileReader {
         );
     }
 
-    /// Verifies the record read from `extent` and takes its value out: decompressed, else sharing
-    /// the memory of `record` or copied.
+    /// Verifies the record read from `extent` and returns its value: decompressed, or if it is not
+    /// compressed, sharing the memory of `record` or copied.
     pub(super) fn value_in(
         &self,
         record: &Bytes,
@@ -256,7 +257,7 @@ impl BlobFileReader {
             .map_err(|e| e.at(&self.path, extent.start))
     }
 
-    /// The value whose stored form this is.
+    /// The value with this stored form.
     pub(super) fn decompressed(&self, stored: &[u8]) -> Result<Bytes> {
         let kind = self.header.compression;
         decompress(kind, stored, largest_original(kind, stored.len())).map(Bytes::from)
@@ -271,7 +272,7 @@ pub(crate) struct RawRecord {
 }
 
 impl RawRecord {
-    /// Takes the bytes of one record, and verifies them.
+    /// Takes the bytes of one record and verifies them.
     ///
     /// # Errors
     /// `Corruption` if they are not a whole record with a key of this length.
@@ -300,7 +301,7 @@ impl RawRecord {
     }
 }
 
-/// Whether `value` bytes should share the memory of the `read` bytes they came with.
+/// Whether a value of `value` bytes should share the memory of a read of `read` bytes.
 pub(super) fn worth_sharing(value: u64, read: u64) -> bool {
     read.saturating_sub(value) <= value.max(SMALL_WASTE)
 }
@@ -310,7 +311,7 @@ fn verified_value<'a>(record: &'a [u8], user_key: &[u8], size: u64) -> Result<&'
     let header = RecordHeader::decode(record)?;
     if (header.key_len, header.value_len) != (user_key.len() as u64, size) {
         return Err(Error::corruption(format!(
-            "blob record has a key of {} and a value of {} bytes, its pointer {} and {size}",
+            "blob record has a key of {} and a value of {} bytes, its pointer says {} and {size}",
             header.key_len,
             header.value_len,
             user_key.len()
@@ -330,7 +331,7 @@ fn verified_value<'a>(record: &'a [u8], user_key: &[u8], size: u64) -> Result<&'
     Ok(stored)
 }
 
-/// The longest value that `stored` bytes can be the compressed form of: it keeps a false size from
+/// The longest value that `stored` compressed bytes can decompress to. Prevents a false size from
 /// reserving memory.
 fn largest_original(kind: CompressionType, stored: usize) -> usize {
     stored

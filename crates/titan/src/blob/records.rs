@@ -1,5 +1,5 @@
-//! Walks a blob file from front to back, for checks and inspection. Reads never use this: they go
-//! by pointers.
+//! Walks a blob file from front to back, for checks and inspection. Reads never use this: they use
+//! pointers.
 
 use bytes::Bytes;
 
@@ -8,10 +8,10 @@ use crate::blob::reader::{BlobFileReader, Extent};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 
-/// Bytes read at a time, where records are not longer.
+/// Bytes read at a time, if records are not longer.
 const WINDOW: u64 = 256 << 10;
 
-/// A record whose checksums hold. Its bytes share the memory of a read of up to 256 KiB.
+/// A record whose checksums match. Its bytes share the memory of a read of up to 256 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlobRecord {
     /// Where the record starts.
@@ -30,7 +30,7 @@ impl BlobRecord {
         self.stored.len() as u64
     }
 
-    /// The pointer to this record, which is one of `reader`'s.
+    /// The pointer to this record, which must come from `reader`.
     pub(crate) fn index(&self, reader: &BlobFileReader) -> BlobIndex {
         BlobIndex {
             file: reader.number(),
@@ -40,7 +40,7 @@ impl BlobRecord {
         }
     }
 
-    /// The value, decompressed. The record is one of `reader`'s.
+    /// The value, decompressed. The record must come from `reader`.
     pub(crate) fn value(&self, reader: &BlobFileReader) -> Result<Bytes> {
         reader
             .decompressed(&self.stored)
@@ -50,11 +50,11 @@ impl BlobRecord {
 
 /// Every record of a file, then its end.
 ///
-/// Each damage is one `Err`: a missing or damaged footer comes first (the records may still be
-/// whole), a record whose checksum fails at its place, a count that is wrong last. The walk goes
-/// on behind a damaged key or value, as the lengths have a checksum of their own, and ends at a
-/// damaged record header or a failed read. No error at all means that the whole file is as it was
-/// sealed.
+/// Each damage is one `Err`. A missing or damaged footer comes first (the records may still be
+/// intact), a record whose checksum fails comes in its order, and a wrong count comes last. The
+/// walk continues after a damaged key or value, because the lengths have a checksum of their own,
+/// and ends at a damaged record header or a failed read. No error at all means that the whole file
+/// is as it was sealed.
 pub(crate) struct Records<'r> {
     reader: &'r BlobFileReader,
     position: u64,
@@ -100,21 +100,21 @@ impl<'r> Records<'r> {
         self.end
     }
 
-    /// Where the next record starts, or the walk ended.
+    /// Where the next record starts, or where the walk ended.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Goes on at `offset`, where a record is known to start, after damage ended the walk. How
-    /// many records were passed over is unknown, so the footer's count is no longer checked.
+    /// Continues at `offset`, where a record is known to start, after damage ended the walk. The
+    /// number of skipped records is unknown, so the footer's count is no longer checked.
     pub(crate) fn resume_at(&mut self, offset: u64) {
         self.position = offset;
         self.footer = Footer::Missing;
         self.done = false;
     }
 
-    /// The record at the current position, which is moved behind it as soon as its header is
-    /// known to be good. Errors before that end the walk.
+    /// The record at the current position. The position moves past the record once its header is
+    /// verified. Errors before that end the walk.
     fn read_record(&mut self) -> Result<BlobRecord> {
         let offset = self.position;
         self.done = true;

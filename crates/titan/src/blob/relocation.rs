@@ -1,5 +1,5 @@
-//! Where garbage collection put the records of logical files: one map file beside each physical
-//! file that it wrote.
+//! Relocation maps: where collections put the records of logical files. One map file belongs to
+//! each physical file that a collection wrote.
 //!
 //! ```text
 //! file     chunk ... | index | footer
@@ -17,10 +17,10 @@
 //! 24 B
 //! ```
 //!
-//! Offsets are those of values, as pointers have them. Both sides of a chunk mostly ascend, so a
-//! record takes five bytes or so. The index stays in memory while the file is open; chunks come
-//! through the block cache, which holds them in a form that is searched as it stands
-//! ([`MovedChunk`]). RocksDB does not know these files: a MANIFEST that names one is refused by it.
+//! Offsets are those of values, as in pointers. Both offsets of a chunk's records mostly ascend, so
+//! a record takes about five bytes. The index stays in memory while the file is open; chunks are
+//! read through the block cache, which stores them in a form that can be searched directly
+//! ([`MovedChunk`]). RocksDB does not know these files and refuses a MANIFEST that names one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,30 +39,30 @@ const MAGIC: u64 = 0x7469_7461_6e6d_6170;
 const FORMAT: u32 = 1;
 const FOOTER_LEN: usize = 24;
 const CHECKSUM_LEN: usize = 4;
-/// No chunk takes more bytes, whatever a damaged index says.
+/// The most bytes of a chunk. Limits what a damaged index can claim.
 const MAX_CHUNK_LEN: u64 = 8 << 10;
-/// The fewest bytes of the index that a logical file or a chunk takes.
+/// The fewest bytes that a logical file or a chunk takes in the index.
 const MIN_INDEX_ENTRY: usize = 2;
 
-/// Gathers where records went, and writes the map.
+/// Collects the new offsets of records, and writes the map.
 #[derive(Default)]
 pub(crate) struct RelocationBuilder {
     files: BTreeMap<BlobFileNumber, Vec<MovedRecord>>,
 }
 
 impl RelocationBuilder {
-    /// Notes a record of a logical file.
+    /// Adds a record of a logical file.
     pub(crate) fn add(&mut self, logical: BlobFileNumber, record: MovedRecord) {
         self.files.entry(logical).or_default().push(record);
     }
 
-    /// The logical files noted, ascending.
+    /// The logical files added, ascending.
     pub(crate) fn logical_files(&self) -> Vec<BlobFileNumber> {
         self.files.keys().copied().collect()
     }
 
     /// Writes the map of the physical file. On success its content is durable; its name is not
-    /// before the directory is synced. Gives the file's size.
+    /// until the directory is synced. Returns the file's size.
     pub(crate) fn write(
         mut self,
         vfs: &dyn Vfs,
@@ -91,7 +91,7 @@ impl RelocationBuilder {
         content.extend_from_slice(&index);
         put_checksum(&mut content, index_offset as usize);
         let index_len = u32::try_from(content.len() as u64 - index_offset)
-            .map_err(|_| Error::unsupported("a relocation map of so many records"))?;
+            .map_err(|_| Error::unsupported("a relocation map of too many records"))?;
         content.extend_from_slice(&index_offset.to_le_bytes());
         content.extend_from_slice(&index_len.to_le_bytes());
         content.extend_from_slice(&FORMAT.to_le_bytes());
@@ -119,7 +119,7 @@ fn put_checksum(out: &mut Vec<u8>, from: usize) {
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// What was protected by the checksum at its end.
+/// The content, if the checksum at its end matches.
 fn checked(bytes: &[u8]) -> Result<&[u8]> {
     match bytes.split_last_chunk::<CHECKSUM_LEN>() {
         Some((content, stored)) if mask(crc32c(content)) == u32::from_le_bytes(*stored) => {
@@ -131,7 +131,7 @@ fn checked(bytes: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// A chunk as the index has it.
+/// A chunk's entry in the index.
 #[derive(Clone, Copy, Debug)]
 struct ChunkAt {
     first: u64,
@@ -171,7 +171,7 @@ impl RelocationMap {
         let mut d = Decoder::new(&footer);
         let (offset, len, format, magic) = (d.u64()?, d.u32()?, d.u32()?, d.u64()?);
         if magic != MAGIC {
-            return Err(bad("this is no relocation map", footer_at));
+            return Err(bad("this is not a relocation map", footer_at));
         }
         if format != FORMAT {
             let text = format!("relocation map of format {format}");
@@ -195,7 +195,7 @@ impl RelocationMap {
         }))
     }
 
-    /// The number in the map's name.
+    /// The number in the map file's name.
     pub(crate) fn number(&self) -> FileNumber {
         self.number
     }
@@ -205,7 +205,7 @@ impl RelocationMap {
         &self.path
     }
 
-    /// The physical file that the map leads into.
+    /// The physical file into which the map leads.
     pub(crate) fn physical(&self) -> BlobFileNumber {
         self.physical
     }
@@ -215,7 +215,7 @@ impl RelocationMap {
         self.logical.keys().copied()
     }
 
-    /// Bytes of memory that the open map holds, cached chunks not included.
+    /// Bytes of memory that the open map uses, cached chunks not included.
     pub(crate) fn memory_usage(&self) -> usize {
         let chunks: usize = self.logical.values().map(Vec::len).sum();
         size_of::<Self>()
@@ -224,12 +224,12 @@ impl RelocationMap {
             + chunks * size_of::<ChunkAt>()
     }
 
-    /// Where the value is that was written to `offset` of `logical`. Cost: a block from the cache
-    /// or the file.
+    /// The present offset of the value that was written at `offset` of `logical`. Cost: a chunk
+    /// from the cache or the file.
     ///
     /// # Errors
-    /// `Corruption` naming the map if it does not have the record: what a pointer leads to is moved
-    /// with its file (BLOB-1).
+    /// `Corruption` naming the map if it does not have the record: a record to which something
+    /// points is relocated with its file (BLOB-1).
     pub(crate) fn lookup(&self, logical: BlobFileNumber, offset: u64) -> Result<u64> {
         let chunks = self.chunks(logical);
         let at = chunks.partition_point(|chunk| chunk.first <= offset);

@@ -1,10 +1,10 @@
-//! What flush and compaction hand large values to.
+//! Writes the large values of flushes and compactions to blob files.
 //!
 //! The separator turns values into pointers, starting a new blob file whenever the current one is
-//! large enough. Its contract about failures is the point of it: an error in creating, appending
-//! to or syncing any of its files is returned, sticks, and keeps [`BlobSeparator::finish`] from
-//! ever succeeding. A job that ignored one error still cannot install pointers to values that
-//! were not written.
+//! large enough. Its contract about failures is what matters: an error in creating, appending to or
+//! syncing any of its files is returned, is remembered, and keeps [`BlobSeparator::finish`] from
+//! ever succeeding. A job that ignored one error still cannot install pointers to values that were
+//! not written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
 use crate::vfs::Vfs;
 
-/// Draws numbers for new blob files from the database's counter.
+/// Takes numbers for new blob files from the database's counter.
 pub(crate) type AllocateBlobFile = Arc<dyn Fn() -> BlobFileNumber + Send + Sync>;
 
 /// How one job separates values.
@@ -31,11 +31,11 @@ pub(crate) struct SeparatorOptions {
     pub(crate) blob_file_size: u64,
     /// Compression of all files.
     pub(crate) compression: CompressionType,
-    /// Whether files are written around the kernel's cache.
+    /// Whether files are written with direct I/O, bypassing the kernel's cache.
     pub(crate) direct_io: bool,
 }
 
-/// Writes the separated values of one job. Has at most one file open, and creates none before
+/// Writes the separated values of one job. Has at most one file open, and creates a file only when
 /// there is a value for it.
 pub(crate) struct BlobSeparator {
     vfs: Arc<dyn Vfs>,
@@ -77,7 +77,7 @@ impl BlobSeparator {
         self.options.enabled && len as u64 >= self.options.min_blob_size.saturating_add(off)
     }
 
-    /// Writes a value, whatever its size, and returns the pointer to put in its place.
+    /// Writes a value, whatever its size, and returns the pointer that replaces it.
     pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -91,7 +91,7 @@ impl BlobSeparator {
             Some(writer) => writer,
             None => {
                 let number = (self.allocate)();
-                // Noted before it is tried: a failed creation may have left the name.
+                // Recorded before the attempt: a failed creation may leave the name.
                 self.created.push(number);
                 let o = &self.options;
                 self.current.insert(BlobFileWriter::create(
@@ -118,10 +118,10 @@ impl BlobSeparator {
         Ok(())
     }
 
-    /// Seals the last file and returns all, in the order of their creation. They are durable
-    /// once the caller has synced the directory. Fails if anything failed before; the files of a
-    /// failed job are those of [`BlobSeparator::created`], to be asked for beforehand: finishing
-    /// creates none.
+    /// Seals the last file and returns all, in the order of their creation. They are durable once
+    /// the caller has synced the directory. Fails if anything failed before. The files of a failed
+    /// job are those of [`BlobSeparator::created`], which must be called before: finishing creates
+    /// none.
     pub(crate) fn finish(mut self) -> Result<Vec<BlobFileSummary>> {
         if let Some(e) = self.failed {
             return Err(e);
@@ -130,7 +130,8 @@ impl BlobSeparator {
         Ok(self.finished)
     }
 
-    /// The files this separator created or tried to, so that a failed job's can be removed.
+    /// The files that this separator created or tried to create, so that those of a failed job can
+    /// be removed.
     pub(crate) fn created(&self) -> &[BlobFileNumber] {
         &self.created
     }

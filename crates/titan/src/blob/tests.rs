@@ -1,4 +1,4 @@
-//! Tests of the whole room, and the tools they share.
+//! Tests of the whole module, and the tools they share.
 
 mod damage;
 mod failures;
@@ -46,7 +46,7 @@ fn open(dir: &Path, number: u64) -> Result<Arc<BlobFileReader>> {
     BlobFileReader::open(StdVfs.open(&path, Access::Random)?, &path, number)
 }
 
-/// Writes a file of these pairs and returns its pointers.
+/// Writes a file of these pairs and returns the pointers to them.
 fn write(
     dir: &Path,
     number: u64,

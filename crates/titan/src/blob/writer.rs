@@ -1,8 +1,8 @@
 //! Writes one blob file from front to back.
 //!
-//! Records are gathered in a buffer and reach the file in pieces of [`BUFFER_SIZE`] at multiples
-//! of it, so the kernel never sees a part of a page twice; the middle of a value longer than that
-//! goes to the file straight from the caller's slice.
+//! Records are collected in a buffer and appended to the file in pieces of [`BUFFER_SIZE`] at
+//! multiples of it, so the kernel never gets a part of a page twice. The middle of a longer value
+//! is written directly from the caller's slice.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,16 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType};
 use crate::vfs::{Vfs, WritableFile};
 
-/// Bytes gathered before they are appended to the file: few enough to stay in a core's cache,
-/// enough to make the cost of the call vanish.
+/// Bytes collected before they are appended to the file: few enough to stay in a core's cache, and
+/// enough that the cost of the call is negligible.
 const BUFFER_SIZE: usize = 256 << 10;
 
-/// A compressed value longer than this does not leave its buffer behind in the writer.
+/// The writer does not keep the buffer of a compressed value longer than this.
 const KEPT_SCRATCH: usize = 1 << 20;
 
-/// A blob file being written. After an error every later call reports that same error. Dropped
-/// without [`BlobFileWriter::finish`] it leaves a file without footer, for the caller to remove.
+/// A blob file being written. After an error every later call reports that same error. If it is
+/// dropped without [`BlobFileWriter::finish`], it leaves a file without a footer, which the caller
+/// must remove.
 pub(crate) struct BlobFileWriter {
     output: Output,
     number: BlobFileNumber,
@@ -41,15 +42,15 @@ pub(crate) struct BlobFileSummary {
     pub(crate) number: BlobFileNumber,
     /// Records.
     pub(crate) count: u64,
-    /// Bytes of all records, their headers included, file header and footer not: the total that
-    /// the MANIFEST states and that garbage is measured against.
+    /// Bytes of all records with their headers, without the file's header and footer: the total
+    /// that the MANIFEST states and that garbage is compared with.
     pub(crate) total_bytes: u64,
     /// Bytes of the file.
     pub(crate) file_size: u64,
 }
 
 impl BlobFileWriter {
-    /// Creates the file of this number in `dir`, written around the kernel's cache if asked to.
+    /// Creates the file of this number in `dir`, with direct I/O if requested.
     pub(crate) fn create(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -93,7 +94,7 @@ impl BlobFileWriter {
     }
 
     fn try_add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
-        // RocksDB's limit, and that of the size in front of compressed values.
+        // RocksDB's limit, and that of the size before compressed values.
         if u32::try_from(value.len()).is_err() {
             return Err(Error::invalid_argument("a value is limited to 4 GiB"));
         }
@@ -130,7 +131,7 @@ impl BlobFileWriter {
         Ok(index)
     }
 
-    /// Appends a record of another file as it is; gives the offset of its value.
+    /// Appends a record of another file unchanged and returns the offset of its value.
     pub(crate) fn add_raw(&mut self, record: &RawRecord) -> Result<u64> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -143,13 +144,13 @@ impl BlobFileWriter {
         Ok(value_offset)
     }
 
-    /// Bytes of the file so far, buffered ones included, the footer not.
+    /// Bytes of the file so far, with buffered ones, without the footer.
     pub(crate) fn file_size(&self) -> u64 {
         self.output.position()
     }
 
-    /// Seals the file. On success its content is durable; its name is not before the directory
-    /// is synced.
+    /// Seals the file. On success its content is durable; its name is not until the directory is
+    /// synced.
     pub(crate) fn finish(mut self) -> Result<BlobFileSummary> {
         if let Some(e) = self.failed {
             return Err(e);
@@ -188,7 +189,7 @@ struct Output {
 }
 
 impl Output {
-    /// Where the next byte will stand.
+    /// The offset of the next byte.
     fn position(&self) -> u64 {
         self.appended + self.buffer.len() as u64
     }

@@ -1,4 +1,4 @@
-//! What a job must know to write files: where they go, and whose they are.
+//! What a job must know to write files: the directory, and the family to which they belong.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ pub(crate) struct FileFactory {
     pub(crate) clock: Arc<dyn SystemClock>,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
-    /// Whether SST and blob files are written around the kernel's cache, where that is possible.
+    /// Whether SST and blob files are written with direct I/O, where that is possible.
     pub(crate) direct_io: bool,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
 }
 
 impl FileFactory {
-    /// Seconds since 1970, for the times RocksDB keeps in tables and of them.
+    /// Seconds since 1970, for the times that RocksDB stores in tables and about them.
     pub(crate) fn unix_seconds(&self) -> u64 {
         self.clock.unix_time().as_secs()
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::version::{TableFile, Version};
 
-/// The tables one level below the output, walked along to bound what an output table overlaps.
+/// The tables one level below the output, walked in parallel to bound what an output table
+/// overlaps.
 pub(crate) struct Grandparents {
     files: Vec<Arc<TableFile>>,
     position: usize,
@@ -30,7 +31,7 @@ impl Grandparents {
         }
     }
 
-    /// A table starts at `user_key`: what ends before does not count.
+    /// Starts an output table at `user_key`: files that end before it do not count.
     pub(super) fn start_at(&mut self, user_key: &[u8], comparator: &InternalKeyComparator) {
         self.overlapped_at(user_key, comparator);
         self.overlapped = 0;

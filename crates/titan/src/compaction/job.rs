@@ -22,10 +22,10 @@ use crate::version::edit::{BlobFileGarbage, VersionEdit};
 use crate::version::level_iterator::{LevelIterator, open_table_iter};
 use crate::version::tombstones::table_tombstones;
 
-/// How far ahead a compaction asks the device for the tables it reads, in bytes.
+/// The readahead of a compaction in the tables that it reads, in bytes.
 const READAHEAD: usize = 2 << 20;
 
-/// Entries between two moments at which a compaction may give way.
+/// Entries between two points at which a compaction may yield to reads.
 const GIVES_WAY_EVERY: u64 = 32;
 
 /// A compaction that has run: the edit that installs it, and what it wrote.
@@ -36,16 +36,16 @@ pub(crate) struct CompactionResult {
     pub(crate) trivial_move: bool,
 }
 
-/// What a job needs of its surroundings.
+/// What a job needs from its environment.
 pub(crate) struct JobContext<'a> {
     pub(crate) factory: &'a FileFactory,
     pub(crate) family: &'a OutputFamily,
     pub(crate) open_files: &'a Arc<OpenFiles>,
-    /// Sequence numbers of the snapshots alive, ascending.
+    /// Sequence numbers of the live snapshots, ascending.
     pub(crate) snapshots: Vec<SequenceNumber>,
-    /// Set when the database closes: the job gives up.
+    /// Set when the database closes: the job stops.
     pub(crate) cancel: &'a AtomicBool,
-    /// Called every few entries: the job may sleep here.
+    /// Called every few entries: the job may sleep here to yield to reads.
     pub(crate) give_way: &'a dyn Fn(),
 }
 
@@ -146,8 +146,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     })
 }
 
-/// What the inputs hid and the compaction did not find: it is further down, if anything is there
-/// that they overlap, or snapshots see it.
+/// The bytes that the inputs shadowed and the compaction did not drop: they are at lower levels, if
+/// there is anything, or snapshots see them.
 fn still_hidden(
     compaction: &Compaction,
     context: &JobContext<'_>,

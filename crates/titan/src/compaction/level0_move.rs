@@ -1,5 +1,5 @@
-//! Whether the tables of level 0 can change level as they are, which is what becomes of keys that are
-//! written in order: merging them would write everything once more and find nothing.
+//! Decides whether the tables of level 0 can change level as they are. This is for keys that are
+//! written in order: merging them would rewrite everything and drop nothing.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::picker::Compaction;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
-/// Tables that are smaller than this part of a level's tables, on the mean, are merged: there would be
-/// many of them for good.
+/// If the mean size of the tables is less than this fraction of the target size, they are merged:
+/// otherwise many small tables would remain for ever.
 const MIN_SHARE_OF_TARGET: u64 = 4;
 
 /// Whether the inputs, all of level 0, can be moved together if the output level has nothing in their
@@ -29,7 +29,7 @@ pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions
         && (tables.iter()).all(|table| overlapped(table) <= max_overlap(target))
 }
 
-/// A merge drops deletions that have nothing beneath them. Moved, they would stay for good.
+/// A merge drops tombstones with nothing below them. Trivial moves would keep them for ever.
 fn may_delete(table: &TableFile) -> bool {
     let has_deletions = table.facts().is_none_or(|facts| facts.num_deletions > 0);
     has_deletions || table.may_have_tombstones()

@@ -10,13 +10,13 @@ use crate::format::total;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
-/// How large a part of what lives may be hidden garbage once nobody writes.
+/// The most shadowed bytes of an idle database, as a fraction of its live bytes.
 pub(crate) const SETTLED: f64 = 0.02;
 
 /// Target sizes of one version's levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LevelTargets {
-    /// Where compactions of level 0 go.
+    /// The level that compactions of level 0 write to.
     pub(crate) base_level: usize,
     /// By level; `u64::MAX` for level 0 and where no compaction is ever due.
     pub(crate) targets: Vec<u64>,
@@ -37,7 +37,8 @@ impl LevelTargets {
                 targets,
             };
         };
-        // What the first non-empty level would hold if each level were full below the largest.
+        // The size that the first non-empty level would have if the levels down to the largest were
+        // full.
         let mut size = largest;
         for _ in first_non_empty..last {
             size /= multiplier;
@@ -81,9 +82,9 @@ impl LevelTargets {
         self.targets.get(level).copied().unwrap_or(u64::MAX)
     }
 
-    /// How urgent compacting each level is, most urgent first; due from 1.0. Files that are being
-    /// compacted already do not count, where it would be due with them. Cost: O(levels), and O(tables)
-    /// of those.
+    /// How urgent compacting each level is, most urgent first; due from 1.0. For a level that would
+    /// be due, files that are being compacted already do not count. Cost: O(levels), and O(tables)
+    /// of the levels that would be due.
     pub(crate) fn scores(
         &self,
         version: &Version,
@@ -109,7 +110,7 @@ impl LevelTargets {
         scores
     }
 
-    /// The score of a level with so many tables of so many compensated bytes.
+    /// The score of a level with this number of tables and of compensated bytes.
     fn score(&self, level: usize, tables: usize, bytes: u64, options: &ColumnFamilyOptions) -> f64 {
         if level == 0 {
             let by_count = tables as f64 / options.level0_file_num_compaction_trigger as f64;
@@ -120,14 +121,14 @@ impl LevelTargets {
             };
             by_count.max(if by_count >= 1.0 { by_size } else { 0.0 })
         } else if level < self.base_level {
-            // A level that is no longer meant to hold anything is emptied.
+            // A level above the base level is emptied.
             if bytes > 0 { 1.01 } else { 0.0 }
         } else {
             bytes as f64 / self.target(level) as f64
         }
     }
 
-    /// Bytes that compactions have yet to rewrite until every level is within its target. Cost:
+    /// Bytes that compactions still have to rewrite until every level is within its target. Cost:
     /// O(levels).
     pub(crate) fn pending_bytes(&self, version: &Version, options: &ColumnFamilyOptions) -> u64 {
         let mut pending = 0u64;
@@ -154,19 +155,19 @@ impl LevelTargets {
     }
 }
 
-/// Garbage that compactions have yet to find, against what there may be of it.
+/// Shadowed bytes, compared with how many are allowed.
 pub(crate) struct HiddenGarbage {
-    /// From 1.0 there is too much.
+    /// From 1.0 on there are too many.
     urgency: f64,
-    /// The most that one level hides, but for the last.
+    /// The most shadowed bytes of one level, not counting the last.
     most: u64,
-    /// By level, but for the last: what no compaction is about to find; empty while there is not too
-    /// much.
+    /// By level, without the last: the shadowed bytes of tables that are not being compacted. Empty
+    /// unless there are too many shadowed bytes.
     idle: Vec<u64>,
 }
 
 impl HiddenGarbage {
-    /// Cost: O(levels), and where there is too much, O(tables).
+    /// Cost: O(levels), and O(tables) if there are too many shadowed bytes.
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
@@ -180,8 +181,9 @@ impl HiddenGarbage {
         let live = version.blob_files.live_bytes().saturating_sub(hidden) as f64;
         let allowed = match circumstances.settling {
             true => (live * SETTLED).max(1.0),
-            // One memtable's may wait in any case, or each flush of a small database would compact
-            // it; but no more than lives, or a small one would be garbage in the main.
+            // As much as one memtable is always allowed, or each flush would compact a small
+            // database; but not more than the live bytes, or a small database would be mostly
+            // garbage.
             false => {
                 let lives = live + version.table_bytes() as f64;
                 let memtable = lives.min(options.write_buffer_size as f64).max(1.0);
@@ -203,13 +205,14 @@ impl HiddenGarbage {
         }
     }
 
-    /// Whether compactions are due until there is less.
+    /// Whether compactions are due until there are fewer.
     pub(crate) fn is_too_much(&self) -> bool {
         self.urgency >= 1.0
     }
 
-    /// How urgent compacting more of a level is: where most is hidden first. A level of which the
-    /// tables that hide it are being compacted has no others compacted in their place.
+    /// How urgent it is to compact more of a level: the level with the most shadowed bytes comes
+    /// first. While the tables that shadow them are being compacted, no others are compacted in
+    /// their place.
     fn score(&self, level: usize) -> f64 {
         if !self.is_too_much() {
             return 0.0;

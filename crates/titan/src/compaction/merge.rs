@@ -1,15 +1,15 @@
-//! Which entries of a sorted run survive.
+//! Decides which entries of a sorted input survive.
 //!
-//! Snapshots cut sequence numbers into *stripes*: two versions in one stripe are told apart by no
-//! snapshot, so the older is dropped when the newer hides it. In detail, for the versions of one
-//! user key, newest first:
+//! Snapshots cut sequence numbers into *stripes*: no snapshot distinguishes two versions in one
+//! stripe, so the older is dropped if the newer shadows it. In detail, for the versions of one user
+//! key, newest first:
 //!
-//! * A value, or a deletion, hides everything older in its stripe; a value does not hide a single
-//!   deletion, which must still meet the one value it was written for.
-//! * A deletion that no snapshot is older than is dropped once nothing older can lie beneath.
+//! * A value, or a deletion, shadows everything older in its stripe, except that a value does not
+//!   shadow a single deletion, which must still meet the one value for which it was written.
+//! * A deletion that every snapshot sees is dropped if nothing older can be below.
 //! * A single deletion and the next older value of the same stripe annihilate each other.
-//! * An entry under a range tombstone of its own stripe is dropped.
-//! * Merge operands hide nothing and are carried on.
+//! * An entry that a range tombstone of its own stripe covers is dropped.
+//! * Merge operands shadow nothing and are kept.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::version::{TableFile, Version};
 
-/// Answers whether older versions of a key can lie below the output of a job.
+/// Answers whether there can be older versions of a key below the output of a job.
 pub(crate) trait Beneath: Send {
-    /// Whether nothing below holds `user_key`. Keys are asked in ascending order.
+    /// Whether nothing below has `user_key`. Must be called with ascending keys.
     fn nothing_at(&mut self, user_key: &[u8]) -> bool;
 
-    /// Whether nothing below holds a key of `start..end`.
+    /// Whether nothing below has a key of `start..end`.
     fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool;
 }
 
-/// Below a flush anything may lie.
+/// For a flush: anything may be below.
 pub(crate) struct Unknown;
 
 impl Beneath for Unknown {
@@ -48,7 +48,8 @@ impl Beneath for Unknown {
 pub(crate) struct LevelsBelow {
     version: Arc<Version>,
     first: usize,
-    /// Per level from `first` on: the files before this one end before every key to come.
+    /// Per level from `first` on: the files before this position end before every key still to
+    /// come.
     positions: Vec<usize>,
 }
 
@@ -96,7 +97,7 @@ impl Beneath for LevelsBelow {
     }
 }
 
-/// What the newest version seen so far of the current key hides.
+/// What the newest version seen so far of the current key shadows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hides {
     Nothing,
@@ -106,14 +107,14 @@ enum Hides {
     AllIn(SequenceNumber),
 }
 
-/// A single deletion held back until the next entry shows whether it has found its value.
+/// A single deletion that waits until the next entry shows whether it meets its value.
 struct HeldSingleDeletion {
     key: Vec<u8>,
     sequence: SequenceNumber,
     stripe: SequenceNumber,
 }
 
-/// Where the entry that the merge stands on is.
+/// Where the current entry of the merge is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stands {
     Nowhere,
@@ -138,8 +139,8 @@ pub(crate) struct SurvivorIterator<I, B> {
 }
 
 impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
-    /// Starts at the first survivor. Entries behind `newest` are passed over as if they were not
-    /// there. `snapshots` ascend; `tombstones` are those of the inputs.
+    /// Starts at the first survivor. Entries newer than `newest` are skipped as if they did not
+    /// exist. `snapshots` ascend; `tombstones` are those of the inputs.
     pub(crate) fn new(
         mut input: I,
         beneath: B,
@@ -195,7 +196,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
         self.settle()
     }
 
-    /// References to blob files that were read so far, surviving or not.
+    /// Pointers into blob files that were read so far, surviving or not.
     pub(crate) fn read_references(&self) -> &ReferenceCounts {
         &self.references
     }
@@ -215,7 +216,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
         Ok(())
     }
 
-    /// The newest sequence number that is seen exactly by the snapshots that see `sequence`.
+    /// The newest sequence number that is seen by exactly the snapshots that see `sequence`.
     fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
         // MUTANT: a version of a key that the older of two snapshots sees counts as shadowed.
         let too_many = u64::from(mutant!(
@@ -237,7 +238,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
             .is_none_or(|oldest| sequence <= *oldest)
     }
 
-    /// Goes forward from where the input stands to the next survivor.
+    /// Goes forward from the position of the input to the next survivor.
     fn settle(&mut self) -> Result<()> {
         self.stands = Stands::Nowhere;
         loop {
@@ -277,7 +278,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                     .tombstones
                     .covering_in_stripe(&self.user_key, sequence, stripe)
             {
-                // A hidden value may still be the one a held single deletion waits for.
+                // A shadowed value may still be the one for which a held single deletion waits.
                 if self.meets_held(value_type, stripe) {
                     self.held = None;
                 }

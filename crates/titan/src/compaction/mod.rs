@@ -1,18 +1,18 @@
 //! Merging tables downward.
 //!
 //! * [`levels`] says how large each level should be and which is furthest over its size.
-//! * [`picker`] turns that into a [`Compaction`](picker::Compaction): a value that names inputs
-//!   and output level, and could be run anywhere. [`level0_move`] says when level 0 need not be merged.
+//! * [`picker`] turns that into a [`Compaction`](picker::Compaction): a value that names inputs and
+//!   output level, and can be run anywhere. [`level0_move`] says when level 0 need not be merged.
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
 //!   tables at what [`grandparents`] says. Flushes use it too. [`factory`] says where files go,
-//!   [`job_output`] what came of it.
-//! * [`shadows`] estimates what a flush hides further down, so that it is found soon.
-//! * [`job`] runs a compaction and gives the edit that installs it.
+//!   [`job_output`] what was written.
+//! * [`shadows`] estimates what a flush shadows at lower levels, so that compactions drop it soon.
+//! * [`job`] runs a compaction and returns the edit that installs it.
 //!
-//! A compaction carries blob pointers on unchanged; it moves no values except from inline to a
-//! blob file. What it drops is reported as garbage of the blob file concerned, exactly (BLOB-3).
+//! A compaction copies blob pointers unchanged; it moves no values except from inline to a blob
+//! file. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
 
 pub(crate) mod factory;
 pub(crate) mod grandparents;

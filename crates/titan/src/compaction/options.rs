@@ -4,6 +4,6 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactRangeOptions {
     /// Rewrite files of the last level too, even if nothing above overlaps them: drops what only
-    /// old snapshots kept and applies changed separation or compression. Default: false.
+    /// old snapshots pinned and applies changed separation or compression. Default: false.
     pub force_bottommost: bool,
 }

@@ -1,5 +1,5 @@
-//! Writes what survives a flush or compaction: tables, cut to size, and the large values that had
-//! been inline, to blob files.
+//! Writes what survives a flush or compaction: entries to tables of limited size, and large values
+//! that were inline to blob files.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use crate::format::{BlobFileNumber, FileNumber};
 use crate::range_del::{FragmentedTombstones, clip};
 use crate::table::{TableWriter, TableWriterOptions};
 
-/// How much larger than an SST's target the values behind its keys may make it, before it is cut.
-/// Tables of pointers are far smaller than the data they stand for; were they allowed to grow to
-/// the full target, one would cover so many values that compacting a part would mean all.
+/// A table is cut when it exceeds this many times an SST's target, together with the values to
+/// which its keys point. Tables of pointers are far smaller than their data. If they could grow to
+/// the full target, one would cover so many values that compacting a part of the data would mean
+/// compacting all of it.
 const LOGICAL_SIZE_FACTOR: u64 = 4;
 
 /// A table overlapping more than this many times its own largest size one level further down is
@@ -32,11 +33,11 @@ pub(crate) struct OutputWriter {
     separator: Option<BlobSeparator>,
     tombstones: FragmentedTombstones,
     grandparents: Grandparents,
-    /// Bytes of file after which a table is cut, and [`LOGICAL_SIZE_FACTOR`] times that with the
-    /// values it refers to; `u64::MAX` in a flush, which writes one table.
+    /// Bytes of its file at which a table is cut; with the values to which it points,
+    /// [`LOGICAL_SIZE_FACTOR`] times as many. `u64::MAX` in a flush, which writes one table.
     max_table_bytes: u64,
     current: Option<(FileNumber, TableWriter)>,
-    /// User key that the current table starts at, if it is not the first.
+    /// The user key at which the current table starts, if it is not the first table.
     lower: Option<Vec<u8>>,
     last_user_key: Vec<u8>,
     finished: Vec<OutputTable>,
@@ -44,7 +45,7 @@ pub(crate) struct OutputWriter {
     /// Blob files created, once the separator is finished.
     created_blobs: Vec<BlobFileNumber>,
     carried_on: ReferenceCounts,
-    /// Reused for entries whose value moves out.
+    /// Reused for entries whose value is separated.
     key: Vec<u8>,
     pointer: Vec<u8>,
 }
@@ -279,7 +280,7 @@ impl OutputWriter {
         &self.tombstones
     }
 
-    /// References to blob files that were carried on from the input.
+    /// Pointers into blob files that were copied from the input.
     pub(crate) fn carried_on(&self) -> &ReferenceCounts {
         &self.carried_on
     }
@@ -297,7 +298,7 @@ impl OutputWriter {
     }
 }
 
-/// Bytes that a table may have with the values it refers to.
+/// Bytes that a table may have together with the values to which it points.
 fn max_logical_bytes(max_table_bytes: u64) -> u64 {
     max_table_bytes.saturating_mul(LOGICAL_SIZE_FACTOR)
 }

@@ -10,8 +10,8 @@ use crate::format::{FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
-/// A compaction to run: inputs and where their merge goes. While it exists its inputs are marked
-/// as compacting; dropping it, run or not, releases them.
+/// A compaction to run: its inputs and its output level. While it exists its inputs are marked as
+/// compacting; dropping it, run or not, removes the marks.
 pub(crate) struct Compaction {
     pub(crate) version: Arc<Version>,
     pub(crate) start_level: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Compaction {
     pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
     /// Rewrite even where moving the files would do.
     pub(crate) force_rewrite: bool,
-    /// The inputs are all of level 0, and can change level together as they are.
+    /// Whether the inputs are all of level 0 and can change level together as they are.
     in_order: bool,
     marks: InputMarks,
 }
@@ -82,8 +82,8 @@ impl Compaction {
             && (self.start_level > 0 || self.inputs.len() == 1 || self.in_order)
     }
 
-    /// Lets go of everything but the marks. They go under the state lock, and the version must not:
-    /// it is an older one by now, and this may have been the last to hold it.
+    /// Drops everything except the marks. The marks are dropped under the state lock. The version
+    /// must not be: it is an older one by now, and this may be its last holder.
     pub(crate) fn into_marks(self) -> InputMarks {
         self.marks
     }
@@ -95,16 +95,16 @@ impl Compaction {
     }
 }
 
-/// What beside the version decides which compactions are due.
+/// What decides which compactions are due, apart from the version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Circumstances {
-    /// Nobody writes, and what little garbage is hidden is to be found, too.
+    /// The database is idle, so compactions also drop small amounts of shadowed data.
     pub(crate) settling: bool,
-    /// The oldest snapshot alive.
+    /// The oldest live snapshot.
     pub(crate) oldest_snapshot: Option<SequenceNumber>,
 }
 
-/// The most urgent compaction that conflicts with none that runs. The caller holds the state
+/// The most urgent compaction that does not conflict with a running one. The caller holds the state
 /// lock, so that marks do not change meanwhile.
 pub(crate) fn pick(
     version: &Arc<Version>,
@@ -132,8 +132,8 @@ pub(crate) fn pick(
         .flatten()
 }
 
-/// The table of the last level that hides most of what snapshots kept that are gone by now, to be
-/// written anew without it.
+/// Rewrites the table of the last level that shadows the most bytes that only released snapshots
+/// needed, to drop these.
 fn pick_released(version: &Arc<Version>, circumstances: Circumstances) -> Option<Compaction> {
     let last = version.num_levels().saturating_sub(1);
     let released = version
@@ -147,7 +147,8 @@ fn pick_released(version: &Arc<Version>, circumstances: Circumstances) -> Option
     Some(compaction)
 }
 
-/// All of level 0 into the base level. One at a time: level 0 files overlap.
+/// Compacts all of level 0 into the base level. Only one such compaction runs at a time, because
+/// files of level 0 overlap.
 fn pick_level0(
     version: &Arc<Version>,
     base_level: usize,
@@ -162,8 +163,8 @@ fn pick_level0(
     Some(compaction)
 }
 
-/// The table that overlaps least of the next level for its own size, into that level: the least
-/// bytes are rewritten for the bytes that move down.
+/// Compacts into the next level the table that overlaps least of it, relative to the table's own
+/// size: this rewrites the fewest bytes for the bytes that move down.
 fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
     let mut candidates: Vec<(f64, &Arc<TableFile>)> = version
         .level(level)
@@ -181,8 +182,8 @@ fn pick_sorted(version: &Arc<Version>, level: usize) -> Option<Compaction> {
     })
 }
 
-/// Everything of one level that overlaps a range, into the next level that matters: what a manual
-/// compaction runs, level by level. None if the level holds nothing there.
+/// Compacts everything of one level that overlaps a range into `output_level`. A manual compaction
+/// does this level by level. `None` if the level has nothing there.
 pub(crate) fn pick_range(
     version: &Arc<Version>,
     level: usize,
@@ -206,8 +207,8 @@ pub(crate) fn pick_range(
     )
 }
 
-/// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one
-/// key must not be torn apart, or older ones would come to lie above newer ones.
+/// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one key
+/// must stay together, or older ones would end up above newer ones.
 fn clean_cut(
     version: &Version,
     level: usize,
@@ -228,7 +229,8 @@ fn clean_cut(
     }
 }
 
-/// Adds what the output level holds in the inputs' range; none if anything needed is taken.
+/// Adds what the output level has in the inputs' range. `None` if a table that is needed is being
+/// compacted already.
 fn complete(
     version: &Arc<Version>,
     level: usize,

@@ -1,4 +1,4 @@
-//! What flowed into a compaction less what flowed out of it is garbage.
+//! Counts pointers into blob files: those that a compaction read but did not write are garbage.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ struct Flow {
     bytes: u64,
 }
 
-/// References to blob files seen at one place, per file.
+/// Pointers into blob files that were counted at one place, per file.
 #[derive(Default)]
 pub(crate) struct ReferenceCounts {
     flows: BTreeMap<BlobFileNumber, Flow>,
@@ -29,10 +29,10 @@ impl ReferenceCounts {
         Ok(())
     }
 
-    /// What `self` counted on the way in and `out` did not on the way out (BLOB-3).
+    /// What `self` counted in the input and `out` did not count in the output (BLOB-3).
     ///
     /// # Errors
-    /// `Internal` if more came out than went in, which no sound input can cause.
+    /// `Internal` if the output has more pointers than the input, which no sound input can cause.
     pub(crate) fn garbage(&self, out: &ReferenceCounts) -> Result<Vec<BlobFileGarbage>> {
         let mut garbage = Vec::new();
         for (&number, inflow) in &self.flows {
@@ -96,6 +96,7 @@ mod tests {
             (7, 1, 534)
         );
         carried_on.add(b"c", &pointer(8, 9)).unwrap();
-        assert!(read.garbage(&carried_on).unwrap_err().is_corruption());
+        let error = read.garbage(&carried_on).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Internal);
     }
 }

@@ -23,8 +23,8 @@ enum Job {
     Compaction(Arc<Family>, Compaction),
 }
 
-/// Starts the threads of a database. Those that were started before one could not be end with
-/// the core.
+/// Starts the threads of a database. If one cannot be started, dropping the core ends those that
+/// were.
 pub(super) fn start(core: &Core) -> Result<()> {
     core.shared.update_stalls(core.shared.state.lock());
     for i in 0..core.shared.options.max_background_jobs {
@@ -57,8 +57,8 @@ fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) 
 impl Shared {
     fn run_jobs(&self) {
         while let Some(job) = self.next_job() {
-            // Failures have been recorded and told, panics too; the thread has nothing to add, and
-            // is needed when the database resumes.
+            // Failures have been recorded and listeners notified, also of panics. The thread has
+            // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| match job {
                 Job::Flush(family, immutables) => self.run_flush(family, immutables),
                 Job::Look(look) => {
@@ -70,12 +70,13 @@ impl Shared {
                     self.run_compaction(&family, compaction, &gives_way)
                 }
             }));
-            // A listener that is told of a file that stays may panic, too; that concerns no data.
+            // A listener that is notified of a failed deletion may panic, too; that concerns no
+            // data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
     }
 
-    /// Waits for work; `None` when the database closes.
+    /// Waits for a job; `None` when the database closes.
     fn next_job(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
@@ -83,7 +84,7 @@ impl Shared {
                 return None;
             }
             if let Some(job) = self.find_job(&mut state) {
-                // There may be more for another thread.
+                // There may be another job, for another thread.
                 self.work.notify_one();
                 return Some(job);
             }
@@ -101,9 +102,9 @@ impl Shared {
         if let Some(look) = claim_look(state) {
             return Some(Job::Look(look));
         }
-        // With several threads, one is always left for flushes, and for a look, which is brief.
+        // One of several threads is always left for flushes, and for estimates, which are brief.
         let limit = (self.options.max_background_jobs - 1).max(1);
-        // Those that users run are on threads of their own.
+        // Manual compactions run on their callers' threads.
         let automatic = state.families.values().filter(|f| !f.manual_compaction);
         let compactions = automatic.map(|f| f.running_compactions).sum::<usize>();
         if compactions >= limit {
@@ -120,7 +121,7 @@ impl Shared {
         Some(Job::Compaction(Arc::clone(&family.family), compaction))
     }
 
-    /// A compaction that is due. Families are asked again only after something has changed.
+    /// A compaction that is due. A family is evaluated again only after something has changed.
     fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
             settling: self.is_settling(state),
@@ -140,23 +141,23 @@ impl Shared {
         })
     }
 
-    /// Collects garbage until the database closes, one collection at a time: it is the device that
-    /// is slow.
+    /// Collects garbage until the database closes. Collections run one at a time, since the device
+    /// is the bottleneck.
     fn run_collections(&self) {
         let mut quiet = self.quiet();
         while let Some((family, collection)) = self.next_collection(&mut quiet) {
-            // As for other jobs.
+            // Panics have been recorded, as in `run_jobs`.
             let run = || self.run_due_collection(&family, collection);
             let _ = catch_unwind(AssertUnwindSafe(run));
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
     }
 
-    /// Waits for garbage that is to be collected; `None` when the database closes.
+    /// Waits for a collection that is due; `None` when the database closes.
     fn next_collection(&self, quiet: &mut Quiet) -> Option<(Arc<Family>, Collection)> {
         let mut state = self.state.lock();
         loop {
-            // First, since it gives the lock back for a time.
+            // First, since it releases the lock for a time.
             state = self.heed_ended_versions(state);
             if self.is_closing() {
                 return None;
@@ -175,7 +176,7 @@ impl Shared {
             state = self.state.lock();
             let claimed = self.claim_collection(&mut state, &candidate, collection);
             drop(state);
-            // Not under the lock: of an older version it may be the last holder.
+            // Not under the lock: it may be the last holder of an older version.
             drop(candidate);
             if claimed.is_some() {
                 return claimed;
@@ -185,8 +186,8 @@ impl Shared {
         }
     }
 
-    /// Counts a collection as running, unless it is out of date, or there is none: then the family
-    /// is known to have nothing to collect.
+    /// Counts a collection as running, unless it is out of date. If there is none, notes that the
+    /// family has nothing to collect.
     fn claim_collection(
         &self,
         state: &mut State,
@@ -247,7 +248,7 @@ impl Shared {
     }
 }
 
-/// The immutable memtables of a family that nobody flushes yet, marked as being flushed.
+/// Claims the immutable memtables of a family that may be flushed, and counts the flush as running.
 fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
     let barrier = state.flush_barrier.as_ref();
     let (id, count) = state
@@ -263,12 +264,12 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
     ))
 }
 
-/// A family that has something to collect, looked at without the state lock.
+/// A family that has something to collect, to be evaluated without the state lock.
 struct Candidate {
     family: Arc<Family>,
     version: Arc<Version>,
     exempt: Arc<Exempt>,
-    /// At that moment: if none has begun since, records are where they were.
+    /// The count at that moment: if no collection has begun since, records are where they were.
     collections_begun: u64,
 }
 

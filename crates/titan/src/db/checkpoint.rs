@@ -1,12 +1,12 @@
-//! Checkpoints: the database of one moment, in a directory of its own.
+//! Checkpoints: the database as of one moment, in another directory.
 //!
-//! Tables, blob files and maps never change, so the checkpoint shares them by hard links; only the
-//! small files are written. What is in memtables at that moment is flushed first, and no memtable
-//! behind it until the versions have been captured: so every batch is in the tables of all its
-//! families or of none, and the checkpoint needs no WAL. Writers wait for nothing but a switch of
-//! memtables.
+//! Tables, blob files and relocation maps never change, so the checkpoint shares them by hard
+//! links; only the small files are written. The contents of memtables at that moment are flushed
+//! first, and no newer memtable is flushed until the versions have been captured. So every batch is
+//! in the tables of all its families or of none, and the checkpoint needs no WAL. Writers wait for
+//! nothing but a switch of memtables.
 //!
-//! What was captured is held while it is linked: files that compactions and collections of garbage
+//! The captured files are pinned while they are linked: files that compactions and collections
 //! replace meanwhile keep their names until then.
 
 use std::path::{Component, Path, PathBuf};
@@ -21,11 +21,11 @@ use crate::vfs::{Vfs, link_or_copy, replace_file};
 /// What a checkpoint consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CheckpointSummary {
-    /// Tables, blob files and their maps.
+    /// Tables, blob files and relocation maps.
     pub files: usize,
-    /// Bytes of those that are the same files as the database's: hard links.
+    /// Bytes of the files that are shared with the database by hard links.
     pub linked_bytes: u64,
-    /// Bytes of those that had to be copied: the file system has no links, or is another one.
+    /// Bytes of the files that had to be copied: the file system has no links, or is another one.
     pub copied_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl Shared {
             let possible = self.check_open().and_then(|()| self.failure.check());
             possible.and_then(|()| self.make_checkpoint(target))
         };
-        // What had been held for it.
+        // Deletes the obsolete files that were pinned for it.
         self.purge();
         made.map_err(|e| e.context("making a checkpoint"))
     }
@@ -56,7 +56,7 @@ impl Shared {
             (versions.capture(wal), identity, versions.options_file())
         };
         let summary = self.link_files(&capture, dir)?;
-        // That there is a WAL shows later that none was lost.
+        // An empty WAL file shows the next opening that none was lost.
         vfs.create(&FileKind::Wal(wal).path(dir))?.sync()?;
         let temp = FileKind::Temp(wal).path(dir);
         let path = FileKind::Identity.path(dir);
@@ -78,7 +78,7 @@ impl Shared {
     }
 
     /// Flushes what is in memtables now. What is written later stays in memtables while the guard
-    /// lives.
+    /// is alive.
     fn flush_to_barrier(&self) -> Result<BarrierGuard<'_>> {
         let barrier = self.alone(|| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();
@@ -115,18 +115,19 @@ impl Shared {
     }
 }
 
-/// A database takes every name in its directory that looks like one of its files for one.
+/// Refuses a target inside a database's directory: a database takes every name there that looks
+/// like one of its files for its own.
 fn refuse_within(vfs: &dyn Vfs, target: &Path) -> Result<()> {
     for around in leads_to(vfs, target)?.ancestors().skip(1) {
         if vfs.exists(&FileKind::Current.path(around))? {
-            let message = "this lies in the directory of a database, which has only its own files";
+            let message = "this is inside a database's directory, which has only its own files";
             return Err(Error::invalid_argument(message).in_file(target));
         }
     }
     Ok(())
 }
 
-/// Where a path leads once those of its directories that are missing have been made.
+/// Where a path leads once its missing directories have been made.
 fn leads_to(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
     let mut place = match path.has_root() {
         true => PathBuf::new(),
@@ -134,7 +135,7 @@ fn leads_to(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
     };
     for component in path.components() {
         match component {
-            // Of a canonical path; and what is missing will be no link.
+            // `place` is canonical, and a missing directory will be no link.
             Component::ParentDir => drop(place.pop()),
             other => place.push(other),
         }
@@ -145,7 +146,7 @@ fn leads_to(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Lets memtables be flushed again when it is dropped.
+/// Allows newer memtables to be flushed again when it is dropped.
 struct BarrierGuard<'a>(&'a Shared);
 
 impl Drop for BarrierGuard<'_> {

@@ -22,28 +22,29 @@ use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent, StallEvent};
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
 
-/// Where nobody does anything for so long, nobody is disturbed.
+/// After so long without activity of users, a collection disturbs no user.
 const IDLE: Duration = Duration::from_millis(20);
 
 /// What a collection did.
 enum Done {
-    /// With the bytes that this freed.
+    /// With the bytes that the relocation freed.
     Moved(GarbageCollectionEvent, u64),
     Punched(HolePunchEvent),
-    /// Nothing lived in these physical files.
+    /// These physical files had no live records.
     Nothing(Vec<BlobFileNumber>),
 }
 
-/// What became of a collection.
+/// The outcome of a collection.
 pub(super) enum Outcome {
-    /// `None` if nothing was moved.
+    /// `None` if nothing was relocated.
     Installed(Option<GarbageCollectionEvent>),
     /// These files are damaged, and stay as they are.
     SetAside(Vec<BlobFileNumber>, Error),
 }
 
 impl Shared {
-    /// Runs a collection that is due, which the caller has counted as running, at its pace.
+    /// Runs a collection that is due, which the caller has counted as running, at the configured
+    /// rate.
     pub(super) fn run_due_collection(
         &self,
         family: &Arc<Family>,
@@ -62,8 +63,8 @@ impl Shared {
     /// Runs a collection and installs it.
     ///
     /// # Errors
-    /// `Closed`, `Busy` and that the family was dropped mean that it was given up, with nothing
-    /// changed; every other failure has stopped writes.
+    /// `Closed`, `Busy` and the error of a dropped family mean that the collection was abandoned
+    /// with nothing changed; every other failure has stopped writes.
     pub(super) fn run_collection(
         &self,
         family: &Arc<Family>,
@@ -73,14 +74,14 @@ impl Shared {
         gives_way: &GivesWay<'_>,
     ) -> Result<Outcome> {
         let started = self.options.clock.monotonic();
-        // Of a job that noted it for nobody.
+        // Discards what a count of pointers has added.
         self.state.lock().waited_for_pace = Duration::ZERO;
         let outcome = self.collect_and_install(family, &collection, keep_pace, gives_way);
-        // Others wait for what follows.
+        // Other threads wait for what follows.
         gives_way.hurry();
         let took = self.options.clock.monotonic().saturating_sub(started);
         let set_aside = match &outcome {
-            // Nothing lives in them after all: collecting them again would find no more.
+            // They have no live records after all: collecting them again would find no more.
             Ok(Done::Nothing(files)) => files.clone(),
             Err(e) if e.is_corruption() => collection.blamed(e),
             _ => Vec::new(),
@@ -91,12 +92,13 @@ impl Shared {
             Ok(Done::Nothing(_)) | Err(_) => 0,
         };
         let urgent = collection.urgency == Urgency::High;
-        // The inputs are released before the job counts as done: their files can go then.
+        // Release the inputs before the job counts as done, so that their files can be deleted
+        // then.
         drop(collection);
         let mut state = self.state.lock();
         let waited = std::mem::take(&mut state.waited_for_pace);
         if urgent && freed > 0 {
-            // It may have begun while nobody wrote.
+            // Less the waits: it may have begun while nobody wrote.
             state.freeing.add(freed, took.saturating_sub(waited));
         }
         if let Some(family) = state.families.get_mut(&family.id) {
@@ -117,7 +119,7 @@ impl Shared {
             Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
             Err(e) if family.is_dropped() => Err(e),
             Err(e) if e.is_corruption() => {
-                // What lives in them stays readable as far as it is whole.
+                // Undamaged live records in them stay readable.
                 self.listeners.tell(|l| l.garbage_collection_failed(&e));
                 Ok(Outcome::SetAside(set_aside, e))
             }
@@ -128,12 +130,12 @@ impl Shared {
         }
     }
 
-    /// The pace of a collection: as fast as it can be if somebody waits for it or nobody is
-    /// disturbed, else no faster than the options say. Ends it if collecting is paused.
+    /// The throttle of a collection: none if a caller waits for the collection or no user is
+    /// active, else the configured rate. Fails if collecting is paused.
     pub(super) fn pace_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.options.clock;
         let due = Cell::new(Duration::ZERO);
-        // When somebody was seen to do something, and how much had been done by then.
+        // When activity of users was last seen, and their activity up to then.
         let seen = Cell::new((clock.monotonic(), self.statistics.activity()));
         move |bytes| {
             due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
@@ -146,7 +148,7 @@ impl Shared {
                     return Err(paused());
                 }
                 if self.is_waited_for(&mut state, family.id, now) {
-                    // Nothing is owed for haste.
+                    // An unthrottled step is not made up for later.
                     due.set(now);
                     return Ok(());
                 }
@@ -157,7 +159,7 @@ impl Shared {
                 if activity != seen.get().1 {
                     seen.set((now, activity));
                 } else if now.saturating_sub(seen.get().0) >= IDLE {
-                    // Nothing is owed for what disturbed nobody.
+                    // A step that disturbed no user is not made up for either.
                     due.set(now);
                     return Ok(());
                 }
@@ -168,10 +170,10 @@ impl Shared {
         }
     }
 
-    /// Whether a collection that is due of a family is to make haste. Much garbage alone is no
-    /// reason: while nobody writes, space does not grow.
+    /// Whether a due collection of a family must run unthrottled. Much garbage alone is no reason:
+    /// while nobody writes, space does not grow.
     fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
-        // Who resumes after a failure waits for the end of this, with every writer.
+        // `resume` waits for the end of this, and so does every writer.
         if state.manual_collections > 0 || self.failure.get().is_some() {
             return true;
         }
@@ -211,7 +213,6 @@ impl Shared {
             open_files: &self.open_files,
             keep_pace,
         };
-        // The versions are let go: what only they keep can be deleted meanwhile.
         // MUTANT: holes are punched into records that older versions still read.
         let read = if mutant!(
             "hole-under-an-older-version",
@@ -223,6 +224,7 @@ impl Shared {
         };
         let live = live_files(&collection.physical, read, &self.open_files)?;
         let accounts = collection.accounts(&versions);
+        // What only older versions pin can be deleted meanwhile.
         drop(versions);
         if let Some(event) = self.punch_holes(collection, &live, &context)? {
             return Ok(Done::Punched(event));
@@ -238,9 +240,9 @@ impl Shared {
         }))
     }
 
-    /// Gives garbage back in its place where the family wants that and it is worth it; `None` if
-    /// nothing was given back. Who waits for a collection wants all of it gone. Where it fails the
-    /// family's garbage is copied from then on.
+    /// Punches holes where the family wants that and it is worth it; `None` if no space was given
+    /// back. A caller that waits for a collection wants all garbage gone. If punching fails, the
+    /// family's files are collected by copying from then on.
     fn punch_holes(
         &self,
         collection: &Collection,
@@ -257,7 +259,7 @@ impl Shared {
         if plans.is_empty() {
             return Ok(None);
         }
-        // A repair without the MANIFEST would believe tables that are about to be deleted.
+        // Delete obsolete tables first: a repair without the MANIFEST would trust them.
         self.purge();
         let (event, outcome) = punch::run(plans, context);
         stats::add(&self.statistics.gc_hole_bytes, event.bytes);
@@ -274,8 +276,9 @@ impl Shared {
         Ok((!event.files.is_empty()).then_some(event))
     }
 
-    /// Installs what a collection copied; gives the event, and how many bytes were freed, or `None`
-    /// if there was nothing to be moved. `accounts` say what lived when it was copied.
+    /// Installs what a collection copied. Returns the event and the bytes freed, or `None` if there
+    /// was nothing to relocate. `accounts` are the live bytes that the versions claimed when the
+    /// records were copied.
     fn install_collection(
         &self,
         family: &Family,
@@ -290,7 +293,7 @@ impl Shared {
             self.factory.discard(&files);
             return Err(dropped(&family.name));
         };
-        // What fell out of the tree meanwhile is no longer there to be moved.
+        // Logical files that left the version meanwhile are not relocated.
         let there = &known.current.blob_files;
         let relocation = collected.relocation.take().and_then(|mut relocation| {
             relocation
@@ -315,7 +318,7 @@ impl Shared {
         versions.apply(edit)?;
         let mut freed = 0;
         if let Some(version) = versions.current(family.id) {
-            // Files that are compressed otherwise than the first one are left.
+            // Files with another compression than the first one were not relocated.
             let left = version.blob_files.physical();
             inputs.retain(|file, _| !left.contains_key(file));
             let before = total(inputs.values().map(|file| file.bytes_on_disk()));
@@ -333,7 +336,7 @@ impl Shared {
                 exempt.held.append(&mut held);
                 exempt.held.retain(&version);
                 if freed == 0 && contradicts {
-                    // It would be collected for ever.
+                    // Or it would be collected again and again.
                     exempt.damaged.insert(relocation.file);
                 }
             });
@@ -384,7 +387,7 @@ mod tests {
             blob_garbage: current.blob_files.keys().map(claim).collect(),
             ..VersionEdit::default()
         };
-        // Or what it sees would be held for a moment.
+        // Or it would pin what it sees for a moment.
         drop(current);
         versions.apply(edit).unwrap();
         shared.install(&versions, &[id], |_| {});
@@ -392,7 +395,7 @@ mod tests {
         shared.update_stalls(shared.state.lock());
     }
 
-    /// Time that passes by waiting alone, and somebody who reads meanwhile.
+    /// A clock that only waiting advances, with a user who reads meanwhile.
     #[derive(Default)]
     struct BusyClock {
         nanos: AtomicU64,
@@ -431,11 +434,11 @@ mod tests {
         let mut options = Options::default();
         options.db.clock = Arc::clone(&clock) as _;
         options.db.blob_garbage_collection_rate = 1 << 20;
-        // Nothing settles, so that no other thread lets time pass.
+        // No idle cleanup, so that no other thread advances the clock.
         options.default.disable_auto_compactions = true;
         let db = Db::open(dir.path(), &options).unwrap();
         let shared = &db.core.shared;
-        // So that no thread looks for what is not there.
+        // Keeps the background thread from looking for garbage.
         shared.state.lock().running.collections = 1;
         clock.reads.get_or_init(|| Arc::clone(&shared.statistics));
         let id = ColumnFamilyId::DEFAULT;
@@ -465,7 +468,7 @@ mod tests {
             Some(Urgency::High),
             StallEvent::Delayed(StallCause::SpaceAmplification),
         );
-        assert_eq!(takes(), 0, "writes are held back");
+        assert_eq!(takes(), 0, "writes are delayed");
         set(Some(Urgency::High), StallEvent::Normal);
         assert_eq!(takes(), 1000);
         db.put(b"k", b"v").unwrap();
@@ -484,7 +487,7 @@ mod tests {
         options.default.disable_auto_compactions = true;
         options.default.min_blob_size = 100;
         let db = Db::open(dir.path(), &options).unwrap();
-        // Nothing is collected while this looks.
+        // Nothing is collected during this test.
         let _pause = db.pause_garbage_collection().unwrap();
         let shared = &db.core.shared;
         let same = |damaged: usize| {

@@ -1,4 +1,4 @@
-//! Collecting the garbage of a range of keys, on the thread of the user who asks for it.
+//! Collecting the garbage of a range of keys, on the caller's thread.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ impl Shared {
         Ok(summary)
     }
 
-    /// The logical files that tables over the range refer to, and those that they referred to
+    /// The logical files to which tables over the range point, and those to which they pointed
     /// before a compaction found that nothing in the range needs them.
     fn find_garbage(
         &self,
@@ -111,7 +111,7 @@ impl Shared {
         Ok(files)
     }
 
-    /// What collecting would copy for older versions of the family alone, as of now.
+    /// The records that a collection would copy for older versions of the family only, as of now.
     fn held_by_older(&self, family: &Family) -> Result<Exempt> {
         let versions = self.versions.lock();
         let known = versions.family(family.id);
@@ -126,15 +126,15 @@ impl Shared {
         })
     }
 
-    /// What the state has to say of the family.
+    /// Calls `ask` with the state of the family, under the state lock.
     fn with_state_of<T>(&self, family: &Family, ask: impl FnOnce(&FamilyState) -> T) -> Result<T> {
         let state = self.state.lock();
         let found = state.families.get(&family.id);
         found.map(ask).ok_or_else(|| dropped(&family.name))
     }
 
-    /// Waits until no garbage is collected, and counts the next collection as running. One that is
-    /// urgent and due by itself goes first, if this `gives_way`.
+    /// Waits until no collection runs, and counts the next one as running. A collection that is
+    /// urgent and due by itself goes first if this `gives_way`.
     fn claim_manual(
         &self,
         family: &Family,
@@ -143,7 +143,7 @@ impl Shared {
     ) -> Result<Option<Collection>> {
         let mut state = self.state.lock();
         loop {
-            // Under the lock: a database that closes waits for the jobs it finds counted.
+            // Under the lock: closing waits for the jobs that it finds counted.
             self.check_open()?;
             self.failure.check()?;
             if state.running.is_collecting() {
@@ -165,8 +165,7 @@ impl Shared {
         Ok(collection)
     }
 
-    /// No pace at all, but word of how far it is. Ends when the database closes, or the family is
-    /// dropped.
+    /// Unthrottled; reports progress. Fails when the database closes, or the family is dropped.
     fn at_full_speed(
         &self,
         family: &Family,
@@ -200,7 +199,7 @@ fn is_urgent(state: &State) -> bool {
     due.is_some_and(|family| family.collection_urgency() == Some(Urgency::High))
 }
 
-/// A call that collects garbage of a range, until this is dropped.
+/// Counts as a manual collection until this is dropped.
 struct ManualCollection<'a>(&'a Shared);
 
 impl<'a> ManualCollection<'a> {
@@ -208,7 +207,7 @@ impl<'a> ManualCollection<'a> {
         let mut state = shared.state.lock();
         shared.check_open()?;
         state.manual_collections += 1;
-        // One that waits for its pace is to make haste.
+        // A throttled collection must go on at full speed.
         shared.progress.notify_all();
         Ok(ManualCollection(shared))
     }

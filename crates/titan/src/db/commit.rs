@@ -1,7 +1,7 @@
 //! Committing a group of batches, and switching memtables.
 //!
-//! Runs on the thread that leads the commit queue, so one at a time: sequence numbers are given
-//! out, the WAL is appended to, memtables are inserted into and switched, in one order.
+//! Runs on the leader of the commit queue, so on one thread at a time: sequence numbers are
+//! assigned, the WAL is appended to, and memtables are filled and switched in one order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Shared {
         self.check_writable()?;
         batch.check_opening(self.opening)?;
         if options.no_slowdown {
-            // Whoever leads the queue may be waiting already.
+            // The leader of the queue may be waiting already.
             self.check_not_stalled()?;
         }
         if batch.is_empty() {
@@ -65,7 +65,7 @@ impl Shared {
             ));
         }
         if !group.options.disable_wal {
-            // ORDER: the log before the memtables, and durable before the acknowledgement (WAL-1).
+            // ORDER: the WAL before the memtables, and durable before the acknowledgement (WAL-1).
             let logged = self.log(group, first, last);
             logged.map_err(|e| {
                 let e = e.context("writing the WAL");
@@ -116,13 +116,13 @@ impl Shared {
     fn check_not_stalled(&self) -> Result<()> {
         match self.stall() {
             StallEvent::Normal => Ok(()),
-            // That depends on what is in the batch.
+            // The delay depends on what is in the batch.
             StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
             StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(held_back(cause)),
         }
     }
 
-    /// How writes are held back. Takes no lock where they are not.
+    /// How writes are stalled. Takes no lock if they are not.
     fn stall(&self) -> StallEvent {
         match self.held_back.load(Ordering::Acquire) {
             true => self.state.lock().stall,
@@ -139,16 +139,16 @@ impl Shared {
         })
     }
 
-    /// Makes every logged write durable. To be called with the lead of the commit queue, also
-    /// before families change: so that a crash leaves the effect of what was done up to some
-    /// moment, never a later change without an earlier write.
+    /// Makes every logged write durable. The caller must lead the commit queue. Called also before
+    /// families change: after a crash, everything up to some moment is there, and never a later
+    /// change without an earlier write.
     pub(super) fn sync_wal(&self) -> Result<()> {
         let synced = self.wal.sync();
         synced.map_err(|e| self.failure.set(self, e.context("syncing the WAL")))
     }
 
     /// The families that the group writes to. Batches that cannot be applied are refused here,
-    /// before anything is changed: what is in the WAL must be replayable.
+    /// before anything is changed: the WAL must be replayable.
     fn resolve(&self, group: &mut Group) -> Vec<Arc<Family>> {
         let all = self.families.load();
         let mut used: Vec<Arc<Family>> = Vec::new();
@@ -181,7 +181,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whoever commits next switches the memtables that are full now.
+    /// Notes full memtables; the next commit switches them.
     pub(super) fn note_filled(&self, memtables: &[(ColumnFamilyId, Arc<Memtable>)]) {
         let full = || memtables.iter().filter(|(_, m)| m.should_flush());
         if full().next().is_some() {
@@ -198,14 +198,14 @@ impl Shared {
         }
     }
 
-    /// Switches memtables that are full, then waits while background work is too far behind. Cost:
-    /// does not depend on the number of families, unless there is something to switch.
+    /// Switches full memtables, then waits while writes are stalled. Cost: independent of the
+    /// number of families, unless there is something to switch.
     fn make_room(&self, group: &Group) -> Result<()> {
         let mut full = std::mem::take(&mut *self.filled.lock());
         if !full.is_empty() {
             let families = self.families.load();
             full.retain(|id| {
-                // It may have been switched meanwhile, on somebody's request.
+                // A flush may have switched it meanwhile.
                 let family = families.get(id);
                 family.is_some_and(|f| f.super_version.load().memtable.should_flush())
             });
@@ -280,14 +280,14 @@ impl Shared {
         outcome
     }
 
-    /// How long a group is held back where writes are slowed down.
+    /// How long a group waits while writes are delayed.
     fn delay(&self, state: &State, stall: StallEvent, group: &Group) -> Result<Duration> {
         let rate = self.options.delayed_write_rate;
         if stall != StallEvent::Delayed(StallCause::SpaceAmplification) {
             let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
             return Ok(Duration::from_secs_f64(bytes as f64 / rate as f64));
         }
-        // Only what takes space: deletions are what gives it back.
+        // Only puts take space: deletions give it back.
         let mut bytes = 0;
         for op in group.batches.iter().flat_map(|batch| batch.iter()) {
             if let BatchOp::Put { key, value, .. } = op? {
@@ -297,8 +297,8 @@ impl Shared {
         Ok(state.freeing.delay(bytes, state.space_excess, rate))
     }
 
-    /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them
-    /// holds anything. To be called with the lead of the commit queue.
+    /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them has
+    /// entries. The caller must lead the commit queue.
     pub(super) fn switch_memtables(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         let needed = {
             let state = self.state.lock();
@@ -312,8 +312,8 @@ impl Shared {
         if needed { self.start_wal(ids) } else { Ok(()) }
     }
 
-    /// Starts a new WAL; what the memtables of `ids` hold becomes immutable. To be called with the
-    /// lead of the commit queue.
+    /// Starts a new WAL file; the memtables of `ids` that have entries become immutable. The caller
+    /// must lead the commit queue.
     pub(super) fn start_wal(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         let closed_size = self.wal.current_size();
         let number = self.counters.new_file_number();
@@ -328,7 +328,7 @@ impl Shared {
         state.wals.push_back(LiveWal { number, size: 0 });
         for (id, family) in &mut state.families {
             if family.memtable.is_empty() {
-                // What it will hold is in no WAL before this one.
+                // Its future entries are in no WAL file before this one.
                 family.memtable_log = number;
                 continue;
             }
@@ -346,7 +346,7 @@ impl Shared {
                 log_number,
             });
             family.has_changed();
-            // It has the same version.
+            // It cannot be the last holder: the new one has the same version.
             drop(family.publish());
         }
         self.wal_limit.set(&state, &self.options);
@@ -355,8 +355,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Judges anew what has changed, and how writes are held back, gives the state lock back, and
-    /// tells listeners of changes. The thread that collects garbage is woken if it has to.
+    /// Evaluates what has changed, and how writes are stalled; releases the state lock; notifies
+    /// listeners of changes. Wakes the thread that collects garbage if something is to be
+    /// collected.
     pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
         if std::mem::take(&mut state.version_ended) {
             let families = state.families.values_mut();
@@ -380,7 +381,7 @@ impl Shared {
         }
     }
 
-    /// Families whose memtables hold operations that are in no WAL.
+    /// Families whose memtables have operations that are in no WAL.
     pub(super) fn families_with_unlogged_writes(&self) -> Vec<ColumnFamilyId> {
         let state = self.state.lock();
         let unlogged = state.families.values().filter(|f| f.unlogged);
@@ -394,10 +395,10 @@ impl Shared {
 }
 
 fn held_back(cause: StallCause) -> Error {
-    Error::new(ErrorKind::Busy, format!("writes are held back: {cause}"))
+    Error::new(ErrorKind::Busy, format!("writes are stalled: {cause}"))
 }
 
-/// Stops writes if a commit panics half way: sequence numbers may be in the WAL already that the
+/// Stops writes if a commit panics half way: the WAL may have sequence numbers already that the
 /// next group would use again.
 struct FailOnPanic<'a>(&'a Shared);
 
@@ -408,8 +409,8 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
-/// Memtables that a group is inserted into. Unless the group is published in the end, nothing of it
-/// is ever part of the database, whatever of it has been inserted, by whatever means that ended.
+/// Memtables that a group is inserted into. If this ends without the group being published, by an
+/// error or a panic, nothing of the group ever becomes part of the database.
 struct Unpublished {
     memtables: Vec<(ColumnFamilyId, Arc<Memtable>)>,
     published: SequenceNumber,
@@ -425,7 +426,7 @@ impl Unpublished {
         }
     }
 
-    /// Lets readers see the group, of which `last` is the last operation.
+    /// Publishes the group, whose last operation is `last`.
     fn publish(mut self, counters: &Counters, last: SequenceNumber) {
         counters.publish_sequence(last);
         self.memtables.clear();
@@ -517,7 +518,7 @@ mod tests {
     fn a_put_does_not_wait_for_the_state_where_no_write_is_held_back() {
         let dir = tempfile::tempdir().unwrap();
         let mut options = Options::default();
-        // Nobody waits to be told of a write.
+        // No thread waits to be woken by a write.
         options.default.disable_auto_compactions = true;
         let db = Db::open(dir.path(), &options).unwrap();
         for name in ["a", "b"] {

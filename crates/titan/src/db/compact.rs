@@ -1,4 +1,4 @@
-//! Running compactions: those the picker finds due, and those the user asks for.
+//! Running compactions: those that the picker finds due, and those that users ask for.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Shared {
             .map_err(|e| match e.kind() {
                 ErrorKind::Closed => e,
                 _ if family.is_dropped() => e,
-                // Before the job counts as done, so that none starts on what failed.
+                // Before the job counts as done, so that no job starts on what failed.
                 _ => {
                     let doing = format!("compacting column family {}", family.name);
                     self.failure.set(self, e.context(doing))
@@ -116,7 +116,8 @@ impl Shared {
         let claim = self.claim_for_manual(family)?;
         let end = end.map_or(Bound::Unbounded, Bound::Included);
         let outcome = self.compact_levels(family, begin, end, options);
-        // Before another compaction of the family may start, so that one after the other is seen.
+        // Before another compaction of the family may start, so that the effects of one are seen
+        // before those of the next.
         self.purge();
         drop(claim);
         outcome
@@ -190,7 +191,7 @@ impl Shared {
         self.failure.check()?;
         let picked = {
             let mut state = self.state.lock();
-            // Under the lock: a database that closes waits for the jobs it finds counted.
+            // Under the lock: closing waits for the jobs that it finds counted.
             self.check_open()?;
             let state = &mut *state;
             let Some(f) = state.families.get_mut(&family.id) else {

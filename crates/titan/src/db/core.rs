@@ -27,8 +27,8 @@ use crate::write::batch::OpeningId;
 use crate::write::queue::CommitQueue;
 use crate::write::wal_set::WalSet;
 
-/// The families by id; replaced whole when one is created or dropped. In order, so that whoever
-/// goes through them does so in the same order in every run.
+/// The families by id; replaced whole when one is created or dropped. Ordered, so that every run
+/// visits them in the same order.
 pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.
@@ -36,12 +36,12 @@ pub(crate) struct Shared {
     pub(super) opening: OpeningId,
     pub(super) dir: PathBuf,
     pub(super) options: DbOptions,
-    /// Options that were taken over.
+    /// Options that were taken over from the database.
     pub(super) taken: Vec<TakenOptions>,
     pub(super) vfs: Arc<dyn Vfs>,
-    /// The same, without what is only in memory where the database is open for reading.
+    /// The same, without the files that a read-only database has in memory.
     pub(super) device: Arc<dyn Vfs>,
-    /// What is shown, where that is not what is there now.
+    /// The moment that is shown, if it is not the present.
     pub(super) moment: Option<Moment>,
     pub(super) statistics: Arc<Statistics>,
     pub(super) listeners: Listeners,
@@ -49,10 +49,11 @@ pub(crate) struct Shared {
     pub(super) open_files: Arc<OpenFiles>,
     pub(super) fetcher: ValueFetcher,
     pub(super) obsolete: Arc<ObsoleteFiles>,
-    /// Told when a version ends that a collection copied something for.
+    /// Called back when a version ends for which a collection copied records.
     pub(super) version_watch: Arc<Watch>,
-    /// The lock on the directory until it is given free. Obsolete files are deleted with this
-    /// held: whoever waits for it finds them gone, and none goes once the directory is another's.
+    /// The lock on the directory until it is released. Held while obsolete files are deleted: a
+    /// thread that waits for it finds them gone, and none is deleted once the directory is another
+    /// process's.
     pub(super) directory: Mutex<Option<Box<dyn FileLock>>>,
     pub(super) pace: Pace,
     pub(super) factory: FileFactory,
@@ -65,26 +66,26 @@ pub(crate) struct Shared {
     pub(super) state: Mutex<State>,
     /// Signalled when there may be a flush or a compaction for a background thread.
     pub(super) work: Condvar,
-    /// Signalled when something has changed that someone may wait for.
+    /// Signalled when something has changed that a thread may wait for.
     pub(super) progress: Condvar,
     /// Signalled when there may be something to do for the thread that collects garbage.
     pub(super) collector: Condvar,
-    /// Whether writes are held back; then the state says how.
+    /// Whether writes are stalled; then the state says how.
     pub(super) held_back: AtomicBool,
-    /// Whether background work no longer gives way to readers: writes are held back, or soon will be.
+    /// Whether background jobs no longer yield to reads: writes are stalled, or soon will be.
     pub(super) urgent: AtomicBool,
-    /// Families of which a commit has filled the memtable; the next one switches it.
+    /// Families whose memtable a commit has filled; the next one switches it.
     pub(super) filled: Mutex<Vec<ColumnFamilyId>>,
     pub(super) wal_limit: WalLimit,
     pub(super) stall_news: StallNews,
-    /// Whether a table of the last level has what only snapshots see.
+    /// Whether a table of the last level has entries that only snapshots see.
     pub(super) kept_for_snapshots: AtomicBool,
-    /// Whether the thread that collects garbage waits for somebody to write.
+    /// Whether the thread that collects garbage waits for a write.
     pub(super) tell_of_write: AtomicBool,
     pub(super) failure: BackgroundFailure,
-    /// Set when the database begins to close: no more batches are taken.
+    /// Set when the database begins to close: no more batches are accepted.
     pub(super) stopping: AtomicBool,
-    /// Set once, when the database closes; running compactions give up.
+    /// Set once, when the database closes; running compactions end early.
     pub(super) closing: AtomicBool,
     /// Held while a checkpoint is made, one at a time.
     pub(super) checkpoints: Mutex<()>,
@@ -104,22 +105,22 @@ impl Shared {
     }
 }
 
-/// What ends when the last handle goes: the threads, then the lock on the directory.
+/// Ends when the last handle is dropped: first the threads, then the lock on the directory.
 pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Core {
-    /// Stops background work and gives the directory free. What is in memtables and was logged is
-    /// replayed at the next opening; what was not logged is flushed first.
+    /// Stops background jobs and releases the directory. Logged writes that are only in memtables
+    /// are replayed at the next opening; unlogged ones are flushed first.
     pub(super) fn close(&self) -> Result<()> {
         let mut threads = self.threads.lock();
         if self.shared.closing.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Batches that wait in the queue by now are committed, later ones are refused: so nothing
-        // unlogged comes after the flush.
+        // Batches that wait in the queue by now are committed and later ones are refused, so
+        // nothing unlogged comes after the flush.
         self.shared.stopping.store(true, Ordering::Release);
         let unlogged = self
             .shared
@@ -149,15 +150,16 @@ impl Core {
             self.shared.collector.notify_all();
         }
         for thread in threads.drain(..) {
-            // A thread that panicked has nothing more to say.
+            // Nothing is left to be done about a thread that panicked.
             let _ = thread.join();
         }
-        // Those that users run on threads of their own must not outlive the lock either.
+        // Jobs on threads of users must not outlive the lock either.
         self.shared.wait_for_running_jobs();
-        // Nor a checkpoint, which gives up now: the next opening deletes what it may yet link.
+        // Nor a checkpoint, which ends early now: the next opening deletes what it may yet link.
         drop(self.shared.checkpoints.lock());
         self.shared.purge();
-        // The WAL's file is closed while the directory is still ours: closing cuts its zeros.
+        // The WAL's file is closed while the directory is still ours: closing cuts the zeros at its
+        // end.
         self.shared.wal.abandon();
         *self.shared.directory.lock() = None;
         flushed.and(synced)

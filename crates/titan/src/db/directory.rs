@@ -16,7 +16,7 @@ pub(super) fn prepare_directory(
     dir: &Path,
     options: &Options,
 ) -> Result<Box<dyn FileLock>> {
-    // Not even a lock file is left in a directory that is somebody else's.
+    // Not even a lock file is left in a directory of another program.
     if !options.db.create_if_missing {
         require_database(vfs, dir)?;
     } else if !has_current(vfs, dir)? {
@@ -35,7 +35,7 @@ pub(super) fn prepare_directory(
     Ok(lock)
 }
 
-/// Makes sure that there is a database in `dir`, for who is not to create one.
+/// Makes sure that there is a database in `dir`, for callers that must not create one.
 ///
 /// # Errors
 /// `NotFound` if there is none; `InvalidArgument` if `dir` is no directory; `Corruption` if there
@@ -50,10 +50,10 @@ pub(crate) fn require_database(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir))
 }
 
-/// Whether there is anything of this name.
+/// Whether `dir` exists.
 ///
 /// # Errors
-/// `InvalidArgument` if it would be below what is no directory.
+/// `InvalidArgument` if one of its parents is no directory.
 pub(crate) fn has_directory(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     vfs.exists(dir).map_err(|e| of_directory(e, dir))
 }
@@ -64,7 +64,7 @@ fn has_current(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     there.map_err(|e| of_directory(e, dir))
 }
 
-/// What a failure to look into `dir` means to who took it for a database's.
+/// What a failure to read `dir`, which should be a database's directory, means to the user.
 fn of_directory(error: Error, dir: &Path) -> Error {
     match error.io_kind() {
         Some(std::io::ErrorKind::NotADirectory) => {
@@ -77,8 +77,8 @@ fn of_directory(error: Error, dir: &Path) -> Error {
 
 /// Creates `dir` and its missing parents so that they survive the machine.
 pub(crate) fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    // The missing ones, and the first that is there: that may come from a process that died
-    // before it made the name durable.
+    // The missing ones, and the first that exists: it may be from a process that died before it
+    // made the name durable.
     let mut chain = Vec::new();
     for path in dir.ancestors().filter(|path| !path.as_os_str().is_empty()) {
         chain.push(path);
@@ -88,8 +88,8 @@ pub(crate) fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     }
     for path in chain.into_iter().rev() {
         vfs.create_dir_all(path)?;
-        // ORDER: a directory's name before what is in it. Where its parent is not ours to open,
-        // someone else made it.
+        // ORDER: a directory's name before what is in it. If its parent is not ours to open,
+        // another program made it.
         match path.parent().map(|parent| vfs.sync_dir(parent)) {
             Some(Err(e)) if e.io_kind() != Some(std::io::ErrorKind::PermissionDenied) => {
                 return Err(e);
@@ -100,7 +100,8 @@ pub(crate) fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Databases that keep part of their data elsewhere would open with that part missing.
+/// Refuses databases that keep part of their data elsewhere: they would open with that part
+/// missing.
 pub(super) fn refuse_other_layouts(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     for (name, whose) in [
         ("titandb", "the TiKV project's Titan"),
@@ -133,12 +134,12 @@ fn holds_data(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     Ok(files.any(is_data))
 }
 
-/// Whether there is a database in `dir`, be it without CURRENT.
+/// Whether there is a database in `dir`, even one without CURRENT.
 pub(super) fn holds_database(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     Ok(has_directory(vfs, dir)? && (has_current(vfs, dir)? || holds_data(vfs, dir)?))
 }
 
-/// The files in `dir` that are a database's by their names, those of a kind by number.
+/// The files in `dir` that have names of database files, by kind and number.
 pub(crate) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
     let names = names_in(vfs, dir)?;
     let mut files: Vec<_> = names.iter().filter_map(|n| FileKind::parse(n)).collect();
@@ -149,13 +150,13 @@ pub(crate) fn files_of(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
 /// All names in `dir`.
 ///
 /// # Errors
-/// `InvalidArgument` if `dir` is no directory; what listing it fails with.
+/// `InvalidArgument` if `dir` is no directory; failures to list it.
 pub(super) fn names_in(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
     vfs.read_dir(dir).map_err(|e| of_directory(e, dir))
 }
 
-/// RocksDB can keep tables in other directories, and notes nowhere in which. A family that it wrote
-/// and of which no table is here has them there, as far as anybody can tell.
+/// RocksDB can keep tables in other directories, and does not record in which. If none of the
+/// tables of a family that it wrote is here, they are assumed to be there.
 ///
 /// # Errors
 /// `Unsupported` naming the family.
@@ -170,7 +171,7 @@ pub(crate) fn refuse_tables_elsewhere(
         let Some(first) = tables.next() else {
             continue;
         };
-        // Titan notes facts about what it writes.
+        // Titan records facts about the tables that it writes.
         let is_here = |table: &TableFile| match table.facts() {
             Some(_) => Ok(true),
             None => vfs.exists(&path(table)),
@@ -230,12 +231,12 @@ pub(crate) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
     Ok(())
 }
 
-/// Tables looked at together.
+/// Tables checked together.
 const LOOKED_AT_TOGETHER: usize = 64;
 
-/// Refuses a database with tables that this version cannot read, so that it is found out before
-/// anything is written. Tables that Titan wrote or counted are readable: of them nothing is read.
-/// Damage and failures to read are left to who reads the table.
+/// Refuses a database with tables that this version cannot read, before anything is written. Tables
+/// that Titan wrote or counted are readable, and are not read. Damage and failures to read are left
+/// to the readers of the table.
 ///
 /// Cost: an open and three reads for each table that another program wrote, 64 at a time in flight.
 ///
@@ -258,7 +259,7 @@ pub(crate) fn refuse_unreadable_tables(
                 prefetch_head(&*file, &identity);
                 Ok((file, path, identity))
             };
-            // All are announced before the first is read.
+            // All reads are announced before the first one.
             let opened: Vec<Result<_>> = tables.iter().map(open).collect();
             for opened in opened {
                 let readable = opened.and_then(|(file, path, identity)| {

@@ -14,7 +14,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct BackgroundFailure {
     failed: AtomicBool,
     reason: Mutex<Option<Error>>,
-    /// There never will be a write.
+    /// The database never accepts a write.
     pub(super) read_only: bool,
 }
 
@@ -43,7 +43,7 @@ impl BackgroundFailure {
         self.reason.lock().clone()
     }
 
-    /// Stops writes because of `error`, which is given back for the caller to return.
+    /// Stops writes because of `error`, and returns it.
     pub(super) fn set(&self, shared: &Shared, error: Error) -> Error {
         let first = {
             let mut reason = self.reason.lock();
@@ -52,9 +52,9 @@ impl BackgroundFailure {
             self.failed.store(true, Ordering::Release);
             first
         };
-        // Writers that wait for background work wait in vain now. The lock makes sure that none
-        // is between its check and its wait. Not to be called with the state lock held. Before
-        // listeners are told, of which one may panic.
+        // Writers that wait for background jobs now wait in vain. The lock makes sure that none is
+        // between its check and its wait; the caller must not have the state lock. This comes
+        // before listeners are notified, since one may panic.
         let state = shared.state.lock();
         shared.progress.notify_all();
         shared.work.notify_all();
@@ -65,8 +65,8 @@ impl BackgroundFailure {
         error
     }
 
-    /// Stops writes if the thread panics: to be called where it unwinds. A listener that panics
-    /// when it is told of that ends no process.
+    /// Stops writes if the thread panics; to be called while it unwinds. A listener that panics
+    /// when it is notified of that does not end the process.
     pub(super) fn set_if_panicking(&self, shared: &Shared, message: &str) {
         if std::thread::panicking() {
             let bug = Error::internal(message);
@@ -82,8 +82,9 @@ impl BackgroundFailure {
 }
 
 impl Shared {
-    /// Makes durable, in new files, whatever the failure left undone, and lets writes go on. On
-    /// an error nothing has changed for the user: writes stay refused, and it can be tried again.
+    /// Makes durable, in new files, whatever the failure left undone, and accepts writes again. On
+    /// an error nothing has changed for the user: writes stay refused, and `resume` can be tried
+    /// again.
     pub(super) fn resume(&self) -> Result<()> {
         self.alone(|| {
             if self.failure.get().is_none() {
@@ -97,8 +98,8 @@ impl Shared {
                     versions.start_manifest().map_err(trying)?;
                 }
             }
-            // What the failed WAL holds is also in memtables, as far as it was acknowledged. They
-            // are flushed; then no replay needs that WAL any more, whatever its last bytes are.
+            // The acknowledged operations of the failed WAL are also in memtables. Once those are
+            // flushed, no replay needs that WAL any more, whatever its last bytes are.
             let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
             self.wal.abandon();
             self.start_wal(&ids).map_err(trying)?;
@@ -107,9 +108,10 @@ impl Shared {
                 "failed-flush-drops-its-memtable",
                 "-p titan --test it faults::"
             ) {
+                let mut replaced = Vec::new();
                 for family in self.state.lock().families.values_mut() {
                     family.immutables.clear();
-                    family.publish();
+                    replaced.push(family.publish());
                 }
             } else {
                 self.flush_all_as_one().map_err(trying)?;
@@ -151,8 +153,8 @@ mod tests {
         }
     }
 
-    /// It took its memtables before a commit failed, and its sequence number after others had been
-    /// given the same ones.
+    /// A reader that took its memtables before a commit failed, and its sequence number after other
+    /// writes had been given the same numbers.
     #[test]
     fn a_slow_reader_sees_nothing_of_a_failed_commit() {
         let dir = tempfile::tempdir().unwrap();
@@ -160,7 +162,7 @@ mod tests {
         db.put(b"k", b"old").unwrap();
         let shared = &db.core.shared;
         let taken = db.family.super_version.load_full();
-        // As a commit that ends half way.
+        // Like a commit that ends half way.
         let last = shared.counters.last_sequence();
         let half = taken
             .memtable

@@ -1,4 +1,4 @@
-//! Families that come and go while the database is open, and how one starts.
+//! Creating and dropping families while the database is open, and the first state of a family.
 
 use std::sync::Arc;
 
@@ -53,13 +53,13 @@ impl Shared {
         })
         .inspect(|family| {
             self.tell_of_loosened_bound(family);
-            // It may be the first that settles.
+            // It may be the first with idle cleanup.
             let _state = self.state.lock();
             self.collector.notify_all();
         })
     }
 
-    /// Tells listeners where a family's bound on space is not what others have.
+    /// Notifies listeners if a family makes the bound on space looser than promised.
     pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
         if let Some(bytes) = loosened_allowance(&family.options) {
             let id = family.id;
@@ -102,7 +102,7 @@ impl Shared {
             self.wal_limit.set(&state, &self.options);
             drop(state);
             if let Some(removed) = removed {
-                // The shared part lives on in handles; what it pins need not.
+                // The shared part stays alive in handles; what it pins need not.
                 let family = removed.family;
                 let (comparator, levels) = (&family.comparator, removed.version.num_levels());
                 let empty = Version::empty(id, comparator.clone(), levels);
@@ -113,7 +113,8 @@ impl Shared {
                     version: Arc::new(empty),
                 }));
             }
-            // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
+            // ORDER: the edit that says which WAL files are still needed is durable; only now may
+            // others be deleted.
             self.retire_wals(needed);
             drop(versions);
             self.update_stalls(self.state.lock());
@@ -124,7 +125,7 @@ impl Shared {
     }
 }
 
-/// Creates, in memory alone, the families of `options` that are not there.
+/// Creates, in memory only, the families of `options` that the database does not have.
 pub(super) fn create_missing_families(versions: &mut VersionSet, options: &Options) {
     let existing: Vec<String> = versions
         .families()
@@ -152,7 +153,7 @@ fn empty_family(
     version::Family::new(name.to_owned(), comparator, log_number, current)
 }
 
-/// The options with the comparator that the family has: where none was given, that is the recorded one.
+/// The options with the comparator of the family: the recorded one, if none was given.
 fn with_comparator(
     options: Arc<ColumnFamilyOptions>,
     comparator: &Arc<dyn Comparator>,

@@ -1,4 +1,4 @@
-//! A column family, as the engine shares it and as the user holds it.
+//! A column family: the part that the engine shares, and the handle of users.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Family {
         }
     }
 
-    /// Whether its garbage is found and collected by itself.
+    /// Whether its garbage is found and collected automatically.
     pub(crate) fn settles(&self) -> bool {
         self.options.enable_blob_garbage_collection && !self.options.disable_auto_compactions
     }
@@ -62,9 +62,9 @@ impl Family {
 ///
 /// # Errors
 /// Reads: `Closed`; `InvalidArgument` if the family was dropped, or the snapshot is of another
-/// database or of an earlier opening of this one; `Corruption` with file and offset
-/// where what they meet is damaged; `Io`; `Unsupported` for an entry that is a merge operand or has
-/// wide columns. A read that fails changes nothing, and may succeed when repeated.
+/// database or of an earlier opening of this one; `Corruption` with file and offset for damage that
+/// they meet; `Io`; `Unsupported` for an entry that is a merge operand or has wide columns. A read
+/// that fails changes nothing, and may succeed when repeated.
 ///
 /// Writes: those of [`Db::write`](crate::Db::write).
 #[derive(Clone)]
@@ -109,8 +109,8 @@ impl ColumnFamily {
         self.get_with(key, &ReadOptions::default())
     }
 
-    /// The value of `key` that `options` see. Cost: see [`ColumnFamily::get_lazy`], and one read
-    /// if the value lies in a blob file.
+    /// The value of `key`, read with `options`. Cost: that of [`ColumnFamily::get_lazy`], and one
+    /// read if the value is in a blob file.
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
         let super_version = self.super_version()?;
         match self.lookup(&super_version, key, options)? {
@@ -126,7 +126,7 @@ impl ColumnFamily {
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
-    /// table whose range and filter admit the key, mostly one in all, mostly cached.
+    /// table whose range and filter admit the key, usually one in all, usually cached.
     pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
         let super_version = self.super_version()?;
         Ok(self
@@ -148,16 +148,16 @@ impl ColumnFamily {
         self.contains_key_with(key, &ReadOptions::default())
     }
 
-    /// Whether `key` has a value that `options` see. Never touches a blob file. Cost: that of
+    /// Whether `key` has a value, read with `options`. Never touches a blob file. Cost: that of
     /// [`ColumnFamily::get_lazy`].
     pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
         let super_version = self.super_version()?;
         Ok(self.lookup(&super_version, key, options)?.is_some())
     }
 
-    /// The values of many keys, in their order, all as of one moment. Values in blob files are
-    /// read together, in the order in which they lie there. Each key has a result of its own. Cost:
-    /// a lookup a key, and a read for each run of values that lie close together; all values are
+    /// The values of many keys, in the order of the keys, all as of one moment. Values in blob
+    /// files are read together, in the order of their positions. Each key has its own result. Cost:
+    /// a lookup per key, and a read for each run of values that lie close together; all values are
     /// in memory at once.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
@@ -199,7 +199,7 @@ impl ColumnFamily {
         results
     }
 
-    /// An iterator over the family. Cost: O(tables of level 0 and levels) for the lists it holds;
+    /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
     /// opens tables that have range deletions or may have, the first time; reads no entries.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let super_version = self.super_version()?;
@@ -217,8 +217,7 @@ impl ColumnFamily {
     }
 
     /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come
-    /// at the same time, and an insertion into the memtable; it may wait where writes are held
-    /// back.
+    /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.put(self, key, value))
     }
@@ -229,15 +228,15 @@ impl ColumnFamily {
     }
 
     /// Removes `key`, which was put exactly once since it was last single-deleted, and was never
-    /// deleted otherwise: cheaper than [`ColumnFamily::delete`], as both entries vanish when they
-    /// meet. Used differently, older values may come back. Not synced.
+    /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
+    /// when they meet. Used differently, older values may come back. Not synced.
     pub fn single_delete(&self, key: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.single_delete(self, key))
     }
 
     /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
-    /// `begin`. Cost: that of [`ColumnFamily::put`]: it is one entry, whatever the range holds.
-    /// Reads of the family have to heed it until compaction drops it.
+    /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
+    /// range has. Reads of the family check it until a compaction drops it.
     pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.delete_range(self, begin, end))
     }
@@ -249,7 +248,7 @@ impl ColumnFamily {
     }
 
     /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
-    /// Cost: writes and syncs what the memtables hold; writers go on meanwhile.
+    /// Cost: writes and syncs the contents of the memtables; writers go on meanwhile.
     ///
     /// # Errors
     /// `Closed`; `InvalidArgument` if the family was dropped; `WritesStopped` after a background
@@ -262,10 +261,10 @@ impl ColumnFamily {
         self.core.shared.flush(&[self.family.id])
     }
 
-    /// Compacts the keys in `begin..=end` down to the last level that holds any; absent bounds
-    /// are infinite. Flushes first. Returns when it is done. Cost: reads and writes every table in
-    /// the range about once a level, on the caller's thread; values in blob files stay where they
-    /// are.
+    /// Compacts the keys in `begin..=end` down to the last level that has any of them; absent
+    /// bounds are infinite. Flushes first. Returns when it is done. Cost: reads and writes every
+    /// table in the range about once per level, on the caller's thread; values in blob files stay
+    /// where they are.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes.
@@ -280,21 +279,21 @@ impl ColumnFamily {
             .compact_range(&self.family, begin, end, options)
     }
 
-    /// Collects the garbage of the blob files that hold values of the keys in `begin..=end`, or
-    /// did when it began; absent bounds are infinite. Afterwards none of them has more garbage than
-    /// the threshold of `options`, but for what iterators still see, what is in damaged files, and
+    /// Collects the garbage of the blob files that have values of the keys in `begin..=end`, or had
+    /// when it began; absent bounds are infinite. Afterwards none of them has more garbage than the
+    /// threshold of `options`, except for what iterators still see, what is in damaged files, and
     /// what arose meanwhile. It works also where `enable_blob_garbage_collection` is off, and while
-    /// collecting is paused. Returns when it is done, and says what it did.
+    /// collecting is paused. Returns a summary when it is done.
     ///
-    /// What lives in the files is copied, whatever its keys are, to new ones of about
-    /// `blob_file_size`: RocksDB refuses a directory in which values have been moved, until
+    /// The live records of the files are copied, whatever their keys are, to new files of about
+    /// `blob_file_size`: RocksDB refuses a directory with relocated values, until
     /// [`tools::downgrade`](crate::tools::downgrade).
     ///
-    /// A file that is damaged is left as it is, and named in the summary; one that was found
-    /// damaged before is tried again. A call that is cut short keeps what it has collected so far.
+    /// A damaged file is left as it is, and named in the summary; one that was found damaged before
+    /// is tried again. A call that ends early keeps what it has collected so far.
     ///
     /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads
-    /// and writes what lives in the files, once, as fast as it can, on the caller's thread. Waits
+    /// and writes the live records of the files, once, unthrottled, on the caller's thread. Waits
     /// for a collection that runs already.
     ///
     /// # Errors
@@ -340,8 +339,8 @@ impl ColumnFamily {
         Ok(self.family.super_version.load_full())
     }
 
-    /// The sequence number to read at; taken after the super version, which flushes and
-    /// compactions may replace meanwhile by one that lacks what an older number sees.
+    /// The sequence number to read at. Taken after the super version: if it were taken before, a
+    /// flush or a compaction in between could drop what it sees.
     fn read_sequence(&self, taken: &SuperVersion, options: &ReadOptions) -> Result<SequenceNumber> {
         let shared = &self.core.shared;
         match &options.snapshot {

@@ -22,10 +22,10 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::stats::{self, FlushEvent};
 use crate::version::edit::VersionEdit;
 
-/// What of memtables survives a flush: not what was refused.
+/// What a flush writes of memtables: not the entries of failed commits.
 struct Survivors {
     entries: SurvivorIterator<MergingIterator, Unknown>,
-    /// Of all range deletions.
+    /// All range deletions.
     tombstones: Arc<FragmentedTombstones>,
 }
 
@@ -60,9 +60,9 @@ impl Survivors {
     }
 }
 
-/// Writes memtables, newest last, to one table and its blob files, all of it durable. On an
-/// error every file written is removed: nothing but the memtables ever held the data. What the
-/// table hides in `older` ones, if that is known of, is estimated and noted.
+/// Writes memtables, newest last, to one table and its blob files, all of it durable. On an error
+/// every file written is removed: the memtables still have the data. Estimates and records what the
+/// table shadows in `older` ones, if they are known.
 pub(crate) fn write_memtables(
     memtables: &[Arc<Memtable>],
     factory: &FileFactory,
@@ -107,7 +107,7 @@ pub(crate) fn write_memtables(
     written.inspect_err(|_| factory.discard(&writer.created()))
 }
 
-/// An estimate of the bytes of values in blob files that memtables, newest last, hide in older
+/// An estimate of the bytes of separated values that memtables, newest last, shadow in older
 /// tables. Cost: a walk through all entries, and a lookup for some of them.
 pub(super) fn hidden_by_memtables(
     memtables: &[Arc<Memtable>],
@@ -139,8 +139,8 @@ impl Shared {
         self.wait_for_flushes(&newest)
     }
 
-    /// Makes what is in memtables immutable; gives the newest of each family that has something to
-    /// be flushed. To be called with the lead of the commit queue.
+    /// Makes what is in memtables immutable. Returns the newest memtable of each family that has
+    /// something to flush. The caller must lead the commit queue.
     pub(super) fn switch_to_flush(&self, ids: &[ColumnFamilyId]) -> Result<FlushBarrier> {
         self.failure.check()?;
         self.switch_memtables(ids)?;
@@ -182,7 +182,7 @@ impl Shared {
             self.flush_and_install(&family, &immutables)
                 .map_err(|e| match family.is_dropped() {
                     true => e,
-                    // Before the job counts as done, so that none starts on what failed.
+                    // Before the job counts as done, so that no job starts on what failed.
                     false => {
                         let doing = format!("flushing column family {}", family.name);
                         self.failure.set(self, e.context(doing))
@@ -199,7 +199,7 @@ impl Shared {
     }
 
     fn flush_and_install(&self, family: &Family, immutables: &[Immutable]) -> Result<FlushEvent> {
-        // So that no writer has to when it starts the next WAL.
+        // So that no writer has to do it when it starts the next WAL file.
         self.wal.sync_names()?;
         let flushed = self.write_out(family, immutables)?;
         let synced_to = self.state.lock().current_wal();
@@ -219,9 +219,9 @@ impl Shared {
         Ok(event)
     }
 
-    /// Flushes all immutable memtables on this thread and installs the outcome in one step, with
-    /// which no WAL but the current one is needed any more. To be called with the lead of the
-    /// commit queue and while no job runs.
+    /// Flushes all immutable memtables on this thread and installs the result in one step.
+    /// Afterwards only the current WAL file is needed. The caller must lead the commit queue, and
+    /// no job may run.
     pub(super) fn flush_all_as_one(&self) -> Result<()> {
         let waiting: Vec<(Arc<Family>, Vec<Immutable>)> = {
             let state = self.state.lock();
@@ -247,8 +247,8 @@ impl Shared {
                 }
             }
         }
-        // ORDER: together, since the WAL behind these memtables is not relied on: a batch that
-        // spans families is in the tables of all of them or of none (WAL-1).
+        // ORDER: together, since the WAL of these memtables is not relied on: a batch that spans
+        // families is in the tables of all of them or of none (WAL-1).
         let synced_to = self.state.lock().current_wal();
         self.install_flushes(&flushed, synced_to)?;
         for done in &flushed {
@@ -265,7 +265,7 @@ impl Shared {
     ) -> Result<Flushed<'a>> {
         let memtables: Vec<_> = immutables.iter().map(|i| Arc::clone(&i.memtable)).collect();
         let snapshots = self.snapshots.sequences();
-        // Of about now: another job may install a newer one at any time.
+        // A recent one: another job may install a newer one at any time.
         let version = Arc::clone(&family.super_version.load().version);
         let older = OlderTables {
             version: &version,
@@ -287,8 +287,8 @@ impl Shared {
         })
     }
 
-    /// Puts the files in the place of the memtables, all at once, and retires WAL files.
-    /// `synced_to` is the first WAL file that may hold unsynced operations of other families.
+    /// Replaces the memtables by the files, all at once, and retires WAL files. `synced_to` is the
+    /// first WAL file that may have unsynced operations of other families.
     fn install_flushes(&self, flushed: &[Flushed<'_>], synced_to: FileNumber) -> Result<()> {
         let mut versions = self.versions.lock();
         for Flushed { family, output, .. } in flushed {
@@ -306,8 +306,8 @@ impl Shared {
             };
             let edit_of = |flush: &Flushed<'_>| VersionEdit {
                 column_family: flush.family.id,
-                // Not beyond a file closed meanwhile: recovery takes a log number beyond a damaged
-                // WAL for proof that the WAL had been synced.
+                // Not past a file that was closed meanwhile: recovery takes a log number after a
+                // damaged WAL file as proof that the file had been synced.
                 log_number: state
                     .families
                     .get(&flush.family.id)
@@ -355,13 +355,14 @@ impl Shared {
             }
         });
         drop(versions);
-        // ORDER: the edit that says who still needs which WAL is durable; only now may they go.
+        // ORDER: the edit that says which WAL files are still needed is durable; only now may
+        // others be deleted.
         self.retire_wals(needed);
         Ok(())
     }
 
-    /// Hands WAL files older than `needed` over for deletion. The edit that says nobody needs
-    /// them is durable.
+    /// Hands over WAL files older than `needed` for deletion. The edit that makes them unneeded is
+    /// durable.
     pub(super) fn retire_wals(&self, needed: FileNumber) {
         self.wal.forget_before(needed);
         let mut state = self.state.lock();
@@ -376,10 +377,10 @@ impl Shared {
     }
 }
 
-/// Memtables of a family that are in files by now.
+/// Memtables of a family that have been written to files.
 struct Flushed<'a> {
     family: &'a Family,
-    /// How many, of the oldest.
+    /// How many of the oldest memtables these are.
     immutables: usize,
     output: JobOutput,
 }

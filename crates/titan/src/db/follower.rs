@@ -1,25 +1,26 @@
-//! Taking hold of the files of one moment, while another process writes them.
+//! Captures the files of one moment while another process writes them.
 //!
-//! What a process leaves that dies is a MANIFEST, WAL files, and the files that the MANIFEST names;
-//! recovery makes of it the database of one moment. So what is to be found out is what a process
-//! would leave that died now, although its files change while they are looked at. In this order:
+//! A process that dies leaves a MANIFEST, WAL files, and the files that the MANIFEST names;
+//! recovery turns them into the database of one moment. So the follower must find what the process
+//! would leave if it died now, although its files change while they are read. It proceeds in this
+//! order:
 //!
-//! 1. The MANIFEST that CURRENT names is read, up to where it ends, and every file that it names is
-//!    opened; blob files are guarded against holes. Then CURRENT and the MANIFEST's length are looked
-//!    at again. If they are as they were, the state in it was the newest while all of its files were
-//!    open: none of them lacks anything, nor ever will. Otherwise files may be gone, or have holes:
-//!    again, with what is open by now.
-//! 2. The WAL files are read, the newest first: whatever stands in one was preceded by everything
-//!    that the older ones hold, which are read later. Within a file, bytes are read in their order,
-//!    and of a record that is being appended there is the beginning at most.
-//!    Older files than families need are read too, as far as the MANIFEST keeps them: transactions
-//!    may have been prepared there that a later file commits.
-//! 3. The MANIFEST is read once more. If no family has come or gone, and the oldest WAL files kept
-//!    and needed are the same, then no WAL file was deleted or used anew before it had been read:
-//!    whatever the state of the first step lacks is in the files of the second. Otherwise: again.
+//! 1. Read the MANIFEST that CURRENT names, up to its present end, and open every file that it names;
+//!    guard blob files against holes. Then check CURRENT and the MANIFEST's length again. If they have
+//!    not changed, the state read was the newest while all of its files were open: none of them lacks
+//!    anything, nor ever will. Otherwise files may be gone, or have holes: start again, with what is
+//!    open by now.
+//! 2. Read the WAL files, the newest first: everything in a file was preceded by everything in the
+//!    older ones, which are read later. Within a file, bytes are read in their order, so of a
+//!    record that is being appended at most the beginning is read.
+//!    Files older than families need are read too, as far as the MANIFEST keeps them: they may have
+//!    prepared transactions that a later file commits.
+//! 3. Read the MANIFEST once more. If no family was created or dropped, and the oldest WAL files kept
+//!    and needed are the same, then no WAL file was deleted or recycled before it had been read:
+//!    whatever the state of the first step lacks is in the files of the second. Otherwise: start again.
 //!
-//! Under full load each round takes longer than it takes the writer to change something only if much
-//! must be opened; what is open stays, so rounds become short.
+//! Under full load a round takes longer than the writer needs to change something only if many
+//! files must be opened. Open files stay open, so rounds become short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,15 +38,15 @@ use crate::version::{LogsSince, Moment, RecoveredState, VersionSet, read_current
 use crate::vfs::{Access, Frozen, MemoryFile, ReadableFile, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
 
-/// How often files are looked at that change meanwhile.
+/// How many rounds are tried while files change.
 const MAX_ROUNDS: usize = 200;
-/// How often something is looked at again that is wrong as it stands: it may be about to change.
+/// How often something wrong is read again: it may be about to change.
 const MAX_DOUBTS: usize = 3;
-/// The newest WAL files, to which something may be added: the one before the newest gets the rest of
-/// a buffer when the newest is there already.
+/// How many of the newest WAL files may still grow: the one before the newest may get the rest of a
+/// buffer after the newest has been created.
 const GROWING: usize = 2;
 
-/// What CURRENT and the MANIFEST held.
+/// The contents of CURRENT and the MANIFEST.
 struct Manifest {
     number: FileNumber,
     current: Arc<dyn ReadableFile>,
@@ -56,13 +57,13 @@ struct Manifest {
 pub(crate) struct Captured {
     pub(crate) vfs: Arc<Frozen>,
     manifest: FileNumber,
-    /// When all of them were as they are.
+    /// When all of them were in this state.
     unix_seconds: u64,
     live: BTreeSet<FileKind>,
 }
 
 impl Captured {
-    /// The moment, of which `last` is the last operation.
+    /// The moment whose last operation is `last`.
     pub(crate) fn moment(&self, last: SequenceNumber) -> Moment {
         Moment {
             sequence: last.0,
@@ -72,14 +73,14 @@ impl Captured {
     }
 }
 
-/// Takes hold of a database's files, again and again.
+/// Captures a database's files, again and again.
 pub(crate) struct Follower {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     options: Options,
-    /// Files named by the MANIFEST last looked at.
+    /// Files named by the MANIFEST that was read last.
     open: BTreeMap<FileKind, Arc<dyn ReadableFile>>,
-    /// What WAL files hold to which nothing is added any more.
+    /// The contents of WAL files that grow no more.
     logs: BTreeMap<FileNumber, Arc<dyn ReadableFile>>,
 }
 
@@ -94,9 +95,9 @@ impl Follower {
         }
     }
 
-    /// What `f` makes of the files as they are now. Where it finds damage, it gets those of a later
-    /// moment, as long as there is one: a writer of another make may cut files before it deletes
-    /// them.
+    /// Calls `f` with the files as they are now. If `f` finds damage in a file that the database
+    /// has no longer, calls it again with the files of a later moment: a writer of another engine
+    /// may cut files before it deletes them.
     pub(crate) fn look<T>(&mut self, mut f: impl FnMut(&Captured) -> Result<T>) -> Result<T> {
         for _ in 0..MAX_DOUBTS {
             let captured = self.capture()?;
@@ -108,8 +109,8 @@ impl Follower {
         Err(self.changes_too_fast())
     }
 
-    /// Whether what is wrong with a file of that moment concerns the database as it is now: false
-    /// if it does not have the file any more.
+    /// Whether damage in a file of that moment concerns the database as it is now: false if the
+    /// database does not have the file any more.
     pub(crate) fn still_has(&self, captured: &Captured, damage: &Error) -> Result<bool> {
         let name = damage.path().and_then(Path::file_name);
         let file = name.and_then(|name| FileKind::parse(name.to_str()?));
@@ -127,17 +128,17 @@ impl Follower {
     }
 
     pub(crate) fn changes_too_fast(&self) -> Error {
-        let message = "the files of the database change faster than they can be looked at";
+        let message = "the files of the database change faster than they can be read";
         Error::new(ErrorKind::Busy, message).in_file(&self.dir)
     }
 
-    /// Takes hold of the files as they are now.
+    /// Captures the files as they are now.
     ///
     /// # Errors
-    /// `Busy` after so many rounds; as [`RecoveredState::read`] where the MANIFEST is damaged.
+    /// `Busy` after too many rounds; as [`RecoveredState::read`] where the MANIFEST is damaged.
     pub(crate) fn capture(&mut self) -> Result<Captured> {
         for _ in 0..MAX_ROUNDS {
-            // A round that failed, as for too many open files, gives back what it opened.
+            // A failed round, for example with too many open files, closes what it opened.
             let captured = self.round().inspect_err(|_| self.open.clear())?;
             if let Some(captured) = captured {
                 return Ok(captured);
@@ -157,7 +158,8 @@ impl Follower {
         };
         let live = versions.live_files();
         self.open_files(&live)?;
-        // ORDER: behind the opening of all files. What is missing now is missing from the database.
+        // ORDER: after all files have been opened. What is missing now is missing from the
+        // database.
         if !self.is_newest(&manifest)? {
             return Ok(None);
         }
@@ -166,7 +168,7 @@ impl Follower {
         };
         let mut files = self.small_files()?;
         let unix_seconds = self.options.db.clock.unix_time().as_secs();
-        // ORDER: behind the reading of all logs.
+        // ORDER: after all WAL files have been read.
         if !self.is_newest(&manifest)? {
             let Some(later) = self.read_manifest()? else {
                 return Ok(None);
@@ -209,7 +211,7 @@ impl Follower {
         ]
     }
 
-    /// CURRENT, and the MANIFEST that it names, up to where that ends now; `None` if it is gone.
+    /// CURRENT, and the MANIFEST that it names, up to its present end; `None` if it is gone.
     fn read_manifest(&self) -> Result<Option<Manifest>> {
         let mut missing = None;
         for _ in 0..MAX_DOUBTS {
@@ -233,7 +235,7 @@ impl Follower {
         Ok(None)
     }
 
-    /// The state in a MANIFEST; `None` if it makes no sense and is not the newest any more.
+    /// The state in a MANIFEST; `None` if it makes no sense and is no longer the newest.
     fn parse(&self, manifest: &Manifest) -> Result<Option<VersionSet>> {
         let vfs: Arc<dyn Vfs> = Arc::new(self.frozen(self.files_of_manifest(manifest)));
         let state = RecoveredState::read(&*vfs, &self.dir, &self.options);
@@ -246,10 +248,10 @@ impl Follower {
         }
     }
 
-    /// Whether the MANIFEST is in force, and nothing has been added to it.
+    /// Whether CURRENT still names the MANIFEST, and nothing has been added to it.
     fn is_newest(&self, manifest: &Manifest) -> Result<bool> {
-        // ORDER: the length first: no MANIFEST comes into force twice, so if this one is in force
-        // behind that, its length said that it was the newest state.
+        // ORDER: the length first: CURRENT never names a MANIFEST again after another, so if it
+        // names this one afterwards, the length was that of the newest state.
         let path = FileKind::Manifest(manifest.number).path(&self.dir);
         match self.vfs.size(&path) {
             Ok(size) if size == manifest.content.size()? => {}
@@ -259,7 +261,7 @@ impl Follower {
         Ok(read_current(&*self.vfs, &self.dir)?.0 == manifest.number)
     }
 
-    /// Opens the files in `live` and lets go of others; those that are gone are left out.
+    /// Opens the files in `live` and closes others; those that are missing are left out.
     fn open_files(&mut self, live: &BTreeSet<FileKind>) -> Result<()> {
         self.open.retain(|file, _| live.contains(file));
         for file in live {
@@ -284,7 +286,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What the WAL files from `kept` on hold; `None` if one is gone.
+    /// The contents of the WAL files from `kept` on; `None` if one is gone.
     fn read_logs(
         &mut self,
         kept: FileNumber,
@@ -314,8 +316,8 @@ impl Follower {
         Ok(Some(logs))
     }
 
-    /// What a WAL file holds. A record that was appended while it was read is not damage: it is
-    /// read again as long as it becomes more.
+    /// The contents of a WAL file. A record that was appended while it was read is not damage: the
+    /// file is read again for as long as its readable part grows.
     fn read_log(&self, number: FileNumber) -> Result<Option<Arc<dyn ReadableFile>>> {
         let path = FileKind::Wal(number).path(&self.dir);
         let mut damaged_at = None;
@@ -335,7 +337,7 @@ impl Follower {
         }
     }
 
-    /// What else recovery and checks look at, where it is there.
+    /// The other files that recovery and checks read, if they exist.
     fn small_files(&self) -> Result<BTreeMap<FileKind, Arc<dyn ReadableFile>>> {
         let mut small = BTreeMap::new();
         if let Some((number, content)) = OptionsFile::read_newest(&*self.vfs, &self.dir)? {
@@ -347,14 +349,14 @@ impl Follower {
         Ok(small)
     }
 
-    /// A file's bytes, read from front to back, up to where it ends now; `None` if it is gone.
+    /// A file's bytes, read from front to back, up to its present end; `None` if it is gone.
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>> {
         let file = match self.vfs.open(path, Access::Sequential) {
             Ok(file) => file,
             Err(e) if e.is_not_found() => return Ok(None),
             Err(e) => return Err(e),
         };
-        // It may become shorter meanwhile: the zeros behind a log are cut when it is closed.
+        // It may become shorter meanwhile: closing a WAL file cuts the zeros at its end.
         let mut content = vec![0; file.size()? as usize];
         let len = file.read_at(0, &mut content)?;
         content.truncate(len);
@@ -362,8 +364,8 @@ impl Follower {
     }
 }
 
-/// What says whether WAL files read beside a state are all that it needs. The number of the next
-/// family tells of one that was created and dropped meanwhile.
+/// Shows whether the WAL files read beside a state are all that it needs. The number of the next
+/// family reveals one that was created and dropped meanwhile.
 fn outline(versions: &VersionSet) -> (Vec<ColumnFamilyId>, ColumnFamilyId, LogsSince) {
     let families = versions.families().keys().copied().collect();
     let next = versions.next_column_family();
@@ -404,7 +406,7 @@ mod tests {
         let mut follower = Follower::new(dir.path(), &options);
         follower.capture().unwrap();
         assert_eq!(follower.open.len(), 1);
-        // A table that cannot be opened, for another reason than that it is gone.
+        // A table that cannot be opened, though it is not gone.
         db.put(b"key", b"newer").unwrap();
         db.flush().unwrap();
         let mut tables = files_of(&*options.db.vfs, dir.path()).unwrap();

@@ -1,9 +1,9 @@
-//! Tables that refer to blob files and that another program wrote: what they refer to is counted
-//! once, after the first opening, and remembered in the MANIFEST.
+//! Counts the pointers of tables that another program wrote: once, after the first opening. The
+//! counts are recorded in the MANIFEST.
 //!
-//! RocksDB notes no such counts, and no garbage for tables that it deletes whole: what its MANIFEST
-//! says of garbage is a lower bound. With the counts the accounts are exact (BLOB-3), and levels
-//! are as large as what their keys stand for.
+//! RocksDB records no such counts, and no garbage for tables that it deletes whole: the garbage
+//! that its MANIFEST records is a lower bound. With the counts the accounts are exact (BLOB-3), and
+//! the size of a level includes the values that its keys point to.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
 use crate::version::{TableFile, Version};
 
-/// Whether nobody has counted what the table refers to.
+/// Whether the table has pointers that have not been counted.
 fn is_uncounted(table: &TableFile) -> bool {
     table.facts().is_none() && table.meta.oldest_blob_file.is_some()
 }
@@ -30,7 +30,7 @@ fn has_uncounted(version: &Version) -> bool {
 
 impl Shared {
     /// Counts a collection as running, if there is something to be counted first. To be called
-    /// before anybody can wait for the database to be idle.
+    /// before any thread can wait for the database to be idle.
     pub(super) fn claim_counting(&self) -> Option<ColumnFamilyId> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -40,7 +40,7 @@ impl Shared {
         Some(family.family.id)
     }
 
-    /// Counts what has been [claimed](Shared::claim_counting), at the pace of a collection. What
+    /// Counts what has been [claimed](Shared::claim_counting), at the rate of a collection. What
     /// closing, a pause of collections or damage keeps from being counted stays for the next
     /// opening.
     pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
@@ -73,7 +73,7 @@ impl Shared {
         self.install_counts(family, counted)
     }
 
-    /// Reads all of a table, and verifies it.
+    /// Reads and verifies a whole table.
     fn count(&self, table: &TableFile, version: &Version) -> Result<TableFacts> {
         let reader = self
             .open_files
@@ -89,7 +89,7 @@ impl Shared {
         })
     }
 
-    /// Records the counts of those tables that are still there, and as garbage what none refers to.
+    /// Records the counts of the tables that are still there, and as garbage what none points to.
     fn install_counts(
         &self,
         family: &Family,
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-/// What nothing refers to and the accounts take for alive.
+/// Records that nothing points to and that the accounts count as live.
 fn unknown_garbage(
     version: &Arc<Version>,
     referenced: &BTreeMap<BlobFileNumber, (u64, u64)>,
@@ -169,7 +169,7 @@ mod tests {
     use crate::wal::LogWriter;
     use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options, Stated};
 
-    /// Makes the MANIFEST one of a program that counts no references and knows of no garbage.
+    /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
     fn forget_counts(dir: &Path) {
         let (number, path) = read_current(&StdVfs, dir).unwrap();
         let file = StdVfs.open(&path, Access::Sequential).unwrap();

@@ -1,15 +1,14 @@
-//! Background work that gives way to readers: while users read and no writer is near a stall,
-//! compactions work a third of the time and collections a fifth, on threads that are nicer than
-//! others. They catch up with what was written, and nobody waits for that until level 0 or space
-//! say so. Compactions pause less, because seeks become slower with every sorted run.
+//! Background jobs that yield to reads: while users read and no writer is near a stall, compactions
+//! work a third of the time and collections a fifth, on threads with a higher niceness. They catch
+//! up with what was written, and nobody waits for that until level 0 or space demands it.
+//! Compactions pause less, because seeks become slower with every sorted run.
 //!
-//! The device is given back in pauses, not by a low priority for it: with the class `idle` the
+//! The device is left to others in pauses, not by a low I/O priority: with the class `idle` the
 //! scheduler `mq-deadline` starves a thread for as long as others read without a break.
 //!
-//! A niceness can be taken back only with a permission that few processes have. Where this one does
-//! not have it, niceness is left alone, or work that turns urgent would stay slow. Flushes never
-//! give way, nor does what runs on threads of users, nor the installation of an edit, for which
-//! flushes wait.
+//! Lowering a niceness again needs a permission that few processes have. Without it, niceness is
+//! left alone, or a job that becomes urgent would stay slow. Flushes never yield, nor do jobs on
+//! threads of users, nor the installation of an edit, for which flushes wait.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -20,27 +19,28 @@ use rustix::process::{getpriority_process, setpriority_process};
 use super::core::Shared;
 use crate::sync::atomic::Ordering;
 
-/// How much nicer a thread that gives way is.
+/// How much higher the niceness of a thread is while it yields.
 const NICER: i32 = 10;
-/// The nicest that there is.
+/// The highest niceness.
 const NICEST: i32 = 19;
 
 /// How long a job works before it pauses.
 const SLICE: Duration = Duration::from_millis(5);
-/// The longest that a job pauses at once. One write to a busy device may take longer than that.
+/// The longest single pause. One write to a busy device may take longer than that.
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
-/// How many times as long as it worked a compaction pauses.
+/// A compaction pauses so many times as long as it worked.
 const COMPACTION_PAUSES: u32 = 2;
-/// The same of a collection.
+/// The same for a collection.
 const COLLECTION_PAUSES: u32 = 4;
 
-/// How the job of one thread gives way. The thread has its niceness back when this is dropped.
+/// How the job of one thread yields to reads. The thread has its niceness back when this is
+/// dropped.
 pub(super) struct GivesWay<'a> {
-    /// `None` where the job never gives way.
+    /// `None` if the job never yields.
     shared: Option<&'a Shared>,
-    /// How many times as long as it worked the job pauses.
+    /// The job pauses so many times as long as it worked.
     pauses: u32,
-    /// The niceness that the thread had before it gave way, while it does.
+    /// The niceness of the thread before it yielded, while it yields.
     usual: Cell<Option<i32>>,
     /// Since when the job has worked without a pause.
     slice: Cell<Option<Slice>>,
@@ -54,17 +54,17 @@ struct Slice {
 }
 
 impl<'a> GivesWay<'a> {
-    /// Of a compaction that is due and that nobody waits for.
+    /// For a compaction that is due and that no caller waits for.
     pub(super) fn of_compaction(shared: &'a Shared) -> Self {
         GivesWay::new(Some(shared), COMPACTION_PAUSES)
     }
 
-    /// Of a collection that is due and that nobody waits for.
+    /// For a collection that is due and that no caller waits for.
     pub(super) fn of_collection(shared: &'a Shared) -> Self {
         GivesWay::new(Some(shared), COLLECTION_PAUSES)
     }
 
-    /// Of a job that somebody waits for.
+    /// For a job that a caller waits for.
     pub(super) fn never() -> Self {
         GivesWay::new(None, 0)
     }
@@ -78,8 +78,8 @@ impl<'a> GivesWay<'a> {
         }
     }
 
-    /// To be called often by the job, without locks. Cost: a look at the clock; it may sleep,
-    /// for [`LONGEST_PAUSE`] at most.
+    /// To be called often by the job, without locks. Cost: reads the clock; it may sleep, for
+    /// [`LONGEST_PAUSE`] at most.
     pub(super) fn give_way(&self) {
         let Some(shared) = self.shared else {
             return;
@@ -102,7 +102,7 @@ impl<'a> GivesWay<'a> {
         self.slice.set(Some(Slice::now(shared)));
     }
 
-    /// Has the usual niceness until it gives way again.
+    /// Restores the usual niceness until the job yields again.
     pub(super) fn hurry(&self) {
         self.slice.set(None);
         if let Some(usual) = self.usual.take() {
@@ -114,7 +114,7 @@ impl<'a> GivesWay<'a> {
         if self.usual.get().is_some() || cfg!(any(loom, shuttle)) || !niceness_comes_back() {
             return;
         }
-        // Where the system refuses, work goes on as it is.
+        // Where the system refuses, the job goes on as it is.
         if let Ok(usual) = getpriority_process(None) {
             let nicer = usual.saturating_add(NICER).min(NICEST);
             let set = setpriority_process(None, nicer);
@@ -139,7 +139,8 @@ impl Drop for GivesWay<'_> {
 }
 
 impl Shared {
-    /// Leaves the device to others for so long, or until `stop` says so or the database closes.
+    /// Leaves the device to others for `pause`, or until `stop` returns true or the database
+    /// closes.
     pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) {
         let clock = &*self.options.clock;
         let until = clock.monotonic() + pause;
@@ -155,7 +156,8 @@ impl Shared {
     }
 }
 
-/// Whether threads of this process may become less nice again: tried once, on a thread that ends.
+/// Whether threads of this process may lower their niceness again: tried once, on a thread that
+/// ends.
 fn niceness_comes_back() -> bool {
     static COMES_BACK: OnceLock<bool> = OnceLock::new();
     *COMES_BACK.get_or_init(|| {
@@ -178,7 +180,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::{Db, Options};
 
-    /// Goes on by what is waited, and by what a test says.
+    /// Advances by what is waited, and by what a test says.
     #[derive(Default)]
     struct TestClock {
         micros: AtomicU64,
@@ -212,14 +214,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut options = Options::default();
         options.db.clock = clock.clone();
-        // Nothing settles, so that no other thread lets time pass.
+        // No idle cleanup, so that no other thread advances the clock.
         options.default.disable_auto_compactions = true;
         let db = Db::open(dir.path(), &options).unwrap();
         db.wait_idle().unwrap();
         let shared = &db.core.shared;
         let niceness = || getpriority_process(None).unwrap();
         let usual = niceness();
-        // How long a job that has worked for so long pauses, if there are reads.
+        // How long a job pauses after it has worked for so long, with or without reads.
         let pauses = |job: &GivesWay<'_>, read: bool, worked: Duration| {
             job.give_way();
             if read {
@@ -232,7 +234,7 @@ mod tests {
         };
         let compaction = GivesWay::of_compaction(shared);
         assert_eq!(pauses(&compaction, false, SLICE), Duration::ZERO);
-        // It adds up until there is a slice of it.
+        // Work adds up until it fills a slice.
         assert_eq!(pauses(&compaction, true, SLICE / 2), Duration::ZERO);
         let pause = SLICE * 3 / 2 * COMPACTION_PAUSES;
         assert_eq!(pauses(&compaction, true, SLICE), pause);

@@ -1,4 +1,4 @@
-//! The database as the user holds it.
+//! The handle of an open database.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -26,8 +26,8 @@ use crate::write::WriteOptions;
 /// An open database.
 ///
 /// Clones share it. It acts as the handle of its family `default`: `db.get(..)`, `db.put(..)`,
-/// `db.iter(..)` are [`ColumnFamily`]'s. The database closes when the last handle, of the database
-/// or of a family, is dropped; call [`Db::close`] to learn of errors.
+/// `db.iter(..)` are methods of [`ColumnFamily`]. The database closes when the last handle, of the
+/// database or of a family, is dropped; call [`Db::close`] to learn of errors.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {
@@ -68,35 +68,35 @@ impl std::fmt::Debug for Core {
 }
 
 impl Db {
-    /// Opens the database in the directory `path`, or creates it. What the last process had
-    /// logged is recovered: all synced writes, and unsynced ones in order up to some point.
+    /// Opens the database in the directory `path`, or creates it. Recovers what the last process
+    /// had logged: all synced writes, and unsynced ones in order up to some point.
     ///
     /// # Errors
-    /// `NotFound` if it does not exist and may not be created, `AlreadyExists` the other way
-    /// round; `InvalidArgument` if `path` is no directory; `Locked` if it is open elsewhere;
+    /// `NotFound` if it does not exist and may not be created, `AlreadyExists` the other way round;
+    /// `InvalidArgument` if `path` is no directory; `Locked` if it is open elsewhere;
     /// `InvalidOption`; `Corruption` with file and offset for damage; `Unsupported` for what this
-    /// version cannot read. Nothing has been changed then,
-    /// unless recovery itself met a full disk, which leaves the directory as good as before.
+    /// version cannot read. Nothing has been changed then, unless recovery itself met a full disk,
+    /// which leaves the directory as good as before.
     ///
-    /// Cost: reads the MANIFEST and the WAL files, and writes what those hold to tables.
+    /// Cost: reads the MANIFEST and the WAL files, and writes the operations in those to tables.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         Self::of_core(open::open(path.as_ref(), options)?)
     }
 
-    /// Opens the database in the directory `path` to look at it: nothing in the directory is
-    /// written, created or deleted, no thread is started, and every change is refused. What the
-    /// last process had logged is recovered into memory, and counted by no report on files. Others
-    /// may do the same at the same time, but nobody may have it open otherwise, for which there is
-    /// [`Secondary`](crate::Secondary); if the directory
-    /// lacks its file LOCK, a copy say, it is for the caller to see to that. Families that
-    /// `options` configure and the database does not have are left out.
+    /// Opens the database in the directory `path` for reading: nothing in the directory is written,
+    /// created or deleted, no thread is started, and every change is refused. What the last process
+    /// had logged is recovered into memory, and no report on files counts it. Several processes may
+    /// do this at the same time, but none may have the database open for writing; for that there is
+    /// [`Secondary`](crate::Secondary). If the directory lacks its file LOCK, as a copy may, the
+    /// caller must see to that. Families that `options` configure and the database does not have
+    /// are left out.
     ///
     /// # Errors
-    /// Those of [`Db::open`]. Whatever would change the database is refused with `ReadOnly`, by
+    /// Those of [`Db::open`]. Whatever would change the database is refused with `ReadOnly`, on
     /// every handle.
     ///
-    /// Cost: reads the MANIFEST and the WAL files; as much memory as those hold, beyond the caches,
-    /// for as long as it is open.
+    /// Cost: reads the MANIFEST and the WAL files; as much memory as those have bytes, beyond the
+    /// caches, for as long as it is open.
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         Self::of_core(open::open_read_only(path.as_ref(), options)?)
     }
@@ -115,7 +115,7 @@ impl Db {
         })
     }
 
-    /// The names of the families of the database in `path`, which is not opened. Cost: reads the
+    /// The names of the families of the database in `path`, without opening it. Cost: reads the
     /// MANIFEST.
     ///
     /// # Errors
@@ -144,8 +144,8 @@ impl Db {
         let current = FileKind::Current.path(dir);
         if vfs.exists(&current)? {
             vfs.remove(&current)?;
-            // ORDER: that CURRENT is gone is durable before anything it leads to goes: what a
-            // crash leaves behind is no longer taken for a database.
+            // ORDER: the removal of CURRENT is durable before any file that it leads to is deleted:
+            // what a crash leaves is no longer taken for a database.
             vfs.sync_dir(dir)?;
         }
         for name in vfs.read_dir(dir)?.into_iter().filter(ours) {
@@ -215,8 +215,8 @@ impl Db {
         self.shared().drop_family(&family.family)
     }
 
-    /// The options that the opening took over from what the database keeps, for each family that
-    /// has any.
+    /// The options that the opening took over from those that the database has recorded, for each
+    /// family that has any.
     pub fn taken_options(&self) -> &[TakenOptions] {
         &self.shared().taken
     }
@@ -226,15 +226,15 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` if it names a family that does not exist, or names one by a handle of
     /// another database or of an earlier opening of this one, or deletes a range that ends before
-    /// it begins; `Busy` if writes are stalled and `no_slowdown` is set; `WritesStopped` after a background failure; `Io`, `NoSpace` if
-    /// logging it failed, which stops writes too. It is then unknown whether the batch is there
-    /// after the next opening; it is not visible before.
+    /// it begins; `Busy` if writes are stalled and `no_slowdown` is set; `WritesStopped` after a
+    /// background failure; `Io`, `NoSpace` if logging it failed, which stops writes too. It is then
+    /// unknown whether the batch is there after the next opening; it is not visible before.
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.shared().write(batch, options)
     }
 
-    /// The database as of now. What it sees is kept for as long as it lives: compactions carry on
-    /// what is overwritten or deleted since. Cost: O(log snapshots), no I/O.
+    /// The database as of now. What it sees is pinned while it is alive: compactions keep what has
+    /// been overwritten or deleted since. Cost: O(log snapshots), no I/O.
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
         let now = shared.options.clock.monotonic();
@@ -251,26 +251,27 @@ impl Db {
         self.shared().flush(&ids)
     }
 
-    /// Makes a checkpoint: the database as of now, in the directory `dir`, which opens as one of
-    /// its own. Values and keys are shared with it by hard links, and copied where `dir` lies in
-    /// another file system or there are no links. Neither database is changed by what happens to
-    /// the other. It has every write that had returned, also those without WAL, and of those that
-    /// run meanwhile each batch whole or not at all, over all families; it survives the machine.
+    /// Makes a checkpoint: the database as of now, in the directory `dir`, which opens as a
+    /// database of its own. Its tables and blob files are hard links to those of this database, or
+    /// copies where `dir` is on another file system or there are no links. Neither database is
+    /// changed by what happens to the other. The checkpoint has every write that had returned, also
+    /// those without WAL, and each batch that is written meanwhile whole or not at all, over all
+    /// families; it survives a crash of the machine.
     ///
-    /// Cost: a flush of all families, then a hard link a file. Writes go on; files that become
+    /// Cost: a flush of all families, then a hard link per file. Writes go on; files that become
     /// obsolete stay until it is done.
     ///
     /// # Errors
-    /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is put
-    /// together (what was cut short there is replaced); `InvalidArgument` if `dir` lies within the
-    /// directory of a database, this one or another; `Locked` if another is being made there;
-    /// `WritesStopped` after a background failure; `Closed`; what linking or writing failed with.
-    /// There is nothing at `dir` then.
+    /// `AlreadyExists` if something has the name `dir`, or `dir.tmp`, where the checkpoint is built
+    /// (an unfinished one there is replaced); `InvalidArgument` if `dir` is inside the directory of
+    /// a database, this one or another; `Locked` if another checkpoint is being made there;
+    /// `WritesStopped` after a background failure; `Closed`; failures to link or to write. There is
+    /// nothing at `dir` then.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
         self.shared().checkpoint(dir.as_ref())
     }
 
-    /// Makes every logged write durable. Cost: one sync for each WAL file not yet durable, mostly
+    /// Makes every logged write durable. Cost: one sync for each WAL file not yet durable, usually
     /// one; commits wait meanwhile.
     ///
     /// # Errors
@@ -284,7 +285,7 @@ impl Db {
         })
     }
 
-    /// Waits until no flush or compaction runs or is due; deletes files that are obsolete.
+    /// Waits until no background job runs or is due; deletes obsolete files.
     ///
     /// # Errors
     /// `Closed`; `WritesStopped` after a background failure, as nothing runs then.
@@ -297,11 +298,11 @@ impl Db {
         self.shared().failure.get()
     }
 
-    /// Lets writes go on after a failure, once its cause is gone: what was not durable is written
-    /// anew, to new files. Does nothing if there was no failure.
+    /// Accepts writes again after a failure, once its cause is gone: what was not durable is
+    /// written again, to new files. Does nothing if there was no failure.
     ///
     /// # Errors
-    /// What failed again; writes stay refused and nothing is lost.
+    /// The failure if it recurs; writes stay refused and nothing is lost.
     pub fn resume(&self) -> Result<()> {
         self.shared().resume()
     }
@@ -317,12 +318,11 @@ impl Db {
         Ok(())
     }
 
-    /// Keeps garbage from being collected by itself, until what this returns is dropped, and with
-    /// it every other pause. A collection that runs is ended at its next step, since it may take
-    /// long: on return none runs, and what it had copied will be copied again. Calls of
-    /// [`ColumnFamily::collect_garbage`] work as ever. Writes are not held back for space
-    /// meanwhile, which would not end: files grow beyond `max_space_amp` for as long as the pause
-    /// lasts.
+    /// Keeps garbage from being collected automatically, until the returned guard and all others
+    /// like it have been dropped. A collection that runs is ended at its next step, since it may
+    /// take long: on return none runs, and what it had copied will be copied again. Calls of
+    /// [`ColumnFamily::collect_garbage`] work as ever. Writes are not delayed for space meanwhile,
+    /// since that would not end: files grow beyond `max_space_amp` for as long as the pause lasts.
     ///
     /// # Errors
     /// `Closed`.
@@ -330,8 +330,8 @@ impl Db {
         self.default.core.shared.pause_collections()
     }
 
-    /// The moment that this shows of a database which another process may be writing, if it is one
-    /// of [`Secondary`](crate::Secondary).
+    /// The moment that this view shows of a database which another process may be writing, if it is
+    /// a view of [`Secondary`](crate::Secondary).
     pub fn moment(&self) -> Option<Moment> {
         self.shared().moment
     }
@@ -347,9 +347,9 @@ impl Db {
         self.shared().metrics(families)
     }
 
-    /// What holds space back now: what lives, what is garbage, which snapshot or iterator keeps
-    /// what, and which blob files are collected next, or why not. Cost: a look at every file of
-    /// the directory, and O(tables, blob files and older versions in use) under the lock that
+    /// What takes space now: what is live, what is garbage, which snapshot or iterator pins what,
+    /// and which blob files are collected next, or why not. Cost: reads the metadata of every file
+    /// in the directory, and O(tables, blob files and older versions in use) under the lock that
     /// installs flushes and compactions; no file is read.
     ///
     /// # Errors
@@ -359,12 +359,12 @@ impl Db {
     }
 
     /// Closes the database: waits for running jobs, flushes writes that were not logged, syncs the
-    /// WAL, and gives the directory free. Every later call fails with `Closed`; iterators and lazy
+    /// WAL, and releases the directory. Every later call fails with `Closed`; iterators and lazy
     /// values stay readable until the directory is opened again, which may delete what they read.
     /// Closing twice is fine.
     ///
     /// # Errors
-    /// The failure that stopped writes, if one is in force; what failed while flushing or syncing.
+    /// The failure that stopped writes, if one is in force; failures to flush or sync.
     pub fn close(&self) -> Result<()> {
         self.default.core.close()
     }

@@ -1,4 +1,4 @@
-//! What older versions keep that the current one has no use for.
+//! What older versions pin that the current one does not need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use crate::version::Version;
 /// What a version has on disk.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// Its tables, and the blob files that its values are in, with their maps.
+    /// Its tables, and the blob files that have its values, with their relocation maps.
     pub(super) files: BTreeSet<FileKind>,
-    /// By logical file: the physical one, and the bytes of the records that the version refers to.
+    /// By logical file: the physical one, and the bytes of the records to which the version points.
     records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
 }
 
 impl Contents {
-    /// To be called under the lock of the version set: collections change where records are.
+    /// To be called under the lock of the version set: collections change locations.
     pub(super) fn of(version: &Version) -> Self {
         let mut contents = Contents::default();
         let tables = version.tables();
@@ -32,12 +32,12 @@ impl Contents {
     }
 }
 
-/// What older versions have and the current one has not.
+/// What older versions have and the current one does not.
 #[derive(Default)]
 pub(super) struct HeldContents {
     pub(super) files: BTreeSet<FileKind>,
-    /// Records in blob files that the current version has: by logical file, the physical one, and
-    /// their bytes.
+    /// Records in blob files that the current version has, too: by logical file, the physical one,
+    /// and their bytes.
     records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
 }
 
@@ -57,12 +57,12 @@ impl HeldContents {
         }
     }
 
-    /// Adds what another version keeps.
+    /// Adds what another version pins.
     pub(super) fn join(&mut self, other: &HeldContents) {
         self.files.extend(&other.files);
         for (logical, (place, bytes)) in &other.records {
             let (_, most) = self.records.entry(*logical).or_insert((*place, 0));
-            // Of a logical file's records the one that has most has what all have.
+            // Of a logical file, the version with the most records has all that the others have.
             *most = (*most).max(*bytes);
         }
     }
@@ -71,7 +71,7 @@ impl HeldContents {
         self.files.is_empty() && self.records.is_empty()
     }
 
-    /// Bytes of the records, but for those in files that go with the versions.
+    /// Bytes of the records, without those in files that are deleted with the versions.
     pub(super) fn blob_bytes(&self) -> u64 {
         total(self.records.values().map(|(_, bytes)| *bytes))
     }

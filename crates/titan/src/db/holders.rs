@@ -1,4 +1,4 @@
-//! Who keeps older versions, or what they have, from being given back.
+//! What pins older versions, or the files and records that they have.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::gc::report::{FileSum, HolderKind, SpaceHolder};
 use crate::read::IteratorList;
 use crate::version::{Family, Version, VersionSet};
 
-/// Some that read from one version.
+/// Readers of one version.
 struct Readers {
     kind: HolderKind,
     version: Arc<Version>,
@@ -23,7 +23,7 @@ struct Readers {
 }
 
 impl Shared {
-    /// Whoever keeps something, the oldest first, and all that is kept of each family.
+    /// The holders that pin something, the oldest first, and all that is pinned of each family.
     pub(super) fn holders(
         &self,
         versions: &VersionSet,
@@ -68,8 +68,8 @@ impl Shared {
     }
 }
 
-/// Who reads from which version: the iterators, by version; then, of older versions that none of
-/// them reads from, whoever it is, since before the version was replaced.
+/// The readers of each version: the iterators, by version; then, for each older version that no
+/// iterator reads from, an unknown reader from before the version was replaced.
 fn readers(iterators: &IteratorList, versions: &VersionSet) -> Vec<Readers> {
     let mut readers: Vec<Readers> = Vec::new();
     for iterator in iterators.alive() {

@@ -1,8 +1,8 @@
-//! Whether the database fits in memory, which decides what goes through the kernel's cache.
+//! Whether the database fits in memory, which decides what goes through the kernel's page cache.
 //!
-//! Where all files fit, the cache is where they are read from: what is written belongs into it.
-//! Where they do not, what compactions and collections write would push out what is read for what
-//! is not. Data and memory both change, so it is judged anew for each job.
+//! If all files fit, they are read from the cache, so what is written belongs there. If they do
+//! not, the output of compactions and collections would displace what is read by what is not. Data
+//! and memory both change, so each job decides anew.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::options::DataInMemory;
 use crate::stats;
 use crate::version::Version;
 
-/// The part of the memory left, as a divisor, that files may take for the database to fit. The rest
-/// is for what the program around it and other files need.
+/// The part of the available memory, as a divisor, that files may take for the database to fit. The
+/// rest is for the needs of the program around it and for other files.
 const PART: u64 = 2;
 
 /// How the database's files and memory compare.
@@ -23,15 +23,15 @@ const PART: u64 = 2;
 pub(super) struct MemoryFit {
     /// Bytes of SST and blob files.
     pub(super) data: u64,
-    /// Bytes that they may take; `None` if it is not known what memory is left.
+    /// Bytes that they may take; `None` if the available memory is not known.
     pub(super) room: Option<u64>,
-    /// Whether the database is taken to fit.
+    /// Whether the database counts as fitting.
     pub(super) fits: bool,
 }
 
 impl Shared {
-    /// Judges whether the database fits in memory. Costs the reading of some small files of
-    /// the kernel's; takes no lock that writes wait for.
+    /// Decides whether the database fits in memory. Cost: reads some small files of the kernel;
+    /// takes no lock that writes wait for.
     pub(super) fn memory_fit(&self) -> MemoryFit {
         let data = total(self.current_versions().iter().map(data_bytes));
         let room = self.device.resources().memory.map(|m| m.left / PART);
@@ -43,16 +43,16 @@ impl Shared {
         MemoryFit { data, room, fits }
     }
 
-    /// The versions in force now, one of each family.
+    /// The current versions, one per family.
     pub(super) fn current_versions(&self) -> Vec<Arc<Version>> {
         let families = self.families.load();
         let version = |family: &Arc<Family>| Arc::clone(&family.super_version.load().version);
         families.values().map(version).collect()
     }
 
-    /// For a job that rewrites what is there: a compaction, a collection. What flushes write goes
-    /// through the cache in any case, unless the options say otherwise: it is what was written
-    /// last, and the pages of its WAL are given back at that moment.
+    /// For a job that rewrites data: a compaction or a collection. Flushes write through the cache
+    /// in any case, unless the options say otherwise: their data was written last, and the pages of
+    /// its WAL are released at that moment.
     pub(super) fn rewriting_factory(&self) -> FileFactory {
         let direct_io = self.factory.direct_io || !self.memory_fit().fits;
         if direct_io {
@@ -65,8 +65,8 @@ impl Shared {
     }
 }
 
-/// Bytes of the files of a version. Of blob files holes count too: where few are left of what was
-/// there, files are soon copied.
+/// Bytes of the files of a version. Holes in blob files count too: a file with few live records is
+/// soon copied.
 fn data_bytes(version: &Arc<Version>) -> u64 {
     let blobs = version.blob_files.physical_bytes();
     version.table_bytes().saturating_add(blobs)

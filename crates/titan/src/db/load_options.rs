@@ -1,4 +1,4 @@
-//! The options that a database keeps, for programs.
+//! Loads the options that a database has recorded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::version::RecoveredState;
 use crate::vfs::{StdVfs, Vfs};
 
 impl Options {
-    /// The options that the database in `path` keeps: those it was last opened with, but for
-    /// those named below, and those its families were created with. Of a directory that RocksDB had
-    /// last, those of its OPTIONS file; what Titan has no option for is left out. Every field is
-    /// stated, so that whatever is changed in them holds:
+    /// The options that the database in `path` has recorded: those it was last opened with, except
+    /// for those named below, and those its families were created with. If RocksDB had the
+    /// directory last, those of its OPTIONS file, without what Titan has no option for. Every field
+    /// is stated, so that whatever is changed in them takes effect:
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -29,10 +29,10 @@ impl Options {
     /// # }
     /// ```
     ///
-    /// Families have their options in `families`, `default` in `default`. The comparators are those
-    /// that are built in: others must be set. `wal_dir` and `comparator_aliases` are not kept, but
-    /// stated at each opening: state them again. Nothing is locked; of a database in use, it is what
-    /// was kept at some moment.
+    /// Families have their options in `families`, `default` in `default`. The comparators are
+    /// built-in ones: others must be set. `wal_dir` and `comparator_aliases` are not recorded, but
+    /// stated at each opening: state them again. Nothing is locked; for a database in use, this is
+    /// what was recorded at some moment.
     ///
     /// Cost: reads the MANIFEST.
     ///
@@ -45,8 +45,8 @@ impl Options {
 }
 
 impl LoadedOptions {
-    /// Reads what the database in `path` keeps, in the file system `vfs`, which the options then
-    /// name; see [`Options::load`].
+    /// Reads what the database in `path` has recorded, in the file system `vfs`, which the options
+    /// then name; see [`Options::load`].
     ///
     /// # Errors
     /// Those of [`Options::load`].

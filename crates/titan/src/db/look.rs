@@ -1,6 +1,6 @@
-//! Looking at what memtables hide in older tables, before they are flushed: while somebody writes,
-//! so that one that hides much is flushed before it is full, and what lives is not taken for more
-//! than it is; and once nobody does, so that a database that is left alone gives space back.
+//! Estimates what memtables shadow in older tables, before they are flushed: while users write, so
+//! that a memtable that shadows much is flushed before it is full, and so that live data is not
+//! overestimated; and once the database is idle, so that it gives space back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::state::{FamilyState, State};
 use crate::compaction::shadows::OlderTables;
 use crate::memtable::{Memtable, MemtableLook};
 
-/// How many times more than the average the values may measure that a memtable is not yet looked
-/// at for.
+/// No estimate is due before a memtable could shadow enough for a flush if the values it shadows
+/// were so many times as large as the average.
 const SKEW: u64 = 16;
 
-/// A memtable that is to be looked at.
+/// A memtable to be examined.
 pub(super) struct Look {
     family: Arc<Family>,
     memtable: Arc<Memtable>,
@@ -25,7 +25,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// At the current memtable of a family. To be called under the state lock.
+    /// The current memtable of a family. To be called under the state lock.
     pub(super) fn at(family: &FamilyState) -> Self {
         Look {
             family: Arc::clone(&family.family),
@@ -35,13 +35,13 @@ impl Look {
     }
 }
 
-/// Whether somebody is to look at what the current memtable of a family hides.
+/// Whether an estimate is due of what the current memtable of a family shadows.
 pub(super) fn is_to_be_looked_at(family: &FamilyState) -> bool {
     family.family.settles() && family.memtable.wants_look()
 }
 
-/// Takes on the look that somebody asked for, counted as running. One at a time: what is left of the
-/// threads is for flushes.
+/// Claims an estimate that is due, and counts it as running. One at a time: the other threads are
+/// for flushes.
 pub(super) fn claim_look(state: &mut State) -> Option<Look> {
     if state.running.looks > 0 {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn claim_look(state: &mut State) -> Option<Look> {
 }
 
 impl Shared {
-    /// To be called after memtables were added to.
+    /// Requests estimates. To be called after entries were added to memtables.
     pub(super) fn ask_for_looks(&self, families: &[Arc<Family>]) {
         let asks = |f: &Arc<Family>| f.settles() && f.super_version.load().memtable.ask_for_look();
         if families.iter().filter(|f| asks(f)).count() > 0 {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Runs a look that the caller has counted as running.
+    /// Runs an estimate that the caller has counted as running.
     pub(super) fn run_look(&self, look: Look) {
         let _running = Running::counted(self, look.family.id, RunningJob::Look);
         self.look(&look);
@@ -70,7 +70,7 @@ impl Shared {
         self.update_stalls(self.state.lock());
     }
 
-    /// Estimates and notes the bytes of values in blob files that a memtable hides.
+    /// Estimates and records the bytes of separated values that a memtable shadows.
     pub(super) fn look(&self, look: &Look) -> u64 {
         let Look {
             family,
@@ -93,7 +93,7 @@ impl Shared {
         hidden
     }
 
-    /// Looks at the memtables of all families that have something in blob files.
+    /// Estimates for the memtables of all families that have separated values.
     pub(super) fn look_at_all(&self) {
         let looks: Vec<Look> = {
             let state = self.state.lock();
@@ -105,10 +105,10 @@ impl Shared {
         }
     }
 
-    /// [`Shared::look`], where a panic in code of the user's is nobody's failure.
+    /// Like [`Shared::look`], but a panic in code of the user is no failure.
     pub(super) fn try_look(&self, look: &Look) -> u64 {
         catch_unwind(AssertUnwindSafe(|| self.look(look))).unwrap_or_else(|_| {
-            // It stays due, though not at once.
+            // An estimate stays due, though not at once.
             let (memtable, entries) = (&look.memtable, look.held.entries);
             let hidden = memtable.hidden_bytes();
             memtable.note_hidden(hidden, u64::MAX, look.held, entries.saturating_mul(2));
@@ -117,20 +117,21 @@ impl Shared {
     }
 }
 
-/// Whether the memtable of a family may hide something in blob files.
+/// Whether the memtable of a family may shadow separated values.
 pub(super) fn may_hide(family: &FamilyState) -> bool {
     !family.memtable.is_empty() && family.version.blob_files.live_bytes() > 0
 }
 
-/// How many hidden bytes are worth a flush: as many as live beside them, since from then on files
-/// measure twice what lives; no more than a full memtable of large values hides, and no less than a
-/// quarter of that, or a small database would be flushed again and again.
+/// How many shadowed bytes are worth a flush: as many as are live beside them, since from then on
+/// files take twice what is live; no more than a full memtable of large values shadows, and no less
+/// than a quarter of that, or a small database would be flushed again and again.
 fn enough_to_flush(lives: u64, write_buffer_size: u64) -> u64 {
     lives.clamp(write_buffer_size / 4, write_buffer_size).max(1)
 }
 
-/// How many entries there will be when to look again, if so many hide so much: before it is `most`,
-/// if it goes on like this, or if what is hidden from now on is much larger than the average.
+/// How many entries there will be at the next estimate, if so many shadow so much: before it is
+/// `most`, if it goes on like this, or if what is shadowed from now on is much larger than the
+/// average.
 fn next_look(entries: u64, hidden: u64, average: u64, most: u64) -> u64 {
     let full = u128::from(entries) * u128::from(most) / u128::from(hidden.max(1));
     let full = u64::try_from(full).unwrap_or(u64::MAX);
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn looks_are_few_and_the_last_is_where_it_is_full() {
-        // Marks of a few bytes over values of 4 KiB, in a buffer of 64 MiB.
+        // Entries of a few bytes over values of 4 KiB, in a buffer of 64 MiB.
         let most = 64 << 20;
         let (mut entries, mut looks) = (64, Vec::new());
         while entries * 4096 < most {
@@ -154,9 +155,9 @@ mod tests {
             entries = next_look(entries, entries * 4096, 4096, most);
         }
         assert_eq!((entries, looks.len()), (most / 4096, 3), "{looks:?}");
-        // Where nothing is hidden they get rarer and rarer.
+        // Where nothing is shadowed they become rarer and rarer.
         assert_eq!(next_look(1 << 20, 0, 4096, most), 4 << 20);
-        // Nothing in blob files: only what ranges hide would count.
+        // No separated values: only what range tombstones shadow would count.
         assert!(next_look(64, 0, 0, most) >= most);
     }
 }

@@ -17,12 +17,12 @@ pub struct LevelMetrics {
     pub files: usize,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Bytes of blob records that the tables' keys refer to, as far as known.
+    /// Bytes of blob records to which the tables' keys point, as far as known.
     pub referenced_blob_bytes: u64,
-    /// Bytes, referenced ones included, above which a compaction is due; 0 for level 0, which goes
-    /// by the number of files, and for levels not in use.
+    /// Bytes, with those of blob records, above which a compaction is due; 0 for level 0, where the
+    /// number of files counts, and for unused levels.
     pub target_bytes: u64,
-    /// How urgent compacting the level is; due from 1.0.
+    /// How urgently the level needs a compaction; due from 1.0.
     pub score: f64,
 }
 
@@ -35,17 +35,17 @@ pub struct FamilyMetrics {
     pub id: u32,
     /// By level, from 0.
     pub levels: Vec<LevelMetrics>,
-    /// The level that level 0 is compacted into.
+    /// The level that compactions of level 0 write to.
     pub base_level: usize,
     /// Blob files.
     pub blob_files: usize,
     /// Bytes of blob records written and not deleted with their file.
     pub blob_bytes: u64,
-    /// Those that tables refer to.
+    /// Those to which tables point.
     pub live_blob_bytes: u64,
-    /// Of what is live: an estimate of what newer entries hide, which compactions have yet to find.
+    /// Of the live bytes: an estimate of the shadowed ones, which compactions have yet to find.
     pub hidden_blob_bytes: u64,
-    /// Those that no table refers to any more.
+    /// Those to which no table points any more.
     pub garbage_blob_bytes: u64,
     /// Bytes of memtables, full ones included.
     pub memtable_bytes: u64,
@@ -59,7 +59,7 @@ pub struct FamilyMetrics {
     pub flushing: bool,
     /// Compactions of the family that run.
     pub running_compactions: usize,
-    /// Whether writes are slowed down or stopped, and why.
+    /// Whether writes are delayed or stopped, and why.
     pub stall: StallEvent,
 }
 
@@ -77,26 +77,26 @@ pub struct Metrics {
     pub families: Vec<FamilyMetrics>,
     /// Bytes of WAL files that may still be needed.
     pub wal_bytes: u64,
-    /// SST and blob files kept open.
+    /// SST and blob files that are open.
     pub open_files: usize,
-    /// How many may be.
+    /// The most that may be open.
     pub max_open_files: u64,
-    /// Bytes of memory that they take: indexes and filters above all.
+    /// Bytes of memory that the open files take: indexes and filters above all.
     pub open_files_memory: u64,
-    /// How many they may.
+    /// The most that they may take.
     pub max_open_files_memory: u64,
     /// Bytes of SST and blob files.
     pub data_bytes: u64,
-    /// Bytes that they may take for the database to be taken to fit in memory, half of what is left
-    /// of it; `None` if that is not known.
+    /// Bytes that they may take for the database to count as fitting in memory, half of the
+    /// available memory; `None` if that is not known.
     pub data_memory: Option<u64>,
-    /// Whether it is: by the options, or by these sizes.
+    /// Whether the database counts as fitting: by the options, or by these sizes.
     pub data_in_memory: bool,
     /// Bytes of blocks in the cache.
     pub block_cache_bytes: u64,
     /// Lookups of blocks that the cache answered, since the database was opened.
     pub block_cache_hits: u64,
-    /// Those that it did not.
+    /// Lookups of blocks that the cache did not answer.
     pub block_cache_misses: u64,
     /// Snapshots alive.
     pub snapshots: usize,

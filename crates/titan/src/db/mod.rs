@@ -1,28 +1,30 @@
-//! The database: opening, recovering, committing, background work, closing.
+//! The database: opening, recovering, committing, background jobs, closing.
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`core`] | what all parts share, and what ends when the last handle goes |
-//! | [`handle`], [`family`] | the faces users hold |
+//! | [`core`] | what all parts share, and what ends when the last handle is dropped |
+//! | [`handle`], [`family`] | the handles of users |
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
 //! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
 //! | [`families`] | creating and dropping families |
 //! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
-//! | [`state`], [`writing`] | what the state lock guards: memtables to flush, who runs what, what is judged of families, stalls; whether somebody writes |
+//! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`in_memory`], [`warm_up`] | the threads and their jobs |
-//! | [`giving_way`] | which of them give way to readers, and when |
-//! | [`foreign`] | counting, once, what tables of RocksDB refer to |
+//! | [`look`], [`settle`] | estimating what memtables shadow; idle cleanup |
+//! | [`giving_way`] | which jobs yield to reads, and when |
+//! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
-//! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that comes into being whole |
-//! | [`stall_news`] | telling listeners how writes are held back |
+//! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that appears whole |
+//! | [`stall_news`] | notifying listeners how writes are stalled |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
+//! | [`load_options`] | loading the options that a database has recorded |
 //! | [`metrics`] | sizes and counts |
-//! | [`space`], [`held`], [`holders`], [`sizes`] | what holds space back |
+//! | [`space`], [`held`], [`holders`], [`sizes`] | the report on space |
 //!
-//! Locks, in the order they are taken: the lead of the commit queue, the version set, the state.
-//! The state lock is held for moments only, never over I/O.
+//! Locks, in the order in which they are taken: the lead of the commit queue, the version set, the
+//! state. The state lock is held for moments only, never during I/O.
 
 mod background;
 mod checkpoint;

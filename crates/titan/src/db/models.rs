@@ -1,4 +1,4 @@
-//! What a reader takes, while memtables are switched, flushed and replaced by a version.
+//! What a reader takes while memtables are switched, flushed and replaced by a version.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn state() -> FamilyState {
     family_state(ColumnFamilyId::DEFAULT, &recorded, options, FileNumber(1))
 }
 
-/// A key written anew with each sequence number; the first one is flushed in between.
+/// A key written again with each sequence number; the first entry is flushed in between.
 struct Model {
     family: Arc<Family>,
     state: Mutex<FamilyState>,
@@ -122,8 +122,8 @@ fn a_reader_finds_what_was_acknowledged_before_it_came() {
     });
 }
 
-/// A job that collects the snapshots drops what none of them sees; a snapshot taken meanwhile must
-/// be known to it, or see what has replaced the dropped.
+/// A job reads the list of snapshots and drops what none of them sees. A snapshot taken meanwhile
+/// must be in that list, or see what has replaced the dropped entry.
 #[test]
 fn a_snapshot_never_sees_what_a_job_drops() {
     model(3, || {

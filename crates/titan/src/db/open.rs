@@ -68,24 +68,24 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     Ok(core)
 }
 
-/// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what that
+/// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what it
 /// writes stays in memory.
 pub(super) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     let shared = recover_in_memory(dir, options, Arc::clone(&options.db.vfs))?;
     Ok(idle(shared))
 }
 
-/// The database of the moment whose files were taken hold of.
+/// The database of a captured moment.
 pub(super) fn open_captured(dir: &Path, options: &Options, captured: &Captured) -> Result<Core> {
     let mut options = options.clone();
-    // The WAL files are those that were captured, wherever they were.
+    // The WAL files are the captured ones, wherever they were.
     options.db.wal_dir = Some(dir.to_owned());
     let mut shared = recover_in_memory(dir, &options, Arc::clone(&captured.vfs) as _)?;
     shared.moment = Some(captured.moment(shared.counters.last_sequence()));
     Ok(idle(shared))
 }
 
-/// Recovers what `files` hold, which are the directory's or were; what that writes stays in memory.
+/// Recovers from `files`, which are or were the directory's; what that writes stays in memory.
 fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Result<Shared> {
     let mut options = options.clone();
     options.db.vfs = Arc::new(Overlay::new(Arc::clone(&files)));
@@ -97,7 +97,7 @@ fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Resu
     Ok(shared)
 }
 
-/// Without threads.
+/// A core without threads.
 fn idle(shared: Shared) -> Core {
     Core {
         shared: Arc::new(shared),
@@ -112,7 +112,7 @@ enum Families {
     LeftOut,
 }
 
-/// The database as its files say it is, with nobody working on it yet.
+/// The database as its files say it is, before any thread uses it.
 fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     options.validate()?;
     let options = &with_wal_dir(dir, options, missing == Families::LeftOut)?;
@@ -135,10 +135,10 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
     };
     let counters = Arc::clone(versions.counters());
-    // No name in the directory is ever written again, whoever left it.
+    // No name in the directory is ever written again, whatever process left it.
     counters.mark_names_used(dir, &files_of(&*vfs, dir)?)?;
     check_files_exist(&*vfs, dir, &versions)?;
-    // ORDER: before the first byte is written, also of what only opening writes.
+    // ORDER: before opening writes its first byte.
     refuse_unreadable_tables(&*vfs, dir, &versions)?;
     let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
     let clock = Arc::clone(&options.db.clock);
@@ -172,9 +172,9 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     });
     let wal_number = counters.new_file_number();
     versions.advance_logs_in_memory(wal_number);
-    // ORDER: all recovered tables are durable by now. The switch of CURRENT to the new MANIFEST adds
-    // them, ends the need for older WAL files, and keeps the options, in one step. After a crash
-    // before it, recovery starts from the same state again.
+    // ORDER: all recovered tables are durable by now. The switch of CURRENT to the new MANIFEST
+    // adds them, ends the need for older WAL files, and records the options, in one step. After a
+    // crash before it, recovery starts from the same state again.
     versions.start_manifest()?;
     let number = counters.new_file_number();
     let mut options_file = versions.options_file();
@@ -223,7 +223,7 @@ fn establish_identity(
     Ok(identity)
 }
 
-/// Twenty characters, as RocksDB's session ids have; tables are told apart by them.
+/// Twenty characters, as in RocksDB's session ids, which tell tables apart.
 pub(crate) fn session_id(clock: &dyn SystemClock) -> String {
     let text = random_uuid(clock).simple().to_string().to_uppercase();
     text.chars().take(20).collect()

@@ -1,4 +1,4 @@
-//! Keeping garbage from being collected by itself for a time.
+//! Pauses automatic garbage collection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::core::Shared;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Garbage is not collected by itself while this lives; see
+/// Garbage is not collected automatically while this is alive; see
 /// [`Db::pause_garbage_collection`](crate::Db::pause_garbage_collection). It does not keep the
 /// database open.
-#[must_use = "collecting goes on when this is dropped"]
+#[must_use = "collecting resumes when this is dropped"]
 pub struct GarbageCollectionPause {
     shared: Arc<Shared>,
 }
@@ -20,7 +20,7 @@ impl Shared {
         let mut state = self.state.lock();
         self.check_open()?;
         state.collection_pauses += 1;
-        // One that waits for its pace is to see it now.
+        // A throttled collection must see it now.
         self.progress.notify_all();
         while state.running.collections > 0 {
             self.progress.wait(&mut state);
@@ -54,7 +54,7 @@ impl fmt::Debug for GarbageCollectionPause {
     }
 }
 
-/// Why a collection ends that was under way.
+/// Why a running collection ends.
 pub(super) fn paused() -> Error {
     Error::new(ErrorKind::Busy, "collecting garbage is paused")
 }

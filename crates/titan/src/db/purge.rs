@@ -1,4 +1,4 @@
-//! Deleting files that nobody needs any more.
+//! Deletes files that are no longer needed.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::version::VersionSet;
 use crate::vfs::Vfs;
 
 impl Shared {
-    /// Deletes what has become obsolete. Files get here only after the edit that gave them up was
-    /// durable and the last version that named them was gone (BLOB-2). What cannot be deleted now
-    /// is deleted at the next opening, as is everything once the database has given its directory
-    /// free. On return nothing is left of what was obsolete before.
+    /// Deletes obsolete files. A file becomes obsolete only after the edit that removed it is
+    /// durable and the last version that named it is gone (BLOB-2). What cannot be deleted now is
+    /// deleted at the next opening, as is everything once the database has released its directory.
+    /// On return, nothing is left of what was obsolete before.
     pub(super) fn purge(&self) {
         let directory = self.directory.lock();
         if directory.is_none() {
@@ -35,12 +35,13 @@ impl Shared {
     }
 }
 
-/// Deletes, when a new MANIFEST is in force, what it does not refer to: outputs of jobs that never
-/// finished, WAL files already in tables, old MANIFESTs. Files that are not the engine's are never
-/// touched. What cannot be deleted stays, told to `failed`: its number is not given out again.
+/// Deletes, when a new MANIFEST is in force, the files that it does not name: outputs of jobs that
+/// never finished, WAL files whose entries are in tables, old MANIFESTs. Files that are not the
+/// engine's are never touched. What cannot be deleted stays, and is reported to `failed`: its
+/// number is not given out again.
 ///
 /// # Errors
-/// What listing the directory fails with.
+/// Failures to list the directory.
 pub(crate) fn remove_leftovers(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -84,7 +85,7 @@ pub(crate) fn remove_leftovers(
         };
         if !needed {
             match vfs.remove(&dir.join(name)) {
-                Err(e) if !e.is_not_found() => failed(&e.context("removing a leftover file")),
+                Err(e) if !e.is_not_found() => failed(&e.context("removing an unlisted file")),
                 _ => {}
             }
         }
@@ -100,7 +101,7 @@ mod tests {
     use crate::db::open::open;
     use crate::{FileNumber, Options};
 
-    /// Of a job that ends late, in the directory that may be another process's by now.
+    /// A job may end late, when the directory may be another process's.
     #[test]
     fn nothing_is_deleted_once_the_directory_is_given_free() {
         let dir = tempfile::tempdir().unwrap();

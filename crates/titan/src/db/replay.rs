@@ -1,9 +1,9 @@
-//! Bringing back what WAL files hold and no table does yet.
+//! Replays WAL files: brings back operations that no table has yet.
 //!
-//! As RocksDB's point-in-time recovery: operations are applied in order up to the first one that
-//! is missing or damaged, and nothing behind it. What is applied goes to memtables and from there
-//! to tables; nothing becomes visible, and nothing is deleted, before the MANIFEST that the caller
-//! starts afterwards (a crash in between finds everything as it was).
+//! Like RocksDB's point-in-time recovery: operations are applied in order up to the first one that
+//! is missing or damaged, and none after it. They go to memtables and from there to tables. Nothing
+//! becomes visible, and nothing is deleted, before the MANIFEST that the caller starts afterwards;
+//! after a crash in between, everything is as it was.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,16 +33,16 @@ struct Replay<'a> {
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     chain: Chain,
     transactions: Transactions,
-    /// Files written; nothing names them before the caller's MANIFEST does.
+    /// Files written; no MANIFEST names them before the caller's.
     written: Vec<FileKind>,
 }
 
-/// Replays `wals` and leaves what they hold in tables, in `versions`.
+/// Replays `wals` and leaves their operations in tables, in `versions`.
 ///
 /// # Errors
 /// `Corruption` where a record that passed its checksum makes no sense; `Unsupported` for
 /// operations of other engines that this one does not have, and for transactions whose decision is
-/// behind a torn end. Torn ends are no errors.
+/// after a torn end. Torn ends are no errors.
 pub(super) fn replay_wals(
     versions: &mut VersionSet,
     factory: &FileFactory,
@@ -92,7 +92,7 @@ impl Replay<'_> {
         ids.into_iter().try_for_each(|id| self.flush(id))
     }
 
-    /// Reads a file of which nothing is needed but the transactions that were prepared in it.
+    /// Reads a file that is needed only for the transactions prepared in it.
     fn find_prepared(&mut self, number: FileNumber) -> Result<()> {
         let (mut reader, path) = self.reader(number)?;
         while let Some(record) = reader.next()? {
@@ -111,7 +111,8 @@ impl Replay<'_> {
         Ok((reader, path))
     }
 
-    /// Replays one file of `wals`, all that are `needed`. Returns whether the next one may follow.
+    /// Replays one file of `wals`, the files from `needed` on. Returns whether the next one may
+    /// follow.
     fn replay_file(
         &mut self,
         number: FileNumber,
@@ -151,9 +152,9 @@ impl Replay<'_> {
         Ok(true)
     }
 
-    /// A file that had operations is there for as long as it is needed: its name was durable
-    /// before its successor was created, and it is deleted only after the MANIFEST said so. If it
-    /// is gone, that part of the MANIFEST, or the file, was lost.
+    /// A file that had operations exists for as long as it is needed: its name was durable before
+    /// its successor was created, and it is deleted only after the MANIFEST recorded that it is not
+    /// needed. If it is gone, that part of the MANIFEST, or the file, was lost.
     fn check_present(
         &self,
         predecessor: Option<Predecessor>,
@@ -175,7 +176,8 @@ impl Replay<'_> {
         }
     }
 
-    /// Applies what takes effect by a batch; returns the sequence number behind its last one.
+    /// Applies the operations that take effect with a batch; returns the sequence number after its
+    /// last.
     fn apply(&mut self, batch: &BatchView<'_>, wal: FileNumber) -> Result<SequenceNumber> {
         // MUTANT: replay takes the operations of the WAL in which a memtable began for flushed.
         let wal = if mutant!(
@@ -214,7 +216,7 @@ impl Replay<'_> {
         Ok(next)
     }
 
-    /// Moves a memtable's content to a table.
+    /// Writes the content of a memtable to a table.
     fn flush(&mut self, id: ColumnFamilyId) -> Result<()> {
         let Some(target) = self.targets.get_mut(&id) else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Where a replay of WAL files puts the operations of one family: a memtable, and a table whenever
-//! it is full. For opening a database and for repairing one.
+//! Where a replay of WAL files puts the operations of one family: in a memtable, and in a table
+//! whenever that is full. For opening a database and for repairing one.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::memtable::Memtable;
 /// A family that a replay fills.
 pub(crate) struct ReplayTarget {
     pub(crate) family: OutputFamily,
-    /// Older WAL files hold nothing that is not in the family's tables.
+    /// Older WAL files have nothing that is not in the family's tables.
     pub(crate) log_number: FileNumber,
     pub(crate) memtable: Arc<Memtable>,
 }
@@ -28,8 +28,8 @@ impl ReplayTarget {
         }
     }
 
-    /// Moves the memtable's content to a table and its blob files, all of it durable; `None` if
-    /// there is nothing in it. `older` tables are those that it may hide something in.
+    /// Writes the content of the memtable to a table and its blob files, all of it durable; `None`
+    /// if it is empty. It may shadow entries of `older` tables.
     pub(crate) fn write_out(
         &mut self,
         factory: &FileFactory,

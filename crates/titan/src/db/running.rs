@@ -1,6 +1,6 @@
-//! Jobs that count as running: whoever closes the database, resumes it or waits for it to be idle
-//! waits for them. They end however their thread leaves them, also by a panic in code of the
-//! user's (a comparator, a listener).
+//! Jobs that count as running: closing the database, resuming it and waiting for it to be idle wait
+//! for them. A job ceases to count however its thread leaves it, also by a panic in code of the
+//! user (a comparator, a listener).
 
 use super::core::Shared;
 use super::state::FamilyState;
@@ -14,16 +14,16 @@ pub(super) struct Running<'a> {
     job: RunningJob,
 }
 
-/// What kind of job it is.
+/// The kind of a job.
 #[derive(Clone, Copy)]
 pub(super) enum RunningJob {
     Flush,
-    /// At what a memtable hides.
+    /// An estimate of what a memtable shadows.
     Look,
     Compaction,
-    /// Of garbage, because it is due.
+    /// A collection that is due.
     Collection,
-    /// Of garbage, because a user asked for it.
+    /// A collection that a user asked for.
     ManualCollection,
 }
 
@@ -51,7 +51,7 @@ impl RunningJob {
     }
 }
 
-/// How many jobs run, over all families, also those dropped meanwhile.
+/// How many jobs run, over all families, including those dropped meanwhile.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RunningCounts {
     pub(super) flushes: usize,
@@ -79,7 +79,7 @@ impl RunningCounts {
 }
 
 impl<'a> Running<'a> {
-    /// The job that the caller, or whoever it has this job from, has counted as running.
+    /// The job that the caller, or the thread that handed it over, has counted as running.
     pub(super) fn counted(shared: &'a Shared, family: ColumnFamilyId, job: RunningJob) -> Self {
         Running {
             shared,
@@ -91,7 +91,7 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        // Before the job counts as done, so that none starts on what it left half way.
+        // Before the job counts as done, so that no job starts on what it left half way.
         let message = "a thread panicked in a background job";
         self.shared.failure.set_if_panicking(self.shared, message);
         let mut state = self.shared.state.lock();
@@ -118,7 +118,8 @@ impl Drop for Running<'_> {
         }
         self.shared.progress.notify_all();
         self.shared.work.notify_all();
-        // A collector that waits without end has found nothing to do in what was there before.
+        // A collecting thread that waits without a timeout found nothing to do in what was there
+        // before.
         let sleeps = self.shared.tell_of_write.load(Ordering::Acquire);
         if self.job.is_collection() || sleeps {
             self.shared.collector.notify_all();

@@ -1,9 +1,9 @@
 //! Reading a database that another process may be writing: RocksDB's secondary instance, without its
 //! lock.
 //!
-//! [`Follower`] takes hold of the files of one moment; recovery over them is the usual one, as after
-//! a crash of the process at that moment, and what it writes stays in memory. A view never changes.
-//! Catching up makes another one, and takes over the files that are in both.
+//! [`Follower`] captures the files of one moment. Recovery from them is the usual one, as after a
+//! crash of the process at that moment, and what it writes stays in memory. A view never changes.
+//! Catching up makes another one, which takes over the files that both have.
 
 use std::path::{Path, PathBuf};
 
@@ -45,21 +45,22 @@ pub struct Secondary {
 }
 
 impl Secondary {
-    /// Opens the database in the directory `path` as it is now, whoever has it open. What its
-    /// process has logged by now is there, synced or not, up to some moment: each batch whole or
-    /// not at all, over all families. What it wrote without WAL is there once it is flushed. A batch
-    /// whose write failed may show, as after a crash, until the writer has resumed.
+    /// Opens the database in the directory `path` as it is now, even if another process has it
+    /// open. What that process has logged by now is there, synced or not, up to some moment: each
+    /// batch whole or not at all, over all families. What it wrote without WAL is there once it is
+    /// flushed. A batch whose write failed may be visible, as after a crash, until the writer has
+    /// resumed.
     ///
-    /// Every file of that moment is held open, so that the writer may delete it, and blob files are
+    /// Every file of that moment stays open, so that the writer may delete it, and blob files are
     /// guarded by a shared `flock`, so that a writer of this engine punches no holes into them:
-    /// space is given back once nobody holds the view. That takes a file descriptor a file.
+    /// their space is freed once the view is dropped. That takes one file descriptor per file.
     ///
     /// # Errors
     /// Those of [`Db::open_read_only`], but never `Locked`; `Busy` if the files change faster than
-    /// they can be looked at; `Io` if the process may not have so many files open.
+    /// they can be read; `Io` if the process may not have so many files open.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and opens every file; as much memory as the WAL
-    /// files hold, beyond the caches, for as long as the view is held.
+    /// files have bytes, beyond the caches, for as long as the view is alive.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Secondary> {
         options.validate()?;
         let path = path.as_ref();
@@ -78,20 +79,20 @@ impl Secondary {
     }
 
     /// The database as of the newest moment that has been caught up with. Everything read from it,
-    /// by any handle and at any time, is of that moment, which [`Db::moment`] tells; whatever would
-    /// change it is refused with `ReadOnly`. It stays readable when the secondary is gone.
+    /// by any handle and at any time, is of that moment, which [`Db::moment`] returns; whatever
+    /// would change it is refused with `ReadOnly`. It stays readable when the secondary is gone.
     pub fn db(&self) -> Db {
         self.newest.lock().clone()
     }
 
-    /// Catches up with the writer: [`Secondary::db`] gives the database as it is now. Handles,
-    /// iterators and snapshots from before stay with the moment they are of.
+    /// Catches up with the writer: [`Secondary::db`] then returns the database as it is now.
+    /// Earlier handles, iterators and snapshots stay at their moment.
     ///
     /// # Errors
-    /// Those of [`Secondary::open`]; the view is the one from before then.
+    /// Those of [`Secondary::open`]; the view is then the one from before.
     ///
-    /// Cost: that of [`Secondary::open`], but for files that are open already; tables are read
-    /// anew when they are used.
+    /// Cost: that of [`Secondary::open`], except for files that are open already; tables are read
+    /// again when they are used.
     pub fn try_catch_up(&self) -> Result<()> {
         let mut follower = self.follower.lock();
         let newest = view(&mut follower, &self.path, &self.options)?;

@@ -1,6 +1,6 @@
-//! What is done once nobody writes: memtables that hide much are flushed, hidden garbage is
-//! found down to a small part, and then collected like any other. So a database that is left alone
-//! takes no more space than it needs.
+//! Idle cleanup: when no user has written for some seconds, memtables that shadow much are flushed,
+//! shadowed data is found down to a small part, and its garbage is then collected like any other.
+//! So an idle database takes no more space than it needs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// Nobody writes if nobody did for so long.
+/// The database is idle after so long without a write.
 const SETTLE_AFTER: Duration = Duration::from_secs(5);
 
-/// Since when nobody has written.
+/// Since when no user has written.
 #[derive(Clone, Copy)]
 pub(super) struct Quiet {
     since: Duration,
@@ -25,7 +25,7 @@ pub(super) struct Quiet {
 }
 
 impl Shared {
-    /// From now on.
+    /// Idle from now on.
     pub(super) fn quiet(&self) -> Quiet {
         Quiet {
             since: self.options.clock.monotonic(),
@@ -35,14 +35,14 @@ impl Shared {
 
     /// To be called after a write has become visible.
     pub(super) fn end_quiet(&self) {
-        // Not just read: then either this sees the flag, or who sets it sees the write.
+        // Not just read: then either this sees the flag, or the thread that sets it sees the write.
         if self.tell_of_write.swap(false, Ordering::AcqRel) {
             let _state = self.state.lock();
             self.collector.notify_all();
         }
     }
 
-    /// Compactions may find now what the oldest snapshot kept.
+    /// Wakes compactions, which may now drop what the oldest snapshot kept.
     pub(super) fn snapshot_released(&self) {
         if self.kept_for_snapshots.load(Ordering::Acquire) {
             let _state = self.state.lock();
@@ -51,29 +51,29 @@ impl Shared {
         }
     }
 
-    /// What a version held that has ended is garbage from now on. Whoever let go of it is no one to
-    /// tell listeners what follows from that: the thread that collects garbage does.
+    /// What an ended version pinned is garbage from now on. Its last holder is not to notify
+    /// listeners of what follows from that: the thread that collects garbage does.
     pub(super) fn version_ended(&self) {
         self.state.lock().version_ended = true;
         self.progress.notify_all();
         self.collector.notify_all();
     }
 
-    /// Judges anew what the end of a version may have changed. Listeners are told.
+    /// Evaluates again what the end of a version may have changed, and notifies listeners.
     pub(super) fn heed_ended_versions<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         while state.version_ended {
-            // A listener that panics has nothing to do with the job that this is done beside.
+            // A listener that panics has nothing to do with the job that runs here.
             let _ = catch_unwind(AssertUnwindSafe(|| self.update_stalls(state)));
             state = self.state.lock();
         }
         state
     }
 
-    /// Waits until there may be something to collect, or until nobody has written for some time and there is
-    /// something to settle, which is then made due.
+    /// Waits until there may be something to collect, or until the database is idle and there is
+    /// something to clean up, which is then made due.
     pub(super) fn wait_or_settle<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -94,7 +94,7 @@ impl Shared {
         let restless = !self.is_settling(&state) && state.families.values().any(restless);
         if restless && waited >= SETTLE_AFTER {
             drop(state);
-            // A listener that is told of a stall may panic: that concerns no data.
+            // A listener that is notified of a stall may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.settle()));
             return self.state.lock();
         }
@@ -110,7 +110,7 @@ impl Shared {
         state
     }
 
-    /// Whether hidden garbage is sought down to a small part.
+    /// Whether compactions look for shadowed data down to a small part.
     pub(super) fn is_settling(&self, state: &State) -> bool {
         state.settling == Some(self.counters.last_sequence())
     }
@@ -149,13 +149,14 @@ impl Shared {
     }
 }
 
-/// Whether a table in the last level of a family that settles has what only snapshots see.
+/// Whether a table in the last level has entries that only snapshots see, and idle cleanup applies
+/// to the family.
 pub(super) fn keeps_for_snapshots(family: &FamilyState) -> bool {
     let last = family.version.num_levels().saturating_sub(1);
     family.family.settles() && family.version.sums(last).shadowed > 0
 }
 
-/// Whether a family may take more space than it would if it were settled.
+/// Whether a family may take more space than it would after idle cleanup.
 fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
     if !family.family.settles() {
         return false;
@@ -165,7 +166,7 @@ fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) ->
         settling: true,
         oldest_snapshot,
     };
-    // One has to look.
+    // Only an estimate can tell.
     may_hide(family) || HiddenGarbage::of(&family.version, options, settled).is_too_much()
 }
 
@@ -182,7 +183,7 @@ mod tests {
         shared.update_stalls(shared.state.lock());
         let usual = excess();
         {
-            // As it was while the version held garbage.
+            // As it was while the version pinned garbage.
             shared.state.lock().space_excess = usual + 1.0;
         }
         shared.version_ended();

@@ -1,4 +1,4 @@
-//! How long the files of a database are, as a list of its directory has it.
+//! The lengths of a database's files, as a list of its directory has them.
 
 use std::collections::BTreeMap;
 

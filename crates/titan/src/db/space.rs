@@ -1,9 +1,9 @@
-//! The report on space: what holds it back now.
+//! The report on space: what takes it and what pins it.
 //!
-//! The directory is listed first. Then versions, and where the records of blob files are, are
-//! looked at under the lock of the version set, so that they fit together. What was installed in
-//! between has no bytes yet, what was deleted shows as unlisted; where nothing runs, the sums are
-//! those of the directory.
+//! The directory is listed first. Then versions, and the locations of blob records, are read under
+//! the lock of the version set, so that they fit together. What was installed in between has no
+//! bytes yet, and what was deleted shows as unlisted; where nothing runs, the sums are those of the
+//! directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Shared {
             let versions = self.versions.lock();
             self.report(&versions, &listed)
         };
-        // Of an older version the report may have been the last to let go.
+        // The report may have been the last holder of an older version.
         self.purge();
         Ok(report)
     }
@@ -57,7 +57,7 @@ impl Shared {
             report.total += &space.usage;
             report.families.push(space);
         }
-        // Of two snapshots that see a value, the older one is told to keep it.
+        // Of two snapshots that see a value, the older one is said to pin it.
         let mut snapshots = report.holders.iter_mut();
         if let Some(oldest) = snapshots.find(|h| h.kind == HolderKind::Snapshot) {
             oldest.held_blob_bytes = report.total.snapshot_blob_bytes;
@@ -162,7 +162,7 @@ impl Shared {
         family.map_or(0, |family| family.hidden_by_memtables())
     }
 
-    /// What is to become of the blob files of a family.
+    /// The [`Verdict`] on each blob file of a family.
     fn verdicts(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, Verdict> {
         let asked = self.state.lock().families.get(&id).map(|family| {
             let options = Arc::clone(&family.family.options);
@@ -181,7 +181,7 @@ impl Shared {
     }
 }
 
-/// Estimates: garbage that compactions have yet to find, and what the last level keeps for
+/// Estimates: shadowed data that compactions have yet to find, and what the last level keeps for
 /// snapshots.
 pub(super) fn hidden_and_kept(
     version: &Version,

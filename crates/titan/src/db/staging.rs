@@ -1,9 +1,9 @@
-//! A directory that comes into being whole.
+//! A directory that appears whole.
 //!
-//! What is to become `DIR` is put together in `DIR.tmp`, beside it, and gets its name by a rename.
-//! So nothing that is cut short has the name; what it leaves under the other one goes when it is
-//! tried again, known by a mark: the file `000000.dbtmp`. The mark goes last, or with the first
-//! opening, as that removes files of this kind.
+//! The directory `DIR` is built in `DIR.tmp`, beside it, and gets its name by a rename. So nothing
+//! unfinished has the name. An unfinished `DIR.tmp` is removed by the next attempt, which knows it
+//! by a mark: the file `000000.dbtmp`. The mark is removed last, or by the first opening, since
+//! that removes files of this kind.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) struct Staging<'a> {
     target: PathBuf,
     /// Where the directory is now.
     path: PathBuf,
-    /// Of the database that it will be: who opens one waits, who makes the same is refused.
+    /// The lock of the future database: opening it and making it a second time are refused.
     lock: Option<Box<dyn FileLock>>,
 }
 
@@ -30,8 +30,8 @@ impl<'a> Staging<'a> {
     /// Starts the directory that will be `target`.
     ///
     /// # Errors
-    /// `AlreadyExists` if something has that name, or the temporary one and is not the rest of what
-    /// was cut short; `Locked` if somebody else is making it.
+    /// `AlreadyExists` if something has that name, or if something other than an unfinished attempt
+    /// has the temporary one; `Locked` if it is being made already.
     pub(super) fn start(vfs: &'a dyn Vfs, target: &Path) -> Result<Self> {
         let taken =
             |path: &Path, what: &str| Error::new(ErrorKind::AlreadyExists, what).in_file(path);
@@ -48,7 +48,7 @@ impl<'a> Staging<'a> {
         if vfs.exists(&path)? && !is_unfinished(&vfs.read_dir(&path)?) {
             return Err(taken(
                 &path,
-                "what is to be put together here is in the way",
+                "another file or directory has the temporary name",
             ));
         }
         create_dir_durably(vfs, &path)?;
@@ -71,7 +71,7 @@ impl<'a> Staging<'a> {
         &self.path
     }
 
-    /// Gives the directory, whose files and their names are durable, its own name.
+    /// Gives the directory its own name. Its files and their names must be durable.
     pub(super) fn publish(mut self) -> Result<()> {
         // ORDER: the directory is whole and durable before it has its name.
         self.vfs.rename(&self.path, &self.target)?;
@@ -80,12 +80,12 @@ impl<'a> Staging<'a> {
             self.vfs.sync_dir(parent)?;
         }
         self.lock = None;
-        // It has its name for good: a mark that stays does no harm.
+        // It has its final name: a mark that stays does no harm.
         let _ = self.vfs.remove(&MARK.path(&self.target));
         Ok(())
     }
 
-    /// Removes what is there but for the lock and the mark.
+    /// Removes everything but the lock and the mark.
     fn clear(&self) -> Result<()> {
         let current = FileKind::Current.path(&self.path);
         if self.vfs.exists(&current)? {
@@ -107,7 +107,7 @@ impl Drop for Staging<'_> {
         if self.lock.is_none() {
             return;
         }
-        // What cannot be removed now is removed when it is tried again.
+        // What cannot be removed now is removed by the next attempt.
         let _ = self.clear().and_then(|()| {
             self.vfs.remove(&MARK.path(&self.path))?;
             self.vfs.remove(&FileKind::Lock.path(&self.path))?;
@@ -116,8 +116,8 @@ impl Drop for Staging<'_> {
     }
 }
 
-/// Whether a directory with these names is one that was not finished: it has nothing yet, or the
-/// mark and no file that is not the engine's.
+/// Whether a directory with these names is an unfinished one: it has nothing yet, or the mark and
+/// no file that is not the engine's.
 fn is_unfinished(names: &[String]) -> bool {
     let kinds: Option<Vec<FileKind>> = names.iter().map(|name| FileKind::parse(name)).collect();
     kinds.is_some_and(|kinds| {

@@ -1,4 +1,4 @@
-//! Telling listeners how writes are held back: each change once, in the order of the changes,
+//! Notifies listeners how writes are stalled: of each change once, in the order of the changes,
 //! whichever threads they happen on.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use crate::format::ColumnFamilyId;
 use crate::stats::{Listeners, StallEvent};
 use crate::sync::Mutex;
 
-/// Changes that listeners do not know yet.
+/// Changes of which listeners have not been notified yet.
 #[derive(Default)]
 pub(crate) struct StallNews(Mutex<News>);
 
@@ -15,7 +15,7 @@ pub(crate) struct StallNews(Mutex<News>);
 struct News {
     /// Oldest first.
     untold: VecDeque<(ColumnFamilyId, StallEvent)>,
-    /// A thread is telling, and will go on until nothing is untold.
+    /// A thread is notifying, and will go on until nothing is untold.
     telling: bool,
 }
 
@@ -25,14 +25,14 @@ impl StallNews {
         self.0.lock().untold.push_back((family, stall));
     }
 
-    /// Whether listeners know everything.
+    /// Whether listeners have been notified of everything.
     pub(super) fn all_told(&self) -> bool {
         let news = self.0.lock();
         news.untold.is_empty() && !news.telling
     }
 
-    /// Tells what is untold, unless another thread is at it, which then tells this too. Returns
-    /// whether this thread was the one that told. No lock of the database may be held.
+    /// Notifies listeners of what is untold, unless another thread is doing so, which then includes
+    /// this. Returns whether this thread did it. No lock of the database may be held.
     pub(super) fn tell(&self, listeners: &Listeners) -> bool {
         {
             let mut news = self.0.lock();
@@ -41,7 +41,7 @@ impl StallNews {
             }
             news.telling = true;
         }
-        // A listener that panics is told nothing more by this thread, but by the next one.
+        // When a listener panics, this thread notifies no more, but the next one does.
         let mut telling = Telling {
             news: self,
             over: false,
@@ -55,12 +55,12 @@ impl StallNews {
 
 struct Telling<'a> {
     news: &'a StallNews,
-    /// Everything was told: from then on another thread may be telling.
+    /// Listeners know everything: from then on another thread may be notifying.
     over: bool,
 }
 
 impl Telling<'_> {
-    /// The oldest change; without one, telling is over from this moment on.
+    /// The oldest change; without one, notifying is over from this moment on.
     fn next(&mut self) -> Option<(ColumnFamilyId, StallEvent)> {
         let mut news = self.news.0.lock();
         let next = news.untold.pop_front();
@@ -72,7 +72,7 @@ impl Telling<'_> {
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        // Not `thread::panicking()`: all may have been told within the unwinding of something else.
+        // Not `thread::panicking()`: this may be over within the unwinding of something else.
         if !self.over {
             self.news.0.lock().telling = false;
         }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::stats::{EventListener, StallCause};
 
-    /// Hears families in their order; panics at one.
+    /// Records families in their order; panics at one.
     #[derive(Default)]
     struct Heard {
         families: Mutex<Vec<u32>>,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(*heard.families.lock(), [0, 1, 2]);
     }
 
-    /// Tells something while its thread unwinds, and lets go only then.
+    /// Notifies, and ends that, while its thread unwinds.
     struct Unwinding<'a>(&'a StallNews);
 
     impl Drop for Unwinding<'_> {
@@ -153,7 +153,7 @@ mod tests {
                 over: false,
             };
             assert!(telling.next().is_none());
-            // As another thread does that begins right now.
+            // Like another thread that begins right now.
             self.0.0.lock().telling = true;
         }
     }

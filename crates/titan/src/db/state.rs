@@ -29,14 +29,14 @@ pub(crate) struct Immutable {
     pub(crate) log_number: FileNumber,
 }
 
-/// What background work knows of a family.
+/// What background jobs know of a family.
 pub(crate) struct FamilyState {
     pub(crate) family: Arc<Family>,
     pub(crate) memtable: Arc<Memtable>,
-    /// The oldest WAL file with operations in the memtable, or before it: while it is empty, the
-    /// current one.
+    /// The oldest WAL file with operations in the memtable, or an older one: the current one while
+    /// the memtable is empty.
     pub(crate) memtable_log: FileNumber,
-    /// Whether the memtables hold operations that no WAL has.
+    /// Whether the memtables have operations that no WAL has.
     pub(crate) unlogged: bool,
     /// Oldest first.
     pub(crate) immutables: VecDeque<Immutable>,
@@ -45,25 +45,26 @@ pub(crate) struct FamilyState {
     pub(crate) running_compactions: usize,
     /// Blob files that are not to be collected.
     pub(crate) exempt: Arc<Exempt>,
-    /// Whether garbage is given back as holes: asked for, and not found to be in vain.
+    /// Whether garbage is given back as holes: configured, and not found to be in vain.
     pub(crate) punches_holes: bool,
-    /// What follows below is of the version, the memtables and what is exempt as they are now.
+    /// Whether `outlook` and `tree_stall` are those of the version, the memtables and what is
+    /// exempt now.
     pub(crate) judged: bool,
-    /// What collection thinks of the family; `None` where it does not collect.
+    /// The state of the family's garbage; `None` if the family does not collect it.
     pub(crate) outlook: Option<Outlook>,
-    /// How writes should be held back for memtables and levels.
+    /// How writes should be stalled for memtables and levels.
     tree_stall: StallEvent,
-    /// Under which circumstances no compaction was due, since something ended or changed that
-    /// could make one due.
+    /// The circumstances under which no compaction was due; `None` once something ended or changed
+    /// that could make one due.
     pub(crate) rests: Option<Circumstances>,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
-    /// How writes are held back, as far as that is on the family's account.
+    /// How writes are stalled on account of this family.
     pub(crate) stall: StallEvent,
 }
 
 impl FamilyState {
-    /// With a memtable that is empty.
+    /// With an empty memtable.
     pub(crate) fn new(
         family: Arc<Family>,
         memtable: Arc<Memtable>,
@@ -101,7 +102,7 @@ impl FamilyState {
         oldest.map_or(self.memtable_log, |oldest| oldest.log_number)
     }
 
-    /// How many of the immutable memtables, the oldest, may be flushed.
+    /// How many of the oldest immutable memtables may be flushed.
     pub(crate) fn flushable(&self, barrier: Option<&FlushBarrier>) -> usize {
         let Some(barrier) = barrier else {
             return self.immutables.len();
@@ -114,10 +115,10 @@ impl FamilyState {
             .map_or(0, |at| at + 1)
     }
 
-    /// Publishes memtables and version to readers. To be called after every change of them. Gives
-    /// what it replaced: of an older version that may be the last holder, and none goes while the
-    /// state is locked.
-    #[must_use = "it is to go without the state lock"]
+    /// Publishes memtables and version to readers. To be called after every change of them. Returns
+    /// the super version that it replaced: that may be the last holder of an older version, which
+    /// must not end while the state is locked.
+    #[must_use = "drop it after releasing the state lock"]
     pub(crate) fn publish(&self) -> Arc<SuperVersion> {
         let immutables = self
             .immutables
@@ -132,14 +133,14 @@ impl FamilyState {
         }))
     }
 
-    /// Bytes of values in blob files that memtables hide, as far as somebody looked.
+    /// Bytes of separated values that memtables shadow, as far as estimated.
     pub(crate) fn hidden_by_memtables(&self) -> u64 {
         let immutables = self.immutables.iter().map(|i| &i.memtable);
         let memtables = immutables.chain([&self.memtable]);
         total(memtables.map(|memtable| memtable.hidden_bytes()))
     }
 
-    /// Takes notice of a change of what is judged.
+    /// Notes that the family must be evaluated again.
     pub(crate) fn has_changed(&mut self) {
         self.judged = false;
         self.rests = None;
@@ -150,7 +151,7 @@ impl FamilyState {
         self.outlook.and_then(|outlook| outlook.urgency)
     }
 
-    /// Judges the family, if it has changed. Cost: that of an [`Outlook`], and O(levels).
+    /// Evaluates the family, if it has changed. Cost: that of an [`Outlook`], and O(levels).
     fn judge(&mut self) {
         if !self.judged {
             let options = &self.family.options;
@@ -161,15 +162,15 @@ impl FamilyState {
         }
     }
 
-    /// What counts towards the bound on space. Without compactions there is no finding what is
-    /// hidden, however long writes wait.
+    /// What counts towards the bound on space. Without compactions, shadowed data is never found,
+    /// however long writes wait.
     fn bounded(&self) -> Option<Space> {
         let outlook = self.outlook.as_ref();
         let outlook = outlook.filter(|_| !self.family.options.disable_auto_compactions)?;
         Some(outlook.space.with_hidden(self.hidden_by_memtables()))
     }
 
-    /// How writes should be held back, where files take too much space or not.
+    /// How writes should be stalled, depending on whether files take too much space.
     fn stall_where(&self, space_is_short: bool) -> StallEvent {
         let exceeds = |space: Space| space.exceeds(&self.family.options);
         match self.tree_stall {
@@ -180,7 +181,7 @@ impl FamilyState {
         }
     }
 
-    /// Whether level 0 is half way to where it holds writes back.
+    /// Whether level 0 is half way to where it delays writes.
     fn is_behind(&self) -> bool {
         let options = &self.family.options;
         let due = options.level0_file_num_compaction_trigger;
@@ -219,11 +220,11 @@ impl FamilyState {
 /// A WAL file in the directory.
 pub(crate) struct LiveWal {
     pub(crate) number: FileNumber,
-    /// Bytes; of the current file, as of when it was started.
+    /// Bytes; those of the current file, as of when it was started.
     pub(crate) size: u64,
 }
 
-/// The newest memtable of each family that may be flushed: what is written later waits.
+/// The newest memtable of each family that may be flushed: newer ones wait.
 pub(crate) type FlushBarrier = BTreeMap<ColumnFamilyId, Arc<Memtable>>;
 
 /// Guarded by the state lock.
@@ -232,39 +233,40 @@ pub(crate) struct State {
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
-    /// Users who keep garbage from being collected by itself.
+    /// Pauses of automatic garbage collection.
     pub(crate) collection_pauses: usize,
-    /// Users who collect garbage of a range.
+    /// Calls that collect garbage of a range.
     pub(crate) manual_collections: usize,
     /// Set by a checkpoint, so that the tables of all families are of one moment.
     pub(crate) flush_barrier: Option<FlushBarrier>,
-    /// Hidden garbage is sought down to a small part, as long as nobody has written since this.
+    /// Idle cleanup: shadowed data is sought down to a small part, as long as nobody has written
+    /// since.
     pub(crate) settling: Option<SequenceNumber>,
-    /// A version has ended that held garbage: how writes are held back, and how urgent collecting
-    /// is, is to be judged anew.
+    /// A version has ended that pinned garbage: how writes are stalled, and how urgent collecting
+    /// is, must be evaluated again.
     pub(crate) version_ended: bool,
-    /// The strongest hold on writes over all families.
+    /// The strongest stall of all families.
     pub(crate) stall: StallEvent,
     /// How far the files are beyond their bound; see
     /// [`Bound::excess`](crate::gc::space::Bound::excess).
     pub(crate) space_excess: f64,
     /// How many collections have begun, for whatever reason.
     pub(crate) collections_begun: u64,
-    /// Whether somebody writes.
+    /// Whether a user writes.
     pub(crate) writing: Writing,
-    /// For how long the collection that runs has waited for its pace.
+    /// For how long the running collection has waited for its rate.
     pub(crate) waited_for_pace: Duration,
-    /// How fast space has been freed where that was urgent.
+    /// How fast urgent collections have freed space.
     pub(crate) freeing: FreeingRate,
-    /// The family looked at first when work is sought, so that none starves.
+    /// The family to consider first when a job is sought, so that none starves.
     pub(crate) turn: ColumnFamilyId,
 }
 
 impl Shared {
-    /// Shows readers the current versions of families, all at once for those who have the state
-    /// lock, after `change` has changed what else goes with each; nothing of those that were
-    /// dropped. To be called for every family that an edit named. The version set is locked
-    /// meanwhile, so that no older version follows a newer one.
+    /// Shows readers the current versions of families, all at once for threads that have the state
+    /// lock, after `change` has changed what else goes with each. Dropped families are skipped. To
+    /// be called for every family that an edit named. The version set is locked meanwhile, so that
+    /// no older version follows a newer one.
     pub(super) fn install(
         &self,
         versions: &VersionSet,
@@ -284,7 +286,7 @@ impl Shared {
             }
         }
         drop(state);
-        // Not before: whoever waits for the end of an older version takes the state lock.
+        // Not before: what is called back at the end of an older version takes the state lock.
         drop(replaced);
     }
 }
@@ -304,8 +306,8 @@ impl State {
             .unwrap_or(self.current_wal())
     }
 
-    /// Judges anew what has changed, and with it how writes are held back. Cost: O(families), and
-    /// what those cost that have changed.
+    /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
+    /// of the families that have changed.
     pub(crate) fn judge(&mut self, news: &StallNews) {
         let mut bound = Bound::default();
         for family in self.families.values_mut() {
@@ -314,7 +316,7 @@ impl State {
                 bound.add(&space, &family.family.options);
             }
         }
-        // Nothing is collected while that is paused, however long writes wait.
+        // Nothing is collected during a pause, however long writes wait.
         self.space_excess = match self.collection_pauses {
             0 => bound.excess(),
             _ => 0.0,
@@ -335,12 +337,12 @@ impl State {
         }
     }
 
-    /// Whether compactions of any family are so late that writes will soon be held back.
+    /// Whether compactions of any family are so late that writes will soon be stalled.
     pub(crate) fn is_behind(&self) -> bool {
         self.families.values().any(FamilyState::is_behind)
     }
 
-    /// Whether a table in the last level of any family has what only snapshots see.
+    /// Whether a table in the last level of any family has entries that only snapshots see.
     pub(crate) fn keeps_for_snapshots(&self) -> bool {
         self.families.values().any(keeps_for_snapshots)
     }

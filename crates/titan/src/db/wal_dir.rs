@@ -1,8 +1,8 @@
 //! Where the WAL files of a database are: in its directory, or in the one that `wal_dir` names.
 //!
-//! Nothing in a WAL file says to which database it belongs. So who writes states the directory; who
-//! only looks may take it from OPTIONS. A directory that is stated wrongly is refused as far as it
-//! can be told: what was logged elsewhere would be missing without a word.
+//! Nothing in a WAL file says to which database it belongs. So a caller that writes states the
+//! directory; one that only reads may take it from OPTIONS. A directory that is stated wrongly is
+//! refused as far as it can be told: what was logged elsewhere would silently be missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::vfs::{LogsElsewhere, Vfs};
 /// The name of the option, also in OPTIONS.
 const WAL_DIR: &str = "wal_dir";
 
-/// The options to work on the database in `dir` with: where its WAL files are in another directory,
-/// with a file system that shows them in `dir`. That directory is the one that the options state.
-/// Who only looks takes it from OPTIONS where they state none, and may state `dir` itself to leave
-/// others out. Nothing is created.
+/// The options to work on the database in `dir` with. If its WAL files are in another directory,
+/// the file system shows them in `dir`. That directory is the one that the options state. With
+/// `looking`, for callers that only read, it is taken from OPTIONS where none is stated, and `dir`
+/// itself may be stated to leave others out. Nothing is created.
 ///
 /// # Errors
 /// `Unsupported` if OPTIONS names a directory with WAL files in it, none are in `dir`, and the
-/// options state none (this may be a copy of the database that they belong to, and who writes takes
-/// them over) or another one without any. `NotFound` if the one that is stated is missing beside an
+/// options state none (this may be a copy of the database that they belong to, and a writer would
+/// take them over) or another one without any. `NotFound` if the stated one is missing beside an
 /// existing database. Failures to read.
 pub(crate) fn with_wal_dir(dir: &Path, options: &Options, looking: bool) -> Result<Options> {
     let mut options = options.clone();
@@ -92,8 +92,9 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// The directory that the newest OPTIONS in `dir` names, if there are WAL files in it and none in
-    /// `dir`: a copy may name the directory of its original, and WAL files that came along settle it.
+    /// The directory that the newest OPTIONS in `dir` names, if there are WAL files in it and none
+    /// in `dir`: a copy may name the directory of its original, and WAL files that came along
+    /// decide it.
     fn find(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Self>> {
         if !has_directory(vfs, dir)? || has_wals(vfs, dir)? {
             return Ok(None);
@@ -101,7 +102,7 @@ impl Recorded {
         let Some((number, content)) = OptionsFile::read_newest(vfs, dir)? else {
             return Ok(None);
         };
-        // The file is advice: what makes no sense cannot be heeded.
+        // The file is advice: a malformed one is ignored.
         let Ok(file) = OptionsFile::parse(&content) else {
             return Ok(None);
         };
@@ -139,7 +140,7 @@ fn is_same_place(vfs: &dyn Vfs, one: &Path, other: &Path) -> Result<bool> {
     Ok(vfs.canonicalize(one)? == vfs.canonicalize(other)?)
 }
 
-/// Notes in an OPTIONS file of the database in `dir` where its WAL files are, if in another
+/// Records in an OPTIONS file of the database in `dir` where its WAL files are, if in another
 /// directory: as an absolute path, since the next process may work in another directory.
 pub(crate) fn record_wal_dir(
     dir: &Path,

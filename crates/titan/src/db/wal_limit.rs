@@ -1,19 +1,19 @@
-//! Whether WAL files together are too large, in a form that each commit can ask for without the state
+//! Whether WAL files together are too large, in a form that each commit can read without the state
 //! lock, however many families there are.
 
 use super::state::State;
 use crate::options::DbOptions;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of closed WAL files against what all may have. Set under the state lock; asked with the
-/// lead of the commit queue.
+/// Bytes of closed WAL files and the limit for all. Set under the state lock; read by the leader of
+/// the commit queue.
 #[derive(Default)]
 pub(crate) struct WalLimit {
     limit: AtomicU64,
     closed: AtomicU64,
-    /// The number of the oldest closed one; 0 without any.
+    /// The number of the oldest closed file; 0 if there is none.
     oldest: AtomicU64,
-    /// The oldest one when it was too much last.
+    /// The oldest file when the limit was last exceeded.
     answered: AtomicU64,
 }
 
@@ -38,8 +38,8 @@ impl WalLimit {
         self.oldest.store(oldest, Ordering::Relaxed);
     }
 
-    /// Whether something is to be done so that the oldest file can go; says so once for each. Only
-    /// where an idle family could keep files alive.
+    /// Whether something must be flushed so that the oldest file can be deleted; says so once per
+    /// file. Only where an idle family could keep files alive.
     pub(super) fn is_exceeded(&self, current: u64) -> bool {
         let oldest = self.oldest.load(Ordering::Relaxed);
         let closed = self.closed.load(Ordering::Relaxed);

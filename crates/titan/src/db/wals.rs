@@ -16,8 +16,8 @@ use crate::write::transactions::{Census, Numbering};
 
 /// The WAL files that a replay reads.
 pub(crate) struct Wals {
-    /// No family needs what ordinary batches in them have. They are listed if they may have
-    /// operations of transactions that a needed one commits. Oldest first.
+    /// No family needs the ordinary batches in these files. They are listed if they may have
+    /// operations of transactions that a needed file commits. Oldest first.
     pub(crate) older: Vec<FileNumber>,
     /// Oldest first.
     pub(crate) needed: Vec<FileNumber>,
@@ -26,12 +26,12 @@ pub(crate) struct Wals {
 
 impl Wals {
     /// Finds the files in `dir`. Those of RocksDB are read to see what their batches mean; with
-    /// `past_damage` also behind damage, as a repair reads them.
+    /// `past_damage` also after damage, as a repair reads them.
     ///
     /// # Errors
-    /// `Unsupported` for transactions that nobody has decided, and for what a log reader cannot
-    /// read. `Corruption` if one of the older files cannot be read to its end, unless damage is to
-    /// be read past; that of others is the replay's to judge. Failures to read.
+    /// `Unsupported` for undecided transactions, and for what a log reader cannot read.
+    /// `Corruption` if one of the older files cannot be read to its end, unless `past_damage`;
+    /// damage of the others is left to the replay. Failures to read.
     pub(crate) fn find(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -73,7 +73,7 @@ impl Wals {
     }
 }
 
-/// Adds the batches of a log; returns the damage that ends it.
+/// Adds the batches of a WAL file; returns the damage that ends it.
 fn look_at(log: &mut LogReader, census: &mut Census, past_damage: bool) -> Result<Option<Error>> {
     let mut damage = None;
     let mut behind = None;
@@ -105,7 +105,7 @@ fn look_at(log: &mut LogReader, census: &mut Census, past_damage: bool) -> Resul
     }
 }
 
-/// Follows WAL files one after the other for as long as each continues what came before it.
+/// Follows WAL files one after the other for as long as each continues the one before.
 pub(crate) struct Chain {
     needed: FileNumber,
     /// The last operation that the MANIFEST knows of.
@@ -141,8 +141,8 @@ impl Chain {
         }
     }
 
-    /// Whether the file that starts with this record continues what has been read so far, without
-    /// a gap. If not, none behind it does.
+    /// Whether the file that starts with this record continues what has been read so far, without a
+    /// gap. If not, none after it does.
     pub(crate) fn follows(&mut self, predecessor: Option<Predecessor>, record: &[u8]) -> bool {
         let follows = match (predecessor, self.previous) {
             // It says what must have come before, unless that is in tables already.
@@ -152,8 +152,8 @@ impl Chain {
                         && previous.last_sequence >= Some(predecessor.last_sequence)
                 }),
             (Some(_), _) => true,
-            // Written by RocksDB. Behind a torn end only the very next operation may follow,
-            // counted from what was read: the MANIFEST knows of later operations, too.
+            // Written by RocksDB. After a torn end only the very next operation may follow, counted
+            // from what was read: the MANIFEST knows of later operations, too.
             (None, Some(previous)) if previous.torn => {
                 let last = self.last.unwrap_or(self.recorded);
                 BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
@@ -191,10 +191,10 @@ impl Chain {
         });
     }
 
-    /// At the end of all files. A flush syncs the WAL files that other families still need before
-    /// its tables count (WAL-1), and its log number goes no further. So where replay ended in a
-    /// file that a family has tables beyond, synced operations of others were lost, and going on
-    /// would show batches in half.
+    /// To be called at the end of all files. A flush syncs the WAL files that other families still
+    /// need before its tables count (WAL-1), and its log number goes no further. So if a family has
+    /// tables from beyond the file in which replay ended, synced operations of others were lost,
+    /// and going on would show batches in half.
     ///
     /// # Errors
     /// `Corruption` naming that file.

@@ -1,12 +1,12 @@
-//! Reading the database into the kernel's cache before it is asked for.
+//! Reads the database into the kernel's page cache before it is needed.
 //!
-//! After a start every read of a key waits for the device, at least once, until the cache holds what
-//! is used. Where the whole database fits in memory, a thread reads it once from front to back,
-//! newest files first, which takes seconds instead of minutes. Where it does not, the thread reads
-//! the tables whose values lie in blob files, and the maps of moved values, as far as they fit:
-//! they are small beside what they stand for, and each read needs them first.
+//! After a start every read of a key waits for the device, at least once, until the cache has what
+//! is in use. If the whole database fits in memory, a thread reads it once from front to back,
+//! newest files first, which takes seconds instead of minutes. If it does not, the thread reads the
+//! tables with pointers to blob files, and the relocation maps, as far as they fit: they are small
+//! compared with the values, and each read needs them first.
 //!
-//! Only the cache changes: failures are met again, and told, by whoever needs the file.
+//! Only the cache changes: a failure is met again, and reported, by the reader that needs the file.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::vfs::{Access, ReadableFile};
 /// Bytes read at once. The kernel is told of the next piece before the last one is waited for.
 const PIECE: u64 = 1 << 20;
 
-/// Bytes read after which it is judged again what fits.
+/// Bytes read after which it is checked again what fits.
 const JUDGED_EVERY: u64 = 256 << 20;
 
-/// The longest that others' reads are given way to between two pieces.
+/// The longest pause between two pieces, which leaves the device to others' reads.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// A file to be read.
@@ -31,20 +31,20 @@ struct Wanted {
     size: u64,
 }
 
-/// What may be read, and was.
+/// What may be read, and what was.
 struct Allowance {
-    /// Whether the database fits as a whole, or else only as much as there is room for.
+    /// Whether the database fits as a whole, or else only as much is read as there is room for.
     everything: bool,
     /// Bytes that may be read.
     room: u64,
     /// Bytes that were read.
     read: u64,
-    /// Of these, those that were when the room was last judged.
+    /// Bytes that had been read when the room was last determined.
     judged_at: u64,
 }
 
 impl Shared {
-    /// Whether there may be anything to do: where nothing is known of memory there is not.
+    /// Whether there may be anything to do: not if the available memory is unknown.
     pub(super) fn wants_warm_up(&self) -> bool {
         match self.options.data_in_memory {
             DataInMemory::Auto => self.device.resources().memory.is_some(),
@@ -71,15 +71,15 @@ impl Shared {
             if !self.may_read(size, &mut allowance) {
                 return;
             }
-            // It may be gone: a compaction has replaced it, by what is in the cache.
+            // It may be gone: a compaction has replaced it by files that are in the cache.
             if let Ok(open) = self.vfs.open(&file.path(&self.dir), Access::Random) {
                 self.read_into_cache(&*open, size, &mut allowance, &mut buffer);
             }
         }
     }
 
-    /// Bytes that may be read now, of everything or of what is needed first. What was read is in
-    /// the cache, which counts as memory left.
+    /// Bytes that may be read now, of all files or of those needed first. What was read is in the
+    /// cache, which counts as available memory.
     fn room_to_read(&self, everything: bool) -> u64 {
         let fit = self.memory_fit();
         match everything {
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Whether so many bytes more may be read.
+    /// Whether `bytes` more may be read.
     fn may_read(&self, bytes: u64, allowance: &mut Allowance) -> bool {
         if allowance.read - allowance.judged_at >= JUDGED_EVERY {
             allowance.judged_at = allowance.read;
@@ -122,7 +122,7 @@ impl Shared {
         tables
     }
 
-    /// The tables that refer to blob files, and all maps.
+    /// The tables with pointers to blob files, and all relocation maps.
     fn pointers_and_maps(&self) -> Vec<Wanted> {
         let mut files = Vec::new();
         for version in self.current_versions() {
@@ -142,13 +142,14 @@ impl Shared {
 
     fn map_file(&self, map: crate::FileNumber) -> Wanted {
         let file = FileKind::BlobMap(map);
-        // One that is gone takes nothing.
+        // A missing one takes nothing.
         let size = self.vfs.size(&file.path(&self.dir)).unwrap_or(0);
         Wanted { file, size }
     }
 
-    /// Brings a file into the cache, piece by piece, giving way to reads of users. Reads it: the
-    /// kernel takes as much of a hint as the device's queue holds, and says nothing of the rest.
+    /// Reads a file into the cache, piece by piece, and yields to reads of users. A hint is not
+    /// enough: the kernel follows one only as far as the device's queue has room, and does not say
+    /// how far.
     fn read_into_cache(
         &self,
         file: &dyn ReadableFile,

@@ -1,21 +1,21 @@
-//! Whether somebody writes: found out by whoever asks, so that writers need not tell.
+//! Whether a user writes: found out when it is asked for, so that writers need not report it.
 
 use std::time::Duration;
 
 use crate::format::SequenceNumber;
 
-/// Somebody writes if a write was committed in this time.
+/// A user writes if a write was committed in this time.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// The newest write that was seen, and when. A write is taken to be of the moment when it is seen
-/// first, so that it counts for longer than it should at most.
+/// The newest write that was seen, and when. A write is dated to the moment when it is first seen,
+/// so that it may count for longer than it should, but never for less.
 #[derive(Default)]
 pub(crate) struct Writing {
     newest: Option<(SequenceNumber, Duration)>,
 }
 
 impl Writing {
-    /// Whether somebody writes at this moment, when `last` is the newest sequence number.
+    /// Whether a user writes at this moment, when `last` is the newest sequence number.
     pub(crate) fn is_going_on(&mut self, last: SequenceNumber, now: Duration) -> bool {
         let (newest, seen) = *self.newest.get_or_insert((last, now));
         if newest != last {

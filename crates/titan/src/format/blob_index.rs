@@ -1,4 +1,4 @@
-//! `BlobIndex`: the pointer that stands in the tree for a value in a blob file.
+//! `BlobIndex`: the pointer that a table stores in place of a value in a blob file.
 //!
 //! `01 | file varint64 | offset varint64 | size varint64 | compression u8`, RocksDB's layout for
 //! values without expiry. The file is the *logical* one, for ever: a version says where its
@@ -26,15 +26,15 @@ pub(crate) struct BlobIndex {
     pub(crate) compression: CompressionType,
 }
 
-/// Bytes in front of the key in a blob record: part of what a pointer keeps alive.
+/// Bytes before the key in a blob record: part of what a pointer keeps live.
 pub(crate) const BLOB_RECORD_HEADER_LEN: u64 = 32;
 
-/// How much of one blob file a table refers to.
+/// The records of one blob file that a table points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlobRefs {
     /// The logical blob file.
     pub(crate) file: BlobFileNumber,
-    /// Pointers.
+    /// Number of pointers.
     pub(crate) count: u64,
     /// Bytes of the records they point to: header, key and stored value each.
     pub(crate) bytes: u64,
@@ -72,7 +72,7 @@ impl BlobIndex {
             compression: CompressionType::from_u8(d.u8()?)?,
         };
         if !d.is_empty() {
-            return Err(Error::corruption("bytes behind a blob index"));
+            return Err(Error::corruption("trailing bytes after a blob index"));
         }
         if index.offset.checked_add(index.size).is_none() {
             return Err(Error::corruption("blob index points beyond any file"));

@@ -22,7 +22,7 @@ pub(crate) fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// How the blocks of an SST are protected; the number is the footer's.
+/// The checksum that protects the blocks of an SST; the number is the one in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ChecksumType {

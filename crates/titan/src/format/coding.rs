@@ -49,7 +49,7 @@ impl<'a> Decoder<'a> {
         self.position
     }
 
-    /// What is left to read.
+    /// The bytes that are left to read.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.position..).unwrap_or_default()
     }

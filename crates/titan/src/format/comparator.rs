@@ -110,7 +110,7 @@ pub enum KeyOrder {
 }
 
 impl KeyOrder {
-    /// The order under the name that another program gave it.
+    /// This order under the name that another program gave it.
     pub(crate) fn with_name(self, name: &str) -> Arc<dyn Comparator> {
         Arc::new(Named {
             name: name.to_owned(),

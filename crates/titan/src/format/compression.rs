@@ -1,5 +1,5 @@
-//! Block and blob compression in RocksDB's framing: a varint of the uncompressed size in front
-//! of the codec's raw output (Snappy carries its own size, so it has no prefix).
+//! Block and blob compression in RocksDB's framing: a varint of the uncompressed size before the
+//! codec's raw output (Snappy output has its own size, so it has no prefix).
 
 use std::sync::OnceLock;
 
@@ -29,7 +29,7 @@ pub enum CompressionType {
     Bzip2 = 3,
     /// LZ4 block format.
     Lz4 = 4,
-    /// LZ4 block format, of an encoder that tries harder. Only read.
+    /// LZ4 block format, from an encoder that compresses harder. Only read.
     Lz4hc = 5,
     /// Zstandard.
     Zstd = 7,
@@ -65,7 +65,7 @@ impl CompressionType {
         matches!(self, None | Snappy | Lz4 | Zstd)
     }
 
-    /// The most bytes that one stored byte can stand for. Bounds what a false size can reserve.
+    /// The most bytes that one stored byte can decompress to. Bounds what a false size can reserve.
     pub(crate) fn max_expansion(self) -> usize {
         match self {
             CompressionType::None => 1,
@@ -73,7 +73,7 @@ impl CompressionType {
             CompressionType::Snappy => 32,
             // A copy of 258 bytes takes two bits.
             CompressionType::Zlib => 1032,
-            // 46 MB of one byte take 40. Memory is taken only for what has come out.
+            // 46 MB of one byte take 40. Memory is allocated only as output is produced.
             CompressionType::Bzip2 => 1 << 20,
             // A byte that lengthens a match counts up to 255.
             CompressionType::Lz4 | CompressionType::Lz4hc => 255,
@@ -82,7 +82,7 @@ impl CompressionType {
         }
     }
 
-    /// RocksDB's name, as the `rocksdb.compression` property of an SST has it.
+    /// RocksDB's name in the `rocksdb.compression` property of an SST.
     pub(crate) fn property_name(self) -> &'static str {
         match self {
             CompressionType::None => "NoCompression",
@@ -111,11 +111,11 @@ impl CompressionType {
     }
 }
 
-/// Bytes that a codec has seen before the first byte of each data block of a table, so that small
+/// Bytes that a codec is given before the first byte of each data block of a table, so that small
 /// blocks need not repeat what they share.
 pub(crate) struct Dictionary {
     bytes: Bytes,
-    /// As Zstandard wants it; made when it is first asked for, `None` if it is none.
+    /// The form that Zstandard uses; created on first use, `None` if Zstandard rejects the bytes.
     zstd: OnceLock<Option<DecoderDictionary<'static>>>,
 }
 
@@ -136,14 +136,14 @@ impl Dictionary {
         prepared.ok_or_else(|| Error::corruption("zstd cannot use the table's dictionary"))
     }
 
-    /// Bytes of memory it takes at most, whether Zstandard has it already or not: it does not
-    /// change.
+    /// An upper bound of its memory in bytes. It includes Zstandard's copy even before that exists,
+    /// so the number does not change.
     pub(crate) fn memory_usage(&self) -> usize {
         2 * self.bytes.len() + Self::PREPARED
     }
 }
 
-/// Zstandard's level where none is configured: RocksDB's default.
+/// Zstandard's level if none is configured: RocksDB's default.
 const ZSTD_LEVEL: i32 = 3;
 
 /// Appends the compressed form of `raw` to `out`. For `None` that is `raw` itself.
@@ -184,13 +184,13 @@ pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// The inverse of [`compress`]. `stored` comes from a file: anything wrong is corruption.
+/// The inverse of [`compress`]. `stored` comes from a file: any defect is corruption.
 /// Allocates at most `max_size` bytes, whatever the size prefix claims.
 pub(crate) fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) -> Result<Vec<u8>> {
     decompress_with(kind, None, stored, max_size)
 }
 
-/// [`decompress`] for what was compressed with a dictionary. Snappy and bzip2 have no use for one.
+/// [`decompress`] for data compressed with a dictionary. Snappy and bzip2 have no use for one.
 pub(crate) fn decompress_with(
     kind: CompressionType,
     dictionary: Option<&Dictionary>,
@@ -241,8 +241,8 @@ pub(crate) fn decompress_with(
     Ok(raw)
 }
 
-/// Raw deflate, without zlib's header. `None` for anything but one whole stream of at most `size`
-/// bytes and one more.
+/// Raw deflate, without zlib's header. `None` for anything but one whole stream of at most
+/// `size + 1` bytes.
 fn inflate(packed: &[u8], dictionary: Option<&Dictionary>, size: usize) -> Option<Vec<u8>> {
     let mut stream = flate2::Decompress::new(false);
     if let Some(dictionary) = dictionary {
@@ -258,7 +258,7 @@ fn bunzip(packed: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut stream = bzip2::Decompress::new(false);
     let mut raw = Vec::new();
     loop {
-        // Twice as much memory as has come out: the size in front may be false.
+        // Each round at most doubles the buffer: the size prefix may be false.
         let room = raw.len().max(BUNZIP_ROOM).min(size - raw.len());
         raw.reserve_exact(room);
         let rest = packed.get(stream.total_in() as usize..)?;
@@ -272,10 +272,11 @@ fn bunzip(packed: &[u8], size: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Bytes that a bzip2 stream is given to decompress into at first.
+/// Bytes of a bzip2 stream's first output buffer.
 const BUNZIP_ROOM: usize = 64 << 10;
 
-/// What RocksDB stores for `raw`, also with codecs that are only read, and with a dictionary.
+/// What RocksDB stores for `raw`, with a dictionary or without, and also with codecs that are only
+/// read here.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn compress_as_rocksdb(
     kind: CompressionType,
@@ -379,7 +380,7 @@ mod tests {
             let memory = dictionary.memory_usage();
             let back = decompress_with(kind, Some(&dictionary), &with, raw.len());
             assert_eq!(back.unwrap(), raw, "{kind:?}");
-            // Whoever counts it may do so at any time.
+            // The same before and after Zstandard has made its copy.
             assert_eq!(dictionary.memory_usage(), memory, "{kind:?}");
             if kind == CompressionType::Zstd {
                 let prepared = dictionary.zstd().unwrap().as_ddict().sizeof();
@@ -401,7 +402,7 @@ mod tests {
                 assert!(!lost.is_ok_and(|lost| lost == raw), "{kind:?}");
             }
         }
-        // Begins as a trained one, and goes on as none.
+        // Begins like a trained dictionary, but is none.
         let torn = Dictionary::new(Bytes::from_static(b"\x37\xa4\x30\xec and so on"));
         let packed = compress_as_rocksdb(CompressionType::Zstd, None, &raw).unwrap();
         let read = decompress_with(CompressionType::Zstd, Some(&torn), &packed, raw.len());

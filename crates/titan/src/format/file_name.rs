@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
-/// No file has this number or a larger one: far beyond what any database uses up, and far enough
-/// from the end of 64 bits that counting on from a name found somewhere cannot wrap.
+/// No file has this number or a larger one: it is far beyond what any database uses up, and far
+/// enough from 2^64 that numbers counted on from a file name cannot wrap.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 60;
 
-/// A number found in a name must be smaller, unless the MANIFEST knows it: those that are counted
-/// on from it stay below [`MAX_FILE_NUMBER`].
+/// A number found in a file name must be smaller, unless the MANIFEST names the file: numbers that
+/// are counted on from it then stay below [`MAX_FILE_NUMBER`].
 pub(crate) const MAX_FOUND_NUMBER: u64 = MAX_FILE_NUMBER / 2;
 
 /// What a file name in a database directory means.
@@ -18,14 +18,14 @@ pub(crate) enum FileKind {
     Wal(FileNumber),
     Table(FileNumber),
     Blob(BlobFileNumber),
-    /// Where the records of a blob file that garbage collection wrote had been before.
+    /// The relocation map of a blob file that a collection wrote.
     BlobMap(FileNumber),
     Manifest(FileNumber),
     Options(FileNumber),
     Current,
     Identity,
     Lock,
-    /// Being written; becomes another file by a rename, or is left over from a crash.
+    /// A file that is being written and becomes another file by a rename, or that a crash left.
     Temp(FileNumber),
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::comparator::Comparator;
 use crate::format::numbers::SequenceNumber;
 
-/// Bytes behind the user key.
+/// Bytes after the user key.
 pub(crate) const TRAILER_LEN: usize = 8;
 
 /// What an entry of a memtable or table means. The numbers are RocksDB's.
@@ -33,7 +33,7 @@ impl ValueType {
     /// Larger than every type: a seek with it lands before all entries of equal sequence number.
     pub(crate) const FOR_SEEK: u8 = 0x19;
 
-    /// Whether it deletes the one key that it is of.
+    /// Whether it deletes just the user key of its entry.
     #[inline]
     pub(crate) fn is_point_deletion(self) -> bool {
         matches!(self, ValueType::Deletion | ValueType::SingleDeletion)
@@ -78,14 +78,14 @@ pub(crate) fn append_internal_key(
     out.extend_from_slice(&pack(sequence, value_type).to_le_bytes());
 }
 
-/// An internal key of its own.
+/// Returns a new internal key.
 pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, value_type: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(user_key.len() + TRAILER_LEN);
     append_internal_key(&mut out, user_key, sequence, value_type);
     out
 }
 
-/// Where a seek for `user_key` as of `snapshot` starts.
+/// The internal key from which a seek for `user_key` at `snapshot` starts.
 pub(crate) fn seek_key(user_key: &[u8], snapshot: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, snapshot, ValueType::FOR_SEEK)
 }
@@ -107,7 +107,7 @@ pub(crate) fn trailer(ikey: &[u8]) -> u64 {
     }
 }
 
-/// An internal key taken apart.
+/// The parts of an internal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedInternalKey<'a> {
     pub(crate) user_key: &'a [u8],

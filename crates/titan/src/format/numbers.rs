@@ -1,15 +1,15 @@
-//! A type of its own for every kind of number, so that no two of them are ever confused.
+//! A separate type for every kind of number, so that no two of them are ever confused.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The sum of numbers out of files, which may be too large to be true.
+/// The sum of numbers read from files, which may be damaged and too large: it saturates.
 pub(crate) fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-/// The commit order of one operation. 56 bits on disk.
+/// The position of an operation in the order of all writes. 56 bits on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct SequenceNumber(pub u64);
 

@@ -7,9 +7,9 @@ use crate::format::numbers::SequenceNumber;
 /// Deletes every version of the keys in `start..end` that is older than `sequence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RangeTombstone {
-    /// The first user key covered.
+    /// The first user key in the range.
     pub(crate) start: Bytes,
-    /// The first user key behind the range.
+    /// The first user key after the range.
     pub(crate) end: Bytes,
     /// When the deletion was committed.
     pub(crate) sequence: SequenceNumber,

@@ -1,27 +1,27 @@
-//! What tells a table from every other, of this database or another.
+//! An id that distinguishes a table from all others, of this database or another.
 //!
-//! RocksDB makes it of three properties that a table carries: the database's id, the id of the
-//! session that wrote it and the number it got there. The MANIFEST has it too, so that a table in
-//! the place of another, by whatever mistake of people or disks, is noticed when it is opened.
+//! RocksDB computes it from three properties of a table: the database's id, the id of the session
+//! that wrote it and the file number it got there. The MANIFEST has it too, so that opening a table
+//! detects whether it was replaced by another, by a mistake of people or disks.
 
 use super::FileNumber;
 
-/// As the MANIFEST has it: two little-endian 64-bit words.
+/// The form in the MANIFEST: two little-endian 64-bit words.
 pub(crate) type UniqueId = [u8; 16];
 
-/// The lengths that ids of sessions have: base-36 digits, of which the last twelve count within a
+/// The possible lengths of session ids: base-36 digits, of which the last twelve count within a
 /// process.
 const SESSION_DIGITS: std::ops::RangeInclusive<usize> = 13..=24;
 const LOWER_DIGITS: usize = 12;
 
-/// The unique id of a table; `None` where the ids do not give one, as in tables of old RocksDB.
+/// The unique id of a table; `None` if the other ids are not valid, as in tables of old RocksDB.
 pub(crate) fn unique_id(db_id: &[u8], session_id: &[u8], number: FileNumber) -> Option<UniqueId> {
     if db_id.is_empty() || number.0 == 0 || !SESSION_DIGITS.contains(&session_id.len()) {
         return None;
     }
     let (high, low) = session_id.split_at(session_id.len() - LOWER_DIGITS);
     let (high, low) = (base36(high)?, base36(low)?);
-    // A digit more than 62 bits hold moves to the lower half.
+    // The lowest two bits of the upper digits move to the top of the lower half.
     let upper = high >> 2;
     let lower = (low & (u64::MAX >> 2)) | high << 62;
     let hash = xxhash_rust::xxh3::xxh3_128_with_seed(db_id, upper);
@@ -32,7 +32,7 @@ pub(crate) fn unique_id(db_id: &[u8], session_id: &[u8], number: FileNumber) -> 
     Some(id)
 }
 
-/// Digits and capital letters, as a number.
+/// Parses base-36 digits: digits and capital letters.
 fn base36(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |number, digit| {
         let value = match digit {

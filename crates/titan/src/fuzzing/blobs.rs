@@ -26,7 +26,7 @@ pub fn blob_index(data: &[u8]) {
     assert!(index.record_len(9) > index.size || index.record_len(9) == u64::MAX);
 }
 
-/// A blob file: as it is, and with its checksums put right.
+/// A blob file: as it is, and with its checksums corrected.
 pub fn blob_record(data: &[u8]) {
     blob_file(data);
     let mut repaired = data.to_vec();
@@ -34,8 +34,8 @@ pub fn blob_record(data: &[u8]) {
     blob_file(&repaired);
 }
 
-/// Puts the checksums of the footer and of all records right whose lengths lead from one to the
-/// next.
+/// Corrects the checksums of the footer and of all records that the lengths of the records before
+/// them lead to.
 fn repair(file: &mut [u8]) {
     let Some((_, rest)) = file.split_at_mut_checked(HEADER) else {
         return;
@@ -60,7 +60,7 @@ fn repair(file: &mut [u8]) {
     }
 }
 
-/// Puts the checksum of the bytes before `at` there.
+/// Writes the checksum of the bytes before `at` at that position.
 pub(super) fn put_checksum(bytes: &mut [u8], at: usize) {
     let (covered, rest) = bytes.split_at_mut(at);
     rest[..4].copy_from_slice(&mask(crc32c(covered)).to_le_bytes());
@@ -91,7 +91,7 @@ fn blob_file(bytes: &[u8]) {
         }
         let index = record.index(&reader);
         let value = decoded_at(record.value(&reader), path);
-        // Another way to the same record (BLOB-1).
+        // A pointer leads to the same record (BLOB-1).
         let pointed = reader.get(&record.key, &index);
         assert_eq!(decoded_at(pointed, path), value);
         let mut other = record.key.to_vec();

@@ -1,4 +1,4 @@
-//! Version edits: what the records of a MANIFEST hold.
+//! Version edits: the contents of a MANIFEST's records.
 
 use super::{decoded, sound};
 use crate::version::edit::VersionEdit;

@@ -1,4 +1,4 @@
-//! Logs and the batches in them.
+//! WAL files and the batches in them.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ const NUMBER: FileNumber = FileNumber(7);
 const BLOCK: usize = 32 << 10;
 const HEADER: usize = 7;
 
-/// A log behind two bytes that say where in a block it starts, behind a first record that is sound,
-/// and, by their highest bit, whether its checksums are put right.
+/// A log after two bytes. They say where in a block it starts, after a first record that is sound,
+/// and, by their highest bit, whether its checksums are corrected.
 pub fn wal_record(data: &[u8]) {
     let Some((&[low, high], rest)) = data.split_first_chunk() else {
         return;
@@ -37,13 +37,13 @@ pub fn wal_record(data: &[u8]) {
     log(&bytes);
 }
 
-/// Puts the checksums of all records right whose lengths lead from one to the next.
+/// Corrects the checksums of all records that the lengths of the records before them lead to.
 fn repair(log: &mut [u8]) {
     for block in log.chunks_mut(BLOCK) {
         let mut rest = block;
         while let Some((header, behind)) = rest.split_first_chunk_mut::<HEADER>() {
             let [crc @ .., l0, l1, kind] = header;
-            // In front of the payload, recycled files have the number of the log.
+            // In recycled files the number of the log comes before the payload.
             let number = 4 * usize::from(matches!(kind, 5..=8 | 11 | 131));
             let len = usize::from(u16::from_le_bytes([*l0, *l1])) + number;
             let Some((body, behind)) = behind.split_at_mut_checked(len) else {
@@ -65,7 +65,7 @@ fn log(bytes: &[u8]) {
     // What comes back is a prefix of what was written, so one is a prefix of the other.
     let both = wal.len().min(manifest.len());
     assert_eq!(wal[..both], manifest[..both]);
-    // Costs as much as reading twice: not every time.
+    // As expensive as reading twice: not every time.
     if bytes.len().is_multiple_of(4) {
         assert_eq!(read(&written(&wal), TailMode::Strict), wal);
     }
@@ -95,7 +95,7 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
             }
         }
     }
-    // Compressed, four bytes may stand for a block of 128 KiB.
+    // Four compressed bytes may decompress to a block of 128 KiB.
     let largest = match bytes.contains(&9) {
         true => bytes.len() << 15,
         false => bytes.len(),
@@ -107,7 +107,7 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
     {
         assert!(*offset <= bytes.len() as u64 && ends_at < Some(offset + 1));
     }
-    // For inspection: whatever is behind the damage.
+    // For inspection: whatever follows the damage.
     let mut resumed = 0;
     while sound(reader.resume()) {
         resumed += 1;
@@ -162,7 +162,7 @@ pub fn write_batch(data: &[u8]) {
     rebuilt(&ops);
 }
 
-/// What can be written, written again, comes back.
+/// Operations that are written again come back from the new batch.
 fn rebuilt(ops: &[BatchOp<'_>]) {
     let mut batch = WriteBatch::new();
     let mut added = Vec::new();

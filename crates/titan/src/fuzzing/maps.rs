@@ -1,4 +1,4 @@
-//! The maps of where garbage collection put records.
+//! Relocation maps.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,11 +20,11 @@ const CHECKSUM: usize = 4;
 /// Records of a logical file that are also looked up.
 const LOOKED_UP: usize = 3;
 
-/// A map: the input as it is, and with its checksums put right; and one made of its pieces.
+/// A map: the input as it is, and with its checksums corrected; and one made of its pieces.
 pub fn relocation_map(data: &[u8]) {
     map(data);
     let mut repaired = data.to_vec();
-    // What cannot be reached stays as it is.
+    // A part that cannot be reached stays as it is.
     let _ = repair(&mut repaired);
     map(&repaired);
     round_trip(data);
@@ -52,10 +52,10 @@ fn map(bytes: &[u8]) {
                 Err(e) => assert_names(&e, path),
             }
         }
-        // A record takes two bytes, so there are no more than the file has room for.
+        // A record takes two bytes, so there are no more than the file has bytes.
         assert!(all.len() <= bytes.len(), "more records than bytes");
         for record in all.iter().take(LOOKED_UP) {
-            // Chunks that overlap hide each other's records, but lead nowhere else.
+            // Overlapping chunks can hide each other's records, but lead to no other offset.
             if let Some(to) = decoded_at_map(map.lookup(file, record.offset)) {
                 let same = |r: &&MovedRecord| r.offset == record.offset && r.to == to;
                 assert!(all.iter().any(|r| same(&r)), "a place that is no record's");
@@ -64,14 +64,14 @@ fn map(bytes: &[u8]) {
     }
 }
 
-/// The place; an error names the map.
+/// The offset; an error names the map.
 fn decoded_at_map(found: Result<u64>) -> Option<u64> {
     found
         .inspect_err(|e| assert_eq!(e.path(), Some(Path::new(PATH)), "another file: {e}"))
         .ok()
 }
 
-/// Puts the checksums of the index, and of all chunks that it leads to, right.
+/// Corrects the checksums of the index and of all chunks that it points to.
 fn repair(file: &mut [u8]) -> Result<()> {
     let Some(footer_at) = file.len().checked_sub(FOOTER) else {
         return Ok(());
@@ -94,7 +94,7 @@ fn repair(file: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Puts the checksum of the other bytes at their end.
+/// Writes the checksum of the other bytes at their end.
 fn seal(bytes: Option<&mut [u8]>) {
     if let Some(bytes) = bytes
         && let Some(at) = bytes.len().checked_sub(CHECKSUM)
@@ -103,7 +103,7 @@ fn seal(bytes: Option<&mut [u8]>) {
     }
 }
 
-/// What is written here is found again.
+/// Records that are written here are found again.
 fn round_trip(data: &[u8]) {
     let mut records: BTreeMap<(BlobFileNumber, u64), u64> = BTreeMap::new();
     for piece in data.chunks_exact(9) {

@@ -1,18 +1,17 @@
-//! What a fuzzer calls: one function for each decoder, fed any bytes.
+//! The entry points of fuzzers: one function for each decoder, which accepts any bytes.
 //!
 //! Only compiled for fuzzing and for this crate's tests, which feed the same functions the
 //! committed corpus and mutations of it ([`tests`]). A function asserts more than that nothing
 //! panics:
 //!
 //! * what was decoded, encoded again and decoded again is the same;
-//! * what comes in an order is in that order, and as much of it as the input has bytes for;
-//! * an error is of a kind that stored bytes may cause, and says file and offset where the decoder
+//! * what should be sorted is sorted, and is no more than the input has bytes for;
+//! * an error is of a kind that stored bytes may cause, and has file and offset where the decoder
 //!   knows them;
-//! * what the crate itself encodes, from pieces of the input, comes back.
+//! * what the crate itself encodes, from pieces of the input, is decoded to the same.
 //!
-//! Where a checksum guards the decoder, the input is also tried with its checksums put right, so
-//! that the fuzzer gets behind them. [`seeds()`] cuts files of a database into inputs to start
-//! from.
+//! Where a checksum guards the decoder, the input is also tried with its checksums corrected, so
+//! that the fuzzer gets past them. [`seeds()`] cuts files of a database into initial inputs.
 
 mod blobs;
 mod edits;
@@ -42,9 +41,9 @@ pub(crate) use crate::vfs::MemoryFile;
 /// A decoder under test.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name: of the fuzz target, and of the directory of its corpus.
+    /// The name of the fuzz target, and of the directory of its corpus.
     pub name: &'static str,
-    /// Decodes, and panics where a property does not hold.
+    /// Decodes, and panics if a property does not hold.
     pub run: fn(&[u8]),
 }
 
@@ -72,18 +71,18 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
-/// The value, which has to be there.
+/// The value of a result that must not be an error.
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub(crate) fn sound<T>(result: Result<T>) -> T {
     result.unwrap_or_else(|e| panic!("what was encoded here is refused: {e}"))
 }
 
-/// The value; an error has to be one that stored bytes may cause.
+/// The value; an error must be one that stored bytes may cause.
 pub(crate) fn decoded<T>(result: Result<T>) -> Option<T> {
     result.inspect_err(assert_of_stored_bytes).ok()
 }
 
-/// As [`decoded`], of a decoder that knows where in which file it is.
+/// As [`decoded`], for a decoder that knows its file and its offset.
 pub(crate) fn decoded_at<T>(result: Result<T>, path: &Path) -> Option<T> {
     result.inspect_err(|e| assert_names(e, path)).ok()
 }

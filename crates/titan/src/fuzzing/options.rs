@@ -17,7 +17,7 @@ pub fn options_file(data: &[u8]) {
         }
     }
     let again = sound(OptionsFile::parse(file.to_text().as_bytes()));
-    // Whoever wrote it, the text is ours.
+    // The text is ours, whichever program wrote the input.
     assert!(again.is_ours());
     assert_eq!(again.sections(), file.sections());
 }

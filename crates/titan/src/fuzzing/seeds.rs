@@ -10,18 +10,18 @@ use crate::format::{CompressionType, FileNumber};
 use crate::table::{BlockAt, Part, Role, dissect};
 use crate::wal::{LogReader, TailMode};
 
-/// The bytes of the footer of a table.
+/// The length of the footer of a table, in bytes.
 const FOOTER: usize = 53;
-/// The most that a stored block may stand for here.
+/// The largest size that a stored block may decompress to here.
 const LARGEST_BLOCK: usize = 1 << 20;
 
 /// An input, and the name of the target that it is for.
 pub type Seed = (&'static str, Vec<u8>);
 
-/// What the file `name` of a database gives, nothing if it is of another kind or damaged.
+/// The inputs from the file `name` of a database; none if it is of another kind or damaged.
 pub fn seeds(name: &str, bytes: &[u8]) -> Vec<Seed> {
     if name.ends_with(".log") {
-        // As it is, and over the end of a block with its checksums put right.
+        // As it is, and across the end of a block with its checksums corrected.
         let starts = [[0, 0], [0xf0, 0xff]].map(|start| ("wal_record", [&start, bytes].concat()));
         let mut seeds = Vec::from(starts);
         seeds.extend(records(bytes).map(|record| ("write_batch", record)));
@@ -74,7 +74,7 @@ fn of_table(bytes: &[u8], seeds: &mut Vec<Seed>) {
     });
 }
 
-/// The stored bytes of a block, without what is behind them.
+/// The stored bytes of a block, without its trailer.
 fn stored(table: &[u8], at: BlockAt) -> &[u8] {
     let end = (at.offset + at.size) as usize;
     table.get(at.offset as usize..end - 5).unwrap_or_default()

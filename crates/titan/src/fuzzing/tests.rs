@@ -22,7 +22,7 @@ fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(read).collect()
 }
 
-/// Runs a target, and says on what if it fails.
+/// Runs a target, and prints the name of the input if it fails.
 fn run(target: &Target, input: &[u8], what: impl Fn() -> String) {
     struct Case<F: Fn() -> String>(F);
     impl<F: Fn() -> String> Drop for Case<F> {

@@ -14,30 +14,30 @@ use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
 
-/// What one collection is about.
+/// What one collection takes.
 pub(crate) struct Collection {
-    /// Every logical file of the physical files that will be given up, by number.
+    /// Every logical file of the physical files that the collection replaces, by number.
     pub(crate) logical: Vec<Arc<SharedBlobFile>>,
     /// The physical files, the best to collect first.
     pub(crate) physical: Vec<BlobFileNumber>,
-    /// Bytes of them that tables refer to.
+    /// Bytes of them to which tables point.
     pub(crate) live: u64,
     pub(crate) urgency: Urgency,
 }
 
-/// How much a collection may cost those who use the database.
+/// How much a collection may disturb users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// It gives way to them.
+    /// It yields to them.
     Low,
-    /// It is needed to keep space bounded, and runs as fast as it can.
+    /// It is needed to keep space bounded, and runs unthrottled.
     High,
     /// A user waits for it.
     Asked,
 }
 
 impl Collection {
-    /// Of these files, in this order; `None` if there are none.
+    /// The collection of these files, in this order; `None` if there are none.
     pub(super) fn of<'v>(
         files: impl IntoIterator<Item = Judged<'v>>,
         urgency: Urgency,
@@ -59,26 +59,26 @@ impl Collection {
         (!collection.physical.is_empty()).then_some(collection)
     }
 
-    /// The physical files. To be asked before their records are moved.
+    /// The physical files. To be called before their records are relocated.
     pub(crate) fn places(&self) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
         let places = self.logical.iter().map(|file| file.place());
         places.map(|place| (place.number, place)).collect()
     }
 
-    /// Bytes of the records of each logical file that any of these versions refers to, by their
+    /// By logical file: bytes of the records to which any of these versions points, by their
     /// accounts.
     pub(crate) fn accounts(&self, versions: &[Arc<Version>]) -> BTreeMap<BlobFileNumber, u64> {
         let logical = self.logical.iter().map(|file| file.number);
         let live = logical.map(|file| {
             let live = versions.iter().map(|version| version.live_bytes_of(file));
-            // The one that has most has what all have.
+            // The version with the most records has all that the others have.
             (file, live.max().unwrap_or(0))
         });
         live.collect()
     }
 
-    /// The physical files that an error is about: the one it names, or all of them if what it names
-    /// is none of theirs.
+    /// The physical files that an error is about: the one that it names, or all of them if it names
+    /// none of theirs.
     pub(crate) fn blamed(&self, error: &Error) -> Vec<BlobFileNumber> {
         let name = error.path().and_then(|path| path.file_name()?.to_str());
         let named = match name.and_then(FileKind::parse) {
@@ -99,22 +99,22 @@ impl Collection {
 /// Blob files that may not be collected, and why.
 #[derive(Clone, Default)]
 pub(crate) struct Exempt {
-    /// Those that cannot be collected, since they are damaged, or since nothing lives in them, or
-    /// there is no garbage in them, and the accounts say otherwise.
+    /// Files that cannot be collected: they are damaged, or they have no live records, or no
+    /// garbage, and the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
     /// What only older versions see, of files written by collections: another collection would copy
     /// it again.
     pub(crate) held: CopiedForOlder,
 }
 
-/// A physical file, judged.
+/// A candidate: a physical file, evaluated.
 pub(crate) struct Judged<'v> {
     pub(crate) file: Arc<PhysicalBlobFile>,
     pub(crate) logical: Vec<&'v Arc<SharedBlobFile>>,
     pub(crate) live: u64,
-    /// How many records live.
+    /// How many records are live.
     pub(crate) live_count: u64,
-    /// Bytes that nothing refers to, and that are no holes.
+    /// Bytes to which nothing points, and that are no holes.
     pub(crate) garbage: u64,
     /// Bytes that only older versions see.
     pub(crate) held: u64,
@@ -128,17 +128,17 @@ impl Judged<'_> {
     }
 }
 
-/// What collection thinks of a family as a whole: enough to know whether something is to be done.
+/// The evaluation of a family as a whole: enough to know whether something is to be collected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outlook {
     pub(crate) space: Space,
-    /// How urgent collecting is; `None` if nothing needs to be.
+    /// How urgent collecting is; `None` if nothing needs to be collected.
     pub(crate) urgency: Option<Urgency>,
 }
 
 impl Outlook {
-    /// Of the sums that a version has, so that it costs as much as what is exempt. Where holes are
-    /// punched, files are asked for theirs: O(logical files).
+    /// Computed from the sums of a version, so that its cost depends only on what is exempt. Where
+    /// holes are punched, it adds up those of all files: O(logical files).
     pub(crate) fn of(version: &Version, options: &ColumnFamilyOptions, exempt: &Exempt) -> Self {
         let files = &version.blob_files;
         let (mut on_disk, mut live) = (files.physical_bytes(), files.live_bytes());
@@ -168,7 +168,7 @@ impl Outlook {
     }
 }
 
-/// What collection thinks of the blob files of a family.
+/// The evaluation of the blob files of a family.
 pub(crate) struct Judgement<'v> {
     /// The best to collect first.
     pub(crate) files: Vec<Judged<'v>>,
@@ -184,13 +184,14 @@ impl Judgement<'_> {
     }
 }
 
-/// Judges every blob file of a version.
+/// Evaluates every blob file of a version.
 ///
-/// Files are taken by what they free for each byte copied, as long as they fit one
-/// collection ([`Room`]), and none that frees less in proportion than the family as a whole would have to.
+/// Files are selected by the bytes that they free per byte copied, as long as they fit one
+/// collection ([`Room`]). A file is left out if it frees less, in proportion, than the family as a
+/// whole must.
 ///
-/// Cost: O(n log n) for n logical files. Not to be asked under the state lock: an [`Outlook`] says
-/// whether it is worth asking.
+/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an [`Outlook`] says
+/// whether it is worth it.
 pub(crate) fn judge<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,
@@ -240,12 +241,12 @@ pub(crate) fn judge<'v>(
 
 /// The most files of one collection: each has a window of what it reads in memory.
 const MAX_FILES: usize = 128;
-/// The most records that live in the files of one collection, unless it is one file: where each is
-/// and where it goes is in memory.
+/// The most live records in the files of one collection, unless it is one file: the old and the
+/// new location of each is in memory.
 const MAX_RECORDS: u64 = 1 << 20;
 
-/// Room in one collection: files are added as long as there are few enough and what lives in them
-/// fits, and one in any case.
+/// Room in one collection: files are added as long as there are few enough and their live records
+/// fit, and one in any case.
 pub(super) struct Room {
     files: usize,
     records: u64,
@@ -254,7 +255,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// For so many live bytes.
+    /// Room for so many live bytes.
     pub(super) fn new(bytes: u64) -> Self {
         // MUTANT: a collection takes all files that are worth it, however many there are.
         let unbounded = mutant!(
@@ -283,7 +284,7 @@ impl Room {
     }
 }
 
-/// Spreads what is worth collecting over collections with room for so many live bytes each.
+/// Spreads the files worth collecting over collections with room for so many live bytes each.
 fn rank(files: &mut [Judged<'_>], size: u64) {
     let (mut collection, mut room) = (0, Room::new(size));
     for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
@@ -298,14 +299,14 @@ fn rank(files: &mut [Judged<'_>], size: u64) {
     }
 }
 
-/// The parts of files that may be garbage.
+/// The parts of files that may be garbage before a collection is due.
 struct Thresholds {
     low: f64,
     high: f64,
 }
 
 impl Thresholds {
-    /// Those of the options, but no more than leaves room for what else takes space.
+    /// Those of the options, but low enough to leave room for what else takes space.
     fn of(space: &Space, options: &ColumnFamilyOptions) -> Self {
         let garbage = space.live() as f64 * options.garbage_allowance();
         let bound = garbage / (space.blob_live as f64 + garbage).max(1.0);

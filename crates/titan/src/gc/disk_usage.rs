@@ -1,4 +1,4 @@
-//! How many bytes a database's directory holds, by kind of file.
+//! The bytes in a database's directory, by kind of file.
 
 use std::path::Path;
 
@@ -15,22 +15,22 @@ pub struct DiskUsage {
     pub sst_bytes: u64,
     /// Blob files.
     pub blob_bytes: u64,
-    /// Where garbage collection put the records of blob files.
+    /// Relocation maps of blob files.
     pub map_bytes: u64,
-    /// Logs of writes that may not be in tables yet.
+    /// WAL files: writes that may not be in tables yet.
     pub wal_bytes: u64,
-    /// Which files the database consists of.
+    /// MANIFESTs: the files that the database consists of.
     pub manifest_bytes: u64,
-    /// Everything else, what is not the engine's included.
+    /// Everything else, including files that are not the engine's.
     pub other_bytes: u64,
 }
 
 impl DiskUsage {
-    /// Lists the directory, which may be that of a database at work: files that vanish meanwhile
-    /// count nothing. Cost: a look at each file.
+    /// Lists the directory, which may be that of a database in use: files that vanish meanwhile
+    /// count nothing. Cost: reads the metadata of each file.
     ///
     /// # Errors
-    /// `Io` if the directory or a file in it cannot be looked at.
+    /// `Io` if the directory or the metadata of a file in it cannot be read.
     pub fn of(vfs: &dyn Vfs, directory: &Path) -> Result<DiskUsage> {
         Ok(Self::sum(&list(vfs, directory)?))
     }
@@ -54,7 +54,7 @@ impl DiskUsage {
         }
     }
 
-    /// Bytes of SST, blob and map files: what space amplification counts.
+    /// Bytes of SST, blob and map files, which space amplification counts.
     pub fn data_bytes(&self) -> u64 {
         self.sst_bytes + self.blob_bytes + self.map_bytes
     }
@@ -67,12 +67,12 @@ impl DiskUsage {
 
 /// A file in the directory.
 pub(crate) struct ListedFile {
-    /// `None` for what is not the engine's.
+    /// `None` for files that are not the engine's.
     pub(crate) kind: Option<FileKind>,
     pub(crate) bytes: u64,
 }
 
-/// The files of a directory, but for those that vanish meanwhile.
+/// The files of a directory, without those that vanish meanwhile.
 pub(crate) fn list(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<ListedFile>> {
     let mut files = Vec::new();
     for name in vfs.read_dir(directory)? {

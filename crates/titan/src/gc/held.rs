@@ -1,8 +1,8 @@
-//! What collections copied for older versions alone: garbage of the file that it is in, and nothing
+//! What collections copied for older versions only: garbage of the file that has it, and nothing
 //! that another collection would free.
 //!
-//! It is known by version, and counts for as long as that lives. So nothing needs to be told of the
-//! end of a version, but for whoever waits for there to be garbage.
+//! It is recorded by version, and counts for as long as that lives. So nothing needs to be called
+//! back at the end of a version, except for threads that wait for garbage.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,19 +11,19 @@ use crate::format::{BlobFileNumber, total};
 use crate::version::Version;
 use crate::version::files::BlobFileMeta;
 
-/// What was copied for older versions, too, by the physical file that it is in.
+/// What was copied for older versions, too, by the physical file that has it.
 #[derive(Clone, Default)]
 pub(crate) struct CopiedForOlder {
     files: BTreeMap<BlobFileNumber, LogicalFiles>,
 }
 
-/// Which older version refers to how many bytes of a logical file. What the current one does not
-/// refer to of that depends on when one asks.
+/// Which older version points to how many bytes of a logical file. How much of that the current
+/// version does not point to changes from version to version.
 type LogicalFiles = BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
 
 impl CopiedForOlder {
-    /// Notes what `older` refers to of logical files as it has them; whether that is anything. To be
-    /// called under the lock of the version set: collections change where records are.
+    /// Records what `older` points to in its logical files `files`; returns whether that is
+    /// anything. To be called under the lock of the version set: collections change locations.
     pub(crate) fn note<'v>(
         &mut self,
         older: &'v Arc<Version>,
@@ -42,23 +42,23 @@ impl CopiedForOlder {
         any
     }
 
-    /// The physical files that hold such records.
+    /// The physical files that have such records.
     pub(crate) fn files(&self) -> impl Iterator<Item = BlobFileNumber> {
         self.files.keys().copied()
     }
 
-    /// Bytes in a physical file that older versions still refer to, and `current` does not.
+    /// Bytes in a physical file to which older versions still point, and `current` does not.
     pub(crate) fn bytes(&self, file: BlobFileNumber, current: &Version) -> u64 {
         let logical = self.files.get(&file).into_iter().flatten();
         total(logical.map(|(logical, seen)| {
             let alive = seen.iter().filter(|seen| is_alive(seen));
-            // The one that has most has what all have.
+            // The version with the most records has all that the others have.
             let most = alive.map(|(_, bytes)| *bytes).max().unwrap_or(0);
             most.saturating_sub(current.live_bytes_of(*logical))
         }))
     }
 
-    /// Takes over what was noted of other files.
+    /// Takes over what was recorded of other files.
     pub(crate) fn append(&mut self, other: &mut CopiedForOlder) {
         self.files.append(&mut other.files);
     }

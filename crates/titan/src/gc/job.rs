@@ -1,4 +1,4 @@
-//! Runs a collection: copies what lives.
+//! Runs a collection: copies the live records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ use crate::version::edit::Relocation;
 
 /// A collection that has run.
 pub(crate) struct Collected {
-    /// What to install; `None` if nothing lived.
+    /// What to install; `None` if nothing was live.
     pub(crate) relocation: Option<Relocation>,
-    /// The physical files it was about: not those that are compressed otherwise than the first.
+    /// The physical files that it covered: not those with another compression than the first.
     pub(crate) physical: Vec<BlobFileNumber>,
     pub(crate) bytes_read: u64,
-    /// Bytes of the new blob file and its map.
+    /// Bytes of the new blob file and its relocation map.
     pub(crate) bytes_written: u64,
 }
 
@@ -31,8 +31,8 @@ impl Collected {
         self.relocation.iter().flat_map(Relocation::files).collect()
     }
 
-    /// Whether more had to be copied than lives by these accounts: they claim garbage that there is
-    /// not.
+    /// Whether more had to be copied than is live by these accounts: they claim garbage that does
+    /// not exist.
     pub(crate) fn contradicts(&self, accounts: &BTreeMap<BlobFileNumber, u64>) -> bool {
         self.relocation.as_ref().is_some_and(|relocation| {
             let logical = relocation.logical.iter();
@@ -42,21 +42,21 @@ impl Collected {
     }
 }
 
-/// What a collection needs of its surroundings.
+/// What a collection needs of the database.
 pub(crate) struct GcContext<'a> {
     pub(crate) factory: &'a FileFactory,
     pub(crate) family: &'a OutputFamily,
     pub(crate) open_files: &'a OpenFiles,
-    /// Told, again and again, how many bytes were read and written since. Waits where that is too
-    /// fast; an error ends the collection.
+    /// Called again and again with the bytes that were read and written since the last call. Waits
+    /// where that is too fast; an error ends the collection.
     pub(crate) keep_pace: &'a dyn Fn(u64) -> Result<()>,
 }
 
-/// Runs a collection of what lives in its files, as gathered from all that somebody may read from.
-/// Nothing is installed; on an error every file written is removed.
+/// Runs a collection of the live records of its files, as gathered from all versions that may be
+/// read from. Nothing is installed; on an error every file written is removed.
 ///
 /// # Errors
-/// `Corruption` if a live record is damaged, with its file: then that stays as it is.
+/// `Corruption` if a live record is damaged, with its file, which stays as it is.
 pub(crate) fn run(
     collection: &Collection,
     live: BTreeMap<BlobFileNumber, LiveFile>,
@@ -108,14 +108,14 @@ pub(crate) fn run(
     }
 }
 
-/// A cursor for each physical file that is compressed as the first one is: what is stored is copied
-/// as it is, and a file has one compression.
+/// A cursor for each physical file with the compression of the first one: stored bytes are copied
+/// as they are, and a file has one compression.
 fn sources<'a>(
     collection: &Collection,
     mut live: BTreeMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'a>,
 ) -> Result<(CompressionType, Vec<Source<'a>>)> {
-    // What older versions alone read stays where it is.
+    // What only older versions read is not relocated.
     let moved: BTreeSet<_> = collection.logical.iter().map(|file| file.number).collect();
     let window = window_of(collection.physical.len());
     let mut compression = None;
@@ -134,7 +134,7 @@ fn sources<'a>(
     Ok((compression.unwrap_or(CompressionType::None), sources))
 }
 
-/// Merges the records of all sources, by key. `None` if there is none.
+/// Merges the records of all sources, by key. `None` if there are none.
 fn copy(
     sources: &mut [Source<'_>],
     compression: CompressionType,

@@ -1,4 +1,4 @@
-//! What must be kept of a blob file: what any live table refers to.
+//! The live records of blob files: those to which any live table points.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::version::{TableFile, Version};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveRecord {
     pub(super) logical: BlobFileNumber,
-    /// As the pointers to it say.
+    /// As in the pointers to it.
     pub(super) reference: BlobRef,
     /// Where the value's bytes start in the physical file.
     pub(super) at: u64,
@@ -75,9 +75,9 @@ pub(crate) struct LiveFile {
     pub(super) records: Vec<LiveRecord>,
 }
 
-/// What lives in physical files, the references of all these versions taken together. The current
-/// one may have lost logical files that older ones still read. Cost: as of [`references`], and a
-/// lookup in a map for each record that has been moved.
+/// The live records of physical files: those to which any of these versions points. Older versions
+/// may still read logical files that the current one has lost. Cost: that of [`references`], and a
+/// lookup in a relocation map for each record that has been relocated.
 pub(crate) fn live_files(
     physical: &[BlobFileNumber],
     versions: &[Arc<Version>],
@@ -120,11 +120,11 @@ pub(crate) fn live_files(
     Ok(files)
 }
 
-/// References by logical file, each once, by ascending offset.
+/// Pointers by logical file, each once, by ascending offset.
 type References = BTreeMap<BlobFileNumber, Vec<BlobRef>>;
 
-/// The union of the references that the tables of these versions hold to the logical files. Cost:
-/// the liveness block of each table that refers to one of them; a table without one, which RocksDB
+/// The union of the pointers to the logical files in the tables of these versions. Cost: reads the
+/// liveness block of each table that points to one of them; a table without one, which RocksDB
 /// wrote, is read whole.
 fn references(
     versions: &[Arc<Version>],
@@ -147,14 +147,14 @@ fn references(
         }
     }
     for references in live.values_mut() {
-        // An older version's tables refer to what those made of them do.
+        // Tables of an older version have the same pointers as those that were compacted from them.
         references.sort_unstable();
         references.dedup();
     }
     Ok(live)
 }
 
-/// False only if the table is known to refer to none of the files.
+/// False only if the table is known to point to none of the files.
 fn may_refer(table: &TableFile, logical: &BTreeSet<BlobFileNumber>) -> bool {
     match table.facts() {
         Some(facts) => {

@@ -14,11 +14,11 @@ pub struct CollectGarbageOptions {
     /// Default: 0, so that no garbage stays.
     pub threshold: f64,
     /// Flush and compact the range first: values that were overwritten or deleted are known to be
-    /// garbage only once a compaction has dropped the entries that refer to them. Rewrites keys, no
+    /// garbage only once a compaction has dropped the entries that point to them. Rewrites keys, no
     /// values. Default: true.
     pub compact: bool,
-    /// Told now and then how far copying is, on the caller's thread. Must not call the database.
-    /// Default: none.
+    /// Called now and then with the progress of copying, on the caller's thread. Must not call the
+    /// database. Default: none.
     pub progress: Option<Arc<dyn Fn(GarbageCollectionProgress) + Send + Sync>>,
 }
 

@@ -1,21 +1,21 @@
-//! How fast garbage is collected, and how fast users may write where collecting does not keep up.
+//! How fast garbage is collected, and how fast users may write if collecting does not keep up.
 
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that a collection writes between two looks at the pace.
+/// Bytes that a collection writes between two checks of its rate.
 pub(crate) const STEP: u64 = 256 << 10;
 
-/// The longest that one group of writes is held back for space.
+/// The longest delay of one group of writes for space.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(100);
 /// Bytes per second that writes may always reach.
 const MIN_WRITE_RATE: f64 = (1 << 20) as f64;
-/// From which part of what is usable of the constant on writes are held back.
+/// The excess from which writes are delayed, as a part of the usable allowance.
 const DELAY_FROM: f64 = 0.5;
 
-/// The token bucket of all collections of a database: what they may read and write per second
-/// while somebody uses it and nothing is urgent. It can be changed at any time.
+/// The token bucket of all collections of a database: the bytes per second that they may read and
+/// write while users are active and nothing is urgent. It can be changed at any time.
 pub(crate) struct Pace {
     bytes_per_second: AtomicU64,
 }
@@ -32,14 +32,14 @@ impl Pace {
             .store(bytes_per_second, Ordering::Relaxed);
     }
 
-    /// How long moving so many bytes should take.
+    /// How long copying so many bytes should take.
     pub(crate) fn time_for(&self, bytes: u64) -> Duration {
         let rate = self.bytes_per_second.load(Ordering::Relaxed).max(1);
         Duration::from_secs_f64(bytes as f64 / rate as f64)
     }
 }
 
-/// How fast collections of late have freed space.
+/// How fast recent collections have freed space.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FreeingRate {
     /// Zero before the first collection.
@@ -47,7 +47,7 @@ pub(crate) struct FreeingRate {
 }
 
 impl FreeingRate {
-    /// Takes notice of a collection that freed so much.
+    /// Adds a collection that freed so many bytes.
     pub(crate) fn add(&mut self, bytes: u64, took: Duration) {
         let rate = bytes as f64 / took.as_secs_f64().max(1e-3);
         self.bytes_per_second = match self.bytes_per_second {
@@ -56,9 +56,10 @@ impl FreeingRate {
         };
     }
 
-    /// How long a group of writes of so many bytes is held back where files exceed their bound by
-    /// that part of what is usable of the constant: so that writes are at first faster than
-    /// collecting, and slower before it is used up.
+    /// How long a group of writes of so many bytes is delayed if files exceed their bound by
+    /// `excess`, a part of the usable allowance: so that writes are at first faster than
+    /// collecting, and slower before the allowance is used up. `unknown` is the rate before the
+    /// first collection.
     pub(crate) fn delay(&self, bytes: u64, excess: f64, unknown: u64) -> Duration {
         let freeing = match self.bytes_per_second {
             0.0 => unknown as f64,
@@ -70,7 +71,7 @@ impl FreeingRate {
     }
 }
 
-/// Whether writes have to be held back so that collecting keeps up.
+/// Whether writes have to be delayed so that collecting keeps up.
 pub(crate) fn must_delay_writes(excess: f64) -> bool {
     excess > DELAY_FROM
 }

@@ -1,17 +1,18 @@
-//! Gives dead bytes of blob files back in their place, without copying what lives between them.
+//! Punches holes: gives garbage in blob files back to the file system, without copying the live
+//! records between it.
 //!
-//! Neighbours that are dead are one hole, of whole blocks. It frees space for nothing written, but
-//! each hole costs the file system about a millisecond and the file a further extent, so that it is
-//! done only to files of which most garbage goes that way in holes of some size, and in which enough
-//! lives to be worth keeping in its place.
+//! Neighbouring dead records are one hole, of whole blocks. A hole frees space without writing, but
+//! it costs the file system about a millisecond and the file a further extent. So holes are punched
+//! only in files where most of the garbage goes in holes of some size, and which have enough live
+//! records to be worth keeping.
 //!
-//! What keeps it safe (BLOB-2): a hole has nothing in it that a version refers to which anybody may
-//! read from, as of the moment when they were gathered; later versions refer to no more of the file.
-//! The current one is durable. A file with a further name belongs to a checkpoint, too, and is left
-//! alone: whoever makes one holds its version until all links are made, so that a file whose link
-//! is not there yet has that version's records among those that live. Nor is a file punched that
-//! another process reads as of an earlier moment: it guards its files, then looks whether that
-//! moment is still the newest, and before it was nothing in it was dead.
+//! What keeps it safe (BLOB-2): a hole has nothing to which any version that may be read from
+//! pointed when the live records were gathered, and later versions point to no more of the file.
+//! The current version is durable. A file with a further name belongs to a checkpoint, too, and is
+//! left alone: a checkpoint pins its version until all links are made, so that the live records of
+//! a file whose link is not there yet include that version's. Nor is a file punched that another
+//! process reads as of an earlier moment: that process guards its files, then checks whether the
+//! moment is still the newest, and as long as it was, nothing in them was dead.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,18 +30,18 @@ use crate::stats::HolePunchEvent;
 use crate::version::files::{PhysicalBlobFile, SharedBlobFile};
 use crate::vfs::Vfs;
 
-/// Bytes that a hole counts as, where the pace is kept: what a slow device writes in the time.
+/// Bytes that a hole counts as towards the rate: what a slow device writes in the time.
 const HOLE_COST: u64 = 64 << 10;
-/// Bytes that holes have at least, on average.
+/// The least average size of the holes in a file.
 const MIN_MEAN_HOLE: u64 = 2 * BLOCK;
-/// The least part of a file that is given back at once, as one part in so many: less may be what
-/// the file system itself takes to remember the holes.
+/// The least part of a file that is given back at once, as a divisor: less may be what the file
+/// system itself takes to remember the holes.
 const MIN_PART: u64 = 64;
 
-/// The files of a collection for which holes are worth it. Cost: opens each file that is.
+/// The files of a collection for which holes are worth it. Cost: opens each of them.
 ///
 /// # Errors
-/// `Corruption` if a file is not the one that it should be.
+/// `Corruption` if a file is not the expected one.
 pub(crate) fn plan(
     collection: &Collection,
     live: &BTreeMap<BlobFileNumber, LiveFile>,
@@ -63,8 +64,8 @@ pub(crate) fn plan(
     Ok(plans)
 }
 
-/// Punches the holes, but for files that have another name, or that somebody guards. What had been
-/// freed before an error is told in any case.
+/// Punches the holes, except in files that have another name, or that another process guards. What
+/// had been freed before an error is reported in any case.
 ///
 /// # Errors
 /// `Unsupported` if the file system has no holes, or they give nothing back.
@@ -81,7 +82,7 @@ pub(crate) fn run(plans: Vec<Plan>, context: &GcContext<'_>) -> (HolePunchEvent,
     (event, outcome)
 }
 
-/// Brings what is known of a file's holes up to date. Cost: a look at the file.
+/// Updates what is known of a file's holes. Cost: reads the metadata of the file.
 pub(crate) fn measure_holes(vfs: &dyn Vfs, dir: &Path, file: &PhysicalBlobFile) -> Result<()> {
     let path = FileKind::Blob(file.number).path(dir);
     let size = file.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
@@ -93,15 +94,15 @@ pub(crate) fn measure_holes(vfs: &dyn Vfs, dir: &Path, file: &PhysicalBlobFile) 
     Ok(())
 }
 
-/// Where a file is to have holes.
+/// Where a file will have holes.
 pub(crate) struct Plan {
     file: Arc<PhysicalBlobFile>,
     holes: Vec<Range<u64>>,
-    /// Bytes of them.
+    /// Bytes of the holes.
     bytes: u64,
-    /// Those that are none yet.
+    /// Bytes of those that are not holes yet.
     new_bytes: u64,
-    /// Bytes of the records that live.
+    /// Bytes of the live records.
     live: u64,
 }
 
@@ -143,7 +144,7 @@ impl Plan {
     fn punch(self, context: &GcContext<'_>, event: &mut HolePunchEvent) -> Result<()> {
         let (vfs, file) = (&*context.factory.vfs, &*self.file);
         let path = FileKind::Blob(file.number).path(&context.factory.dir);
-        // ORDER: the names are counted when what lives is known.
+        // ORDER: the names are counted after the live records were gathered.
         // MUTANT: holes are punched into files that a checkpoint shares.
         let punched_anyway = mutant!(
             "hole-in-a-linked-file",

@@ -1,8 +1,8 @@
-//! Collecting the garbage of a range of keys, whatever the thresholds say: which files that is
-//! about, how far it is, what came of it.
+//! Collecting the garbage of a range of keys, whatever the thresholds say: which files that
+//! concerns, how far it is, what came of it.
 //!
-//! What is to be done is settled when it begins: each file is collected once at most, and garbage
-//! that arises meanwhile is left. So it ends, however much is overwritten beside it.
+//! The files are fixed when it begins: each is collected once at most, and garbage that arises
+//! meanwhile is left. So it ends, however much is overwritten meanwhile.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -19,13 +19,13 @@ use crate::version::Version;
 /// What a collection of a range of keys did.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct GarbageCollectionSummary {
-    /// The blob files that were given up.
+    /// The blob files that were replaced.
     pub files: Vec<BlobFileNumber>,
     /// Bytes of the records that were in them.
     pub input_bytes: u64,
-    /// Bytes read of them.
+    /// Bytes read from them.
     pub bytes_read: u64,
-    /// Bytes of the files that hold what lived in them, and of their maps.
+    /// Bytes of the files that have their live records now, and of the relocation maps.
     pub bytes_written: u64,
     /// Files that could not be collected.
     pub damaged: Vec<DamagedBlobFile>,
@@ -36,12 +36,12 @@ pub struct GarbageCollectionSummary {
 pub struct DamagedBlobFile {
     /// The number in its name.
     pub file: BlobFileNumber,
-    /// What is damaged: the file, its map, or a table without which it is not known what lives.
+    /// What is damaged: the file, its map, or a table without which the live records are not known.
     pub error: Error,
 }
 
 impl GarbageCollectionSummary {
-    /// Bytes that blob files take less than before.
+    /// By how many bytes blob files have become smaller.
     pub fn bytes_freed(&self) -> u64 {
         self.input_bytes.saturating_sub(self.bytes_written)
     }
@@ -54,7 +54,7 @@ impl GarbageCollectionSummary {
     }
 }
 
-/// How far a collection of a range of keys is.
+/// The progress of a collection of a range of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GarbageCollectionProgress {
     /// Bytes of live records copied, or found to need no copying any more.
@@ -63,8 +63,8 @@ pub struct GarbageCollectionProgress {
     pub total_bytes: u64,
 }
 
-/// The logical files that tables over the range from `begin`, which is part of it, to `end` hold
-/// values in, or may hold.
+/// The logical files in which tables over the range from `begin`, which is part of it, to `end`
+/// have values, or may have.
 pub(crate) fn files_of_range(
     version: &Version,
     begin: Option<&[u8]>,
@@ -75,7 +75,7 @@ pub(crate) fn files_of_range(
     for table in tables.filter(|table| version.overlaps(table, begin, end)) {
         match table.facts() {
             Some(facts) => files.extend(facts.blob_refs.iter().map(|refs| refs.file)),
-            // RocksDB wrote it: it may refer to any.
+            // RocksDB wrote it: it may point to any.
             None => return version.blob_files.keys().copied().collect(),
         }
     }
@@ -92,7 +92,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Those that hold any of the logical files, and garbage of more than that share.
+    /// Those that have any of the logical files, and more garbage than that share.
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
@@ -121,15 +121,15 @@ impl Waiting {
         file.garbage > 0 && share > self.threshold
     }
 
-    /// The next collection: of files that free most for each byte copied, as long as they fit one,
-    /// and what is live in them one output file. The first of them will not come again.
+    /// The next collection: the files that free most per byte copied, as long as they fit one
+    /// collection and their live records one output file. The first of them is not selected again.
     pub(crate) fn next(
         &mut self,
         version: &Version,
         options: &ColumnFamilyOptions,
     ) -> Option<Collection> {
         let mut files = judge(version, options, &self.exempt).files;
-        // Others may have been collected meanwhile because that was due.
+        // Others may have been collected meanwhile because they were due.
         files.retain(|file| self.files.contains(&file.file.number) && self.is_worth(file));
         let mut room = Room::new(options.blob_file_size);
         files.retain(|file| room.take(file));
@@ -139,12 +139,12 @@ impl Waiting {
         Collection::of(files, Urgency::Asked)
     }
 
-    /// To be told of files that cannot be collected.
+    /// Leaves out files that cannot be collected.
     pub(crate) fn give_up(&mut self, files: &[BlobFileNumber]) {
         self.files.retain(|file| !files.contains(file));
     }
 
-    /// What lived in the files when it began.
+    /// The live bytes of the files when it began.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }

@@ -1,7 +1,7 @@
-//! What holds space back: the answer, as users get it.
+//! The report on space: what takes it and what pins it, as users get it.
 //!
 //! Assembled by [`Db::space_report`](crate::Db::space_report). All sizes are bytes. Two kinds of
-//! bytes are told apart: those of *files*, by their lengths, and those of *blob records*, which
+//! bytes are distinguished: those of *files*, by their lengths, and those of *blob records*, which
 //! are header, key and stored value; a blob file has 62 bytes beside its records.
 
 use std::fmt;
@@ -13,27 +13,27 @@ use super::disk_usage::DiskUsage;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber};
 use crate::version::Moment;
 
-/// What a database takes on disk, and what of it is held back by whom.
+/// What a database takes on disk, and what pins it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SpaceReport {
-    /// The moment that is shown where another process may be writing the database: `disk` is then
-    /// what the files of that moment take, without what is being written or about to be deleted.
+    /// The moment of the view, if another process may be writing the database: `disk` is then what
+    /// the files of that moment take, without what is being written or about to be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moment: Option<Moment>,
     /// Every file of the directory, by kind.
     pub disk: DiskUsage,
-    /// The sum over all families, and what iterators keep of families that were dropped.
+    /// The sum over all families, and what iterators pin of families that were dropped.
     pub total: SpaceUsage,
-    /// Files that nobody needs and that are about to be deleted.
+    /// Obsolete files, which are about to be deleted.
     pub obsolete: FileSum,
-    /// SST, blob and map files that no version has: a job is writing them, one that failed has left
-    /// them, or a lazy value reads them of a family that was dropped.
+    /// SST, blob and map files that no version has: a job is writing them, a failed one has left
+    /// them, or a lazy value of a dropped family reads them.
     pub unlisted: FileSum,
     /// Files that are not the engine's. Never touched.
     pub foreign: FileSum,
     /// By id.
     pub families: Vec<FamilySpace>,
-    /// Who keeps what could go otherwise, the oldest first.
+    /// What pins data that could be deleted otherwise, the oldest first.
     pub holders: Vec<SpaceHolder>,
 }
 
@@ -46,33 +46,33 @@ pub struct FileSum {
     pub bytes: u64,
 }
 
-/// What values and the tree above them take.
+/// What values and the tree take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpaceUsage {
-    /// Tables that are current.
+    /// Current tables.
     pub sst_bytes: u64,
-    /// Blob files with values that are current.
+    /// Blob files with current values.
     pub blob_bytes: u64,
-    /// Their maps: where garbage collection put the records.
+    /// Their relocation maps.
     pub map_bytes: u64,
-    /// Records that current tables refer to.
+    /// Records to which current tables point.
     pub live_blob_bytes: u64,
-    /// Records in `blob_bytes` that they do not refer to.
+    /// Records in `blob_bytes` to which they do not point.
     pub garbage_blob_bytes: u64,
-    /// Of the garbage: what older versions still refer to, which somebody reads from.
+    /// Of the garbage: records to which older versions still point that are being read.
     pub held_blob_bytes: u64,
-    /// Of what is live: an estimate of what newer entries and range deletions hide, which
-    /// compactions have yet to find. What memtables hide counts.
+    /// Of the live records: an estimate of those that newer entries and range deletions shadow,
+    /// which compactions have yet to find. What memtables shadow counts.
     pub hidden_blob_bytes: u64,
-    /// Of what is live: an estimate of what newer entries hide, but snapshots see.
+    /// Of the live records: an estimate of those that newer entries shadow, but snapshots see.
     pub snapshot_blob_bytes: u64,
-    /// Files that only older versions have, which somebody reads from. Not in the fields above.
+    /// Files that only older versions have that are being read. Not in the fields above.
     pub held_files: FileSum,
 }
 
 impl AddAssign<&SpaceUsage> for SpaceUsage {
     fn add_assign(&mut self, other: &SpaceUsage) {
-        // What a MANIFEST says may be too large to be true.
+        // The sums in a MANIFEST may be too large to be true.
         let add = |sum: &mut u64, bytes: u64| *sum = sum.saturating_add(bytes);
         add(&mut self.sst_bytes, other.sst_bytes);
         add(&mut self.blob_bytes, other.blob_bytes);
@@ -93,7 +93,7 @@ impl AddAssign for FileSum {
     }
 }
 
-/// A column family's part of the space.
+/// The space of a column family.
 #[derive(Clone, Debug, Serialize)]
 pub struct FamilySpace {
     /// Its name.
@@ -112,7 +112,7 @@ pub struct FamilySpace {
 pub struct BlobFileSpace {
     /// The number in its name.
     pub number: BlobFileNumber,
-    /// The files that its values were first written to, as pointers name them: itself, or those
+    /// The files to which its values were first written, as pointers name them: itself, or those
     /// that garbage collection gathered.
     pub logical_files: Vec<BlobFileNumber>,
     /// Bytes of the file.
@@ -121,20 +121,20 @@ pub struct BlobFileSpace {
     pub map_bytes: u64,
     /// Bytes of all records in it.
     pub total_bytes: u64,
-    /// Those that current tables refer to.
+    /// Those to which current tables point.
     pub live_bytes: u64,
     /// Those that were given back to the file system, as holes.
     pub hole_bytes: u64,
-    /// Those that are there and that current tables do not refer to.
+    /// Those that are there and to which current tables do not point.
     pub garbage_bytes: u64,
-    /// Of the garbage: what older versions still refer to.
+    /// Of the garbage: those to which older versions still point.
     pub held_bytes: u64,
     /// Whether it is about to be collected, or why not.
     pub verdict: Verdict,
 }
 
 impl BlobFileSpace {
-    /// The share of what is there of its records that lives, from 0 to 1.
+    /// The live share of the records that are there, from 0 to 1.
     pub fn live_share(&self) -> f64 {
         let there = self.total_bytes.saturating_sub(self.hole_bytes);
         self.live_bytes as f64 / there.max(1) as f64
@@ -148,17 +148,18 @@ impl BlobFileSpace {
 pub enum Verdict {
     /// It is part of the next collection.
     Next,
-    /// It is worth collecting, once so many collections have run before it.
+    /// It is worth collecting, after so many other collections.
     Later(usize),
-    /// Everything in it lives.
+    /// Everything in it is live.
     Clean,
     /// Too small a part of it is garbage.
     LittleGarbage,
-    /// It is worth collecting, but so little of all blob files is garbage that nothing needs to be.
+    /// It is worth collecting, but all blob files together have too little garbage for a
+    /// collection.
     NotNeeded,
-    /// What is garbage in it is still seen by older versions, and would be copied with the rest.
+    /// Its garbage is still seen by older versions, and would be copied with the rest.
     Held,
-    /// It is damaged, or the accounts of it were found to be wrong, and stays as it is.
+    /// It is damaged, or its accounts were found to be wrong; it stays as it is.
     Damaged,
     /// The family's garbage is not collected.
     Off,
@@ -179,38 +180,38 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Who keeps bytes from being given back, together with all of their kind that keep the same.
+/// What pins bytes, together with all of its kind that pin the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpaceHolder {
     /// What it is.
     pub kind: HolderKind,
-    /// How many there are that keep the same.
+    /// How many there are that pin the same.
     pub count: usize,
-    /// Since when, in microseconds: the age of the oldest of them. Of readers it is known only
-    /// that they are no younger than this.
+    /// The age of the oldest of them, in microseconds. Of readers it is known only that they are no
+    /// younger than this.
     pub age_micros: u64,
-    /// The newest sequence number that it sees, of a snapshot.
+    /// The newest sequence number that it sees, if it is a snapshot.
     pub sequence: Option<SequenceNumber>,
-    /// The number of the family that it reads, of iterators and readers.
+    /// The number of the family that it reads, if it is an iterator or a reader.
     pub column_family: Option<ColumnFamilyId>,
-    /// Files that its version has and the current one has not. Others may keep them too.
+    /// Files that its version has and the current one does not. Others may pin them too.
     pub held_files: FileSum,
-    /// Blob records, in files that the current version has, to which its version refers and the
-    /// current one does not. Of the oldest snapshot: an estimate of those that snapshots alone see;
+    /// Blob records, in files that the current version has, to which its version points and the
+    /// current one does not. Of the oldest snapshot: an estimate of those that only snapshots see;
     /// what a newer one sees too stays when the oldest is dropped.
     pub held_blob_bytes: u64,
 }
 
-/// What keeps bytes from being given back.
+/// What pins bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HolderKind {
-    /// A snapshot: what it sees is carried on by compactions, and lives.
+    /// A snapshot: compactions keep what it sees, and that is live.
     Snapshot,
     /// An iterator, and lazy values taken from it.
     Iterator,
-    /// Nothing of these: a lazy value, a call under way, or a background job.
+    /// None of these: a lazy value, a call that is running, or a background job.
     Reader,
 }
 

@@ -1,7 +1,7 @@
 //! Reads the live records of one physical file from front to back.
 //!
-//! A source keeps no file open: it asks for the reader again for each read. What it holds in memory
-//! is its list of records and one read of at most a window.
+//! A source keeps no file open: it gets the reader again for each read. It has in memory its list
+//! of records and one read of at most a window.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ use crate::open_files::OpenFiles;
 
 /// Bytes that the windows of all sources of a collection take together.
 const WINDOWS: u64 = 32 << 20;
-/// The most that one source reads at once, where records are not longer.
+/// The most that one source reads at once, unless a record is longer.
 const MAX_WINDOW: u64 = 1 << 20;
-/// The most of a window that may be dead between two records.
+/// The most dead bytes between two records of a window.
 const MAX_GAP: u64 = 64 << 10;
 
 /// Bytes that each of so many sources reads at once.
@@ -26,12 +26,12 @@ pub(super) fn window_of(sources: usize) -> u64 {
     (WINDOWS / sources.max(1) as u64).clamp(1, MAX_WINDOW)
 }
 
-/// A cursor over the live records of a physical file, in the order in which they lie there: that
-/// of their keys, wherever a flush or a collection wrote the file.
+/// A cursor over the live records of a physical file, in the order in which they lie there: that is
+/// the order of their keys, if a flush or a collection wrote the file.
 pub(super) struct Source<'a> {
     open_files: &'a OpenFiles,
     number: BlobFileNumber,
-    /// By ascending place.
+    /// By ascending offset.
     records: Vec<LiveRecord>,
     next: usize,
     window_size: u64,
@@ -45,7 +45,7 @@ pub(super) struct Source<'a> {
 enum Current {
     /// Verified.
     Whole(LiveRecord, RawRecord),
-    /// It exceeds a window, and waits to be read: its key, as it lies there.
+    /// It exceeds a window, and is yet to be read: its key, as stored.
     Long(LiveRecord, Bytes),
 }
 
@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
         Ok(source)
     }
 
-    /// The key of the record that the cursor is at; `None` behind the last.
+    /// The key of the record that the cursor is at; `None` after the last.
     pub(super) fn key(&self) -> Option<&[u8]> {
         match self.current.as_ref()? {
             Current::Whole(_, raw) => Some(raw.key()),
@@ -81,11 +81,11 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Gives the record that the cursor is at, verified, and goes to the next; `None` behind the
+    /// Returns the record that the cursor is at, verified, and goes to the next; `None` after the
     /// last.
     ///
     /// # Errors
-    /// `Corruption` with file and offset if one of them is not as its references say (BLOB-1).
+    /// `Corruption` with file and offset if a record is not as its pointers say (BLOB-1).
     pub(super) fn take(&mut self) -> Result<Option<(LiveRecord, RawRecord)>> {
         let taken = match self.current.take() {
             None => return Ok(None),
@@ -145,7 +145,7 @@ impl<'a> Source<'a> {
         Ok(bytes)
     }
 
-    /// How far to read from a record on: over those behind it, as long as little between is dead.
+    /// How far to read from a record on: over those after it, as long as little between is dead.
     fn window_end(&self, first: &LiveRecord) -> u64 {
         let mut end = first.end();
         for record in self.records.get(self.next + 1..).unwrap_or_default() {

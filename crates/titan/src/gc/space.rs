@@ -1,35 +1,35 @@
-//! What the files of a family measure, and what of that is needed.
+//! What the files of a family take, and what of that is needed.
 
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
-/// Bytes beyond `max_space_amp` times what lives that the files of a database may take for a time,
-/// at most: outputs of jobs that run, and what small databases have no other room for (GC-2).
+/// Bytes beyond `max_space_amp` times the live data that the files of a database may take for a
+/// time, at most: outputs of running jobs, and what small databases have no other room for (GC-2).
 const MOST_ALLOWED: u64 = 256 << 20;
 
-/// The same where nothing lives.
+/// The same where nothing is live.
 const LEAST_ALLOWED: u64 = 64 << 20;
 
-/// How much more is allowed for each byte that lives, until it is the most.
+/// How much more is allowed per live byte, up to the most.
 const ALLOWED_PER_LIVE: u64 = 8;
 
-/// The most that is allowed where a family has such options: flushes of large write buffers need
-/// more.
+/// The most that is allowed if a family has such options: flushes of large write buffers need more.
 fn most_allowed(write_buffer_size: u64) -> u64 {
     MOST_ALLOWED.max(write_buffer_size.saturating_mul(4))
 }
 
-/// One part in so many is added to estimates of hidden garbage: under uniform overwrites they are a
-/// quarter low, a bound is to be kept, and what they miss would be taken to live.
+/// One part in so many is added to estimates of shadowed data: under uniform overwrites they are a
+/// quarter low, the bound must be kept, and what they miss would count as live.
 const HIDDEN_MISSED: u64 = 3;
 
-/// The part of the allowance that writes may use up. The rest is for what happens between two looks.
+/// The part of the allowance that writes may use up. The rest is for what happens between two
+/// checks.
 const USABLE: f64 = 0.6;
 
 /// The least that is worth collecting at once.
 const MIN_COLLECTION: u64 = 8 << 20;
 
-/// What a family makes the allowance of the database, where that is more than is promised.
+/// The allowance of a database with such a family, if it is more than is promised.
 pub(crate) fn loosened_allowance(options: &ColumnFamilyOptions) -> Option<u64> {
     let most = most_allowed(options.write_buffer_size);
     (options.enable_blob_garbage_collection && most > MOST_ALLOWED).then_some(most)
@@ -40,17 +40,17 @@ pub(crate) fn loosened_allowance(options: &ColumnFamilyOptions) -> Option<u64> {
 pub(crate) struct Space {
     /// Of tables.
     pub(crate) tables: u64,
-    /// Of blob files, less their holes and what cannot be helped.
+    /// Of blob files, less their holes and what cannot be freed.
     pub(crate) blob_files: u64,
-    /// Of records in blob files that a table refers to.
+    /// Of records in blob files to which a table points.
     pub(crate) blob_live: u64,
-    /// Those records among them that newer entries hide: what is estimated, and a part more.
+    /// Those records among them that newer entries shadow: the estimate, and a part more.
     pub(crate) hidden: u64,
 }
 
 impl Space {
-    /// Of a version's tables, and what its blob files take, less their holes and what cannot be
-    /// helped: what older versions hold, and damaged files.
+    /// The space of a version's tables and of its blob files, less their holes and what cannot be
+    /// freed: what older versions pin, and damaged files.
     pub(super) fn of(version: &Version, blob_files: u64, blob_live: u64) -> Self {
         let space = Space {
             tables: version.table_bytes(),
@@ -61,7 +61,7 @@ impl Space {
         space.with_hidden(version.hidden_garbage_bytes())
     }
 
-    /// The same, where so many bytes more are estimated to be hidden.
+    /// The same, where so many bytes more are estimated to be shadowed.
     pub(crate) fn with_hidden(self, bytes: u64) -> Self {
         let bytes = bytes.saturating_add(bytes / HIDDEN_MISSED);
         Space {
@@ -75,13 +75,13 @@ impl Space {
         self.tables.saturating_add(self.blob_files)
     }
 
-    /// What readers of now need of it.
+    /// What present readers need of it.
     pub(crate) fn live(&self) -> u64 {
         self.tables.saturating_add(self.blob_live - self.hidden)
     }
 
-    /// The live bytes that one collection copies: what it writes stands beside what it replaces, so
-    /// that this is the smaller the less there is.
+    /// The live bytes that one collection copies: its output takes space beside its inputs, so this
+    /// is smaller where less is live.
     pub(crate) fn collection_size(&self, options: &ColumnFamilyOptions) -> u64 {
         let share = self.live() as f64 * (options.max_space_amp - 1.0) / 8.0;
         options
@@ -89,29 +89,30 @@ impl Space {
             .min((share as u64).max(MIN_COLLECTION))
     }
 
-    /// How far the files are beyond `max_space_amp` times what lives; negative where there is room.
+    /// How far the files exceed `max_space_amp` times the live data; negative where there is room.
     fn beyond(&self, options: &ColumnFamilyOptions) -> f64 {
         self.on_disk() as f64 - self.live() as f64 * options.max_space_amp
     }
 
-    /// What a flush and a collection may be writing beside that. A flush of more than lives adds to
-    /// what lives.
+    /// What a flush and a collection may be writing beside that. A flush of more than is live adds
+    /// to what is live.
     fn written(&self, options: &ColumnFamilyOptions) -> f64 {
         let flush = options.write_buffer_size.min(self.live());
         flush.saturating_add(self.collection_size(options)) as f64
     }
 
-    /// Whether the family takes part in what exceeds the bound.
+    /// Whether the family has a part in exceeding the bound.
     pub(crate) fn exceeds(&self, options: &ColumnFamilyOptions) -> bool {
         self.beyond(options) + self.written(options) > 0.0
     }
 }
 
-/// The bound on the files of a whole database: each family has `max_space_amp` times what lives in
-/// it, and there is one allowance beside that for all of them.
+/// The bound on the files of a whole database: each family has `max_space_amp` times its live data,
+/// and there is one allowance beside that for all of them.
 ///
-/// One family's room is none for the garbage of another, or a large family would let a small one
-/// grow. It is for what jobs write, of which few run at a time, however many families there are.
+/// The room of one family is not for the garbage of another, or a large family would let a small
+/// one grow. It is for the output of jobs, of which few run at a time, however many families there
+/// are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bound {
     /// Bytes by which families exceed theirs.
@@ -124,7 +125,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Takes a family into account.
+    /// Adds a family.
     pub(crate) fn add(&mut self, space: &Space, options: &ColumnFamilyOptions) {
         let beyond = space.beyond(options);
         self.beyond += beyond.max(0.0);
@@ -141,8 +142,8 @@ impl Bound {
         allowed.min(most_allowed(self.write_buffer_size))
     }
 
-    /// How far the files are beyond the bound, with what jobs are writing, as a part of what of the
-    /// [allowance](Bound::allowance) is usable.
+    /// How far the files exceed the bound, with what jobs are writing, as a part of the usable
+    /// [allowance](Bound::allowance).
     pub(crate) fn excess(&self) -> f64 {
         let jobs = (self.written - self.room).max(0.0);
         (self.beyond + jobs) / (self.allowance() as f64 * USABLE)
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(excess(space(allowed / 2)), 0.0);
         let step = excess(space(allowed + (768 << 20) / 5)) - excess(space(allowed));
         assert!((step - 1.0).abs() < 1e-6, "{step}");
-        // Hidden garbage lives as little as known garbage.
+        // Shadowed data is as little live as garbage is.
         let hides = Space {
             hidden: 1 << 30,
             ..space(allowed)
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn families_share_one_allowance_and_no_room_for_garbage() {
         let options = ColumnFamilyOptions::default();
-        // A third of the allowance each, beyond what lives there.
+        // A third of the allowance each, beyond what is live.
         let small = space(40 << 20, (20 << 20) + (85 << 20));
         let one = excess([(&small, &options)]);
         let two = excess([(&small, &options), (&small, &options)]);

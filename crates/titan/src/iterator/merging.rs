@@ -1,4 +1,4 @@
-//! Several sorted cursors seen as one.
+//! Merges several sorted cursors into one.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,7 @@ enum Direction {
 pub(crate) struct MergingIterator {
     children: Vec<Box<dyn InternalIterator>>,
     comparator: InternalKeyComparator,
-    /// Valid children; the one that stands first in `direction` at the root.
+    /// Valid children; the first one in `direction` is at the root.
     heap: Vec<usize>,
     direction: Direction,
 }
@@ -134,8 +134,8 @@ impl MergingIterator {
         Ok(())
     }
 
-    /// Moves children that stand on this side of `target`; all of them stay on the side of the
-    /// current key that they are on.
+    /// Applies `movement` to the children that are on this side of `target`. No child crosses the
+    /// current key.
     fn skip(
         &mut self,
         side: Ordering,
@@ -155,7 +155,7 @@ impl MergingIterator {
         Ok(moved)
     }
 
-    /// Turns around: every child is put on the far side of the current key.
+    /// Changes the direction: every child moves to the far side of the current key.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let Some(&first) = self.heap.first() else {
             return Ok(());
@@ -167,22 +167,21 @@ impl MergingIterator {
             return turned;
         }
         self.rebuild(direction);
-        // The child that holds the current key is at neither side yet, so it comes first.
+        // The child with the current key is on neither side yet, so it comes first.
         if let Some(at) = self.heap.iter().position(|&i| i == first) {
             self.heap.swap(0, at);
         }
         Ok(())
     }
 
-    /// Puts every child but `first` on the far side of `key`.
+    /// Moves every child but `first` to the far side of `key`.
     fn turn_others(&mut self, direction: Direction, first: usize, key: &[u8]) -> Result<()> {
         for (i, child) in self.children.iter_mut().enumerate() {
             if i == first {
                 continue;
             }
             match direction {
-                // Equal keys of other children count as behind: they were or will be visited on
-                // the other side only if strictly so.
+                // Equal keys of other children count as passed: a child ends strictly on the far side.
                 Direction::Forward => {
                     child.seek(key)?;
                     if child.valid() && self.comparator.compare(child.key(), key).is_eq() {
@@ -271,8 +270,8 @@ mod tests {
     use crate::format::internal_key::{ValueType, user_key};
     use crate::memtable::Memtable;
 
-    /// Walks of any steps and turns, over keys spread at random over the children, against the
-    /// sorted keys.
+    /// Random walks of steps and turns, over keys spread at random over the children, compared with
+    /// the sorted keys.
     #[test]
     fn it_walks_like_one_sorted_list_however_often_it_turns() {
         let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));

@@ -1,4 +1,4 @@
-//! The cursor that memtables, blocks, tables, levels and merges of them all offer.
+//! The cursor interface of memtables, blocks, tables, levels and merges of them.
 
 pub(crate) mod merging;
 
@@ -7,11 +7,11 @@ use crate::format::SequenceNumber;
 
 /// A cursor over entries sorted by internal key.
 ///
-/// It is *valid* while it stands on an entry; a new one is not. Movements fail only where they
-/// do I/O or meet damage, and a failed movement leaves the cursor invalid. `next` and `prev` may
-/// be called only while valid. Keys and values borrow from the cursor until it moves.
+/// It is *valid* while it is on an entry; a new one is not. Movements fail only where they do I/O
+/// or meet damage, and a failed movement leaves the cursor invalid. `next` and `prev` may be
+/// called only while valid. Keys and values borrow from the cursor until it moves.
 pub(crate) trait InternalIterator: Send {
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
 
     /// Moves to the first entry.
@@ -32,15 +32,15 @@ pub(crate) trait InternalIterator: Send {
     /// Moves one entry back.
     fn prev(&mut self) -> Result<()>;
 
-    /// The internal key under the cursor; empty if not valid.
+    /// The internal key at the cursor; empty if not valid.
     fn key(&self) -> &[u8];
 
-    /// The value under the cursor; empty if not valid.
+    /// The value at the cursor; empty if not valid.
     fn value(&self) -> &[u8];
 
     /// Skips entries older than `sequence`, going forward, up to the first that is not before
-    /// `target`: stays put at the first that may be newer, or where nothing is known without
-    /// reading. Whether it moved. May be called only while valid and before `target`.
+    /// `target`. Stops at the first that may be newer, or where it would have to read to know.
+    /// Returns whether it moved. May be called only while valid and before `target`.
     fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         let _ = (target, sequence);
         Ok(false)

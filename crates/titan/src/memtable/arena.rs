@@ -8,11 +8,11 @@
 //!
 //! Small pieces are cut from the *current* chunk by adding to its `used` counter. The first chunk
 //! has 4 KiB, so that an idle column family costs little; each later one doubles, up to a bound
-//! given by the owner. A piece larger than a quarter of the chunk at hand gets a chunk of exactly
-//! its own size, so that no more than a quarter of a chunk is ever left unused at its end.
+//! given by the owner. A piece larger than a quarter of a chunk gets a chunk of exactly its own
+//! size, so that no more than a quarter of a chunk is ever left unused at its end.
 //!
-//! The allocator gives small chunks and those of large pieces; other chunks are mapped
-//! ([`mapping`](super::mapping) says why).
+//! Small chunks and the chunks of large pieces come from the allocator; other chunks are mapped
+//! ([`mapping`](super::mapping) explains why).
 //!
 //! # Why the unsafe code is sound
 //!
@@ -20,12 +20,12 @@
 //!   a piece is handed out only if it ends within the chunk. A counter beyond the capacity stays
 //!   there: nothing decrements it. It cannot wrap around: after a failed attempt a thread takes
 //!   the lock and the chunk is replaced, so the counter exceeds the capacity by at most one
-//!   quarter of it a thread and attempt.
-//! * *Chunks live as long as the arena.* They are recorded in `chunks` before anybody can see
+//!   quarter of it per thread and attempt.
+//! * *Chunks live as long as the arena.* They are recorded in `chunks` before any thread can see
 //!   them and freed only in `drop`, which has exclusive access.
 //! * *A chunk is seen complete.* `current` is stored with release and loaded with acquire.
-//! * The arena itself never reads or writes the pieces; what callers do with the pointers is
-//!   theirs to justify.
+//! * The arena itself never reads or writes the pieces; callers must justify what they do with the
+//!   pointers.
 
 #![expect(
     unsafe_code,
@@ -39,13 +39,13 @@ use super::mapping::Mapping;
 use crate::sync::Mutex;
 use crate::sync::lock_free::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// Alignment of every piece, and what sizes are rounded up to.
+/// Alignment of every piece; sizes are rounded up to it.
 const ALIGN: usize = 8;
-/// Alignment of chunks: a cache line, so that equal nodes straddle lines equally everywhere.
+/// Alignment of chunks: a cache line, so that equal nodes cross cache lines alike in every chunk.
 const CHUNK_ALIGN: usize = 64;
-/// The size of the first chunk, and the least bound on chunks.
+/// The size of the first chunk, and the lowest bound on chunks.
 const MIN_CHUNK: usize = 4 << 10;
-/// The greatest bound on chunks.
+/// The highest bound on chunks.
 const MAX_CHUNK: usize = 2 << 20;
 /// Shared chunks from this size on are mapped.
 const MIN_MAPPED: usize = 256 << 10;
@@ -68,20 +68,20 @@ struct Chunks {
 struct Chunk {
     base: NonNull<u8>,
     capacity: usize,
-    /// None if the allocator gave the memory.
+    /// None if the memory is from the allocator.
     mapping: Option<Mapping>,
     used: AtomicUsize,
 }
 
 // SAFETY: chunks are reached through `&Arena` only to use their atomic counter and their constant
-// fields; the list of them is behind a mutex; `drop` has exclusive access. Nothing is bound to the
+// fields; a mutex protects the list of them; `drop` has exclusive access. Nothing is bound to the
 // thread that created it.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An arena whose chunks have at most about `max_chunk` bytes (kept within 4 KiB and 2 MiB).
+    /// An arena whose chunks have at most about `max_chunk` bytes (clamped to 4 KiB .. 2 MiB).
     pub(super) fn new(max_chunk: u64) -> Self {
         let max_chunk = max_chunk.clamp(MIN_CHUNK as u64, MAX_CHUNK as u64) as usize;
         let first = Chunk::new(MIN_CHUNK, false);
@@ -96,8 +96,8 @@ impl Arena {
         }
     }
 
-    /// `size` uninitialised bytes for this caller alone, 8-byte aligned, valid until the arena is
-    /// dropped. Aborts, as all allocation does, when the system has no memory.
+    /// Allocates `size` uninitialised bytes for this caller alone, 8-byte aligned, valid until the
+    /// arena is dropped. Aborts, as all allocation does, when the system has no memory.
     #[inline]
     pub(super) fn allocate(&self, size: usize) -> NonNull<u8> {
         let size = size.next_multiple_of(ALIGN);
@@ -123,7 +123,7 @@ impl Arena {
     #[cold]
     fn allocate_chunk(&self, size: usize) -> NonNull<u8> {
         let mut chunks = self.chunks.lock();
-        // Another thread may have brought a new chunk while this one waited.
+        // Another thread may have installed a new chunk while this one waited.
         if let Some(piece) = self.current().try_take(size) {
             return piece;
         }
@@ -150,7 +150,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in self.chunks.get_mut().all.drain(..) {
             // SAFETY: `Chunk::new` made the pointer from a box, it is in the list once, and with
-            // exclusive access to the arena nobody else uses it.
+            // exclusive access to the arena nothing else uses it.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
             if chunk.mapping.is_none() {
                 // SAFETY: `Chunk::new` allocated `base` with this layout; every piece of it is gone,
@@ -183,7 +183,7 @@ impl Chunk {
     }
 
     fn layout(capacity: usize) -> Layout {
-        // The error, a size beyond `isize::MAX`, is one no system can serve either.
+        // Fails only for a size beyond `isize::MAX`, which no system can allocate either.
         Layout::from_size_align(capacity, CHUNK_ALIGN)
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<Chunk>()))
     }
@@ -192,13 +192,13 @@ impl Chunk {
         (capacity + size_of::<Chunk>()) as u64
     }
 
-    /// Cuts a piece off, unless it is large for this chunk or does not fit what is left.
+    /// Cuts a piece off, unless it is large for this chunk or does not fit into the rest of it.
     #[inline]
     fn try_take(&self, size: usize) -> Option<NonNull<u8>> {
         if size > self.capacity / LARGE_FRACTION {
             return None;
         }
-        // Relaxed: the counter only keeps pieces apart; publishing contents is the callers' part.
+        // Relaxed: the counter only keeps pieces apart; callers publish the contents.
         let offset = self.used.fetch_add(size, Ordering::Relaxed);
         if offset > self.capacity || size > self.capacity - offset {
             return None;
@@ -219,7 +219,7 @@ impl Chunk {
 mod tests {
     use super::*;
 
-    /// Allocates a piece, fills it with `tag` and returns where it lies.
+    /// Allocates a piece, fills it with `tag` and returns its address, size and tag.
     fn filled(arena: &Arena, size: usize, tag: u8) -> (usize, usize, u8) {
         let piece = arena.allocate(size);
         assert!(piece.as_ptr().addr().is_multiple_of(ALIGN));

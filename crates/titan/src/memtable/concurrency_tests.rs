@@ -1,5 +1,5 @@
-//! Writers and readers at once. What is checked holds for every schedule; the schedules
-//! themselves are the machine's, the data is seeded.
+//! Concurrent writers and readers. The checked properties hold for every schedule; the machine
+//! chooses the schedules, a seed the data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use crate::memtable::Memtable;
 
 const WRITERS: u64 = 4;
 
-/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools
-/// that make everything a hundred times slower.
+/// The size of a test: `full`, or a twentieth where `TITAN_SMALL_TESTS` is set, for tools that make
+/// everything a hundred times slower.
 fn scaled(full: u64) -> u64 {
     match std::env::var_os("TITAN_SMALL_TESTS") {
         Some(_) => full.div_ceil(20),
@@ -20,20 +20,20 @@ fn scaled(full: u64) -> u64 {
     }
 }
 
-/// How the writers' keys lie to each other.
+/// How the keys of the writers relate to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keys {
-    /// Each writer has a range of its own and goes through it upwards.
+    /// Each writer has a range of its own and ascends in it.
     Disjoint,
-    /// All go upwards through one range, in turns, so that they meet at the tail.
+    /// All ascend through one range, alternating, so that they meet at the tail.
     Interleaved,
-    /// Random places in one range.
+    /// Random positions in one range.
     Random,
     /// All write versions of the same few keys.
     Hot,
 }
 
-/// What writer `w` adds `i`-th: the key and its sequence number, unique among all.
+/// The `i`-th entry of writer `w`: the key and its sequence number, unique among all.
 fn entry(keys: Keys, rng: &mut fastrand::Rng, w: u64, i: u64) -> ([u8; 16], u64) {
     let number = match keys {
         Keys::Disjoint => w << 32 | i,
@@ -46,7 +46,7 @@ fn entry(keys: Keys, rng: &mut fastrand::Rng, w: u64, i: u64) -> ([u8; 16], u64)
     (key, 1 + i * WRITERS + w)
 }
 
-/// A value that tells which entry it belongs to; some are large enough for chunks of their own.
+/// A value that identifies its entry; some are large enough for chunks of their own.
 fn value(key: &[u8; 16], sequence: u64) -> Vec<u8> {
     let len = if sequence.is_multiple_of(500) {
         40_000
@@ -57,7 +57,7 @@ fn value(key: &[u8; 16], sequence: u64) -> Vec<u8> {
     stamp.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// Goes through the whole memtable and checks order and contents; returns the number of entries.
+/// Scans the whole memtable and checks order and contents; returns the number of entries.
 fn check_order_and_values(table: &Arc<Memtable>, case: &str) -> u64 {
     let mut iter = table.iter();
     iter.seek_to_first().unwrap();
@@ -106,7 +106,7 @@ fn write_and_read(keys: Keys, seed: u64) {
             })
             .collect();
 
-        // Whole scans: sorted, never fewer entries than were done before.
+        // Whole scans: sorted, never fewer entries than were finished before.
         scope.spawn(|| {
             while !finished.load(Ordering::Acquire) {
                 let before: u64 = done.iter().map(|d| d.load(Ordering::Acquire)).sum();
@@ -115,7 +115,7 @@ fn write_and_read(keys: Keys, seed: u64) {
             }
         });
 
-        // Lookups: what a writer has finished is found, by get and by seek in both directions.
+        // Lookups: an entry that a writer has finished is found, by get and by seek both ways.
         scope.spawn(|| {
             let mut pick = fastrand::Rng::with_seed(seed ^ 0xabc);
             while !finished.load(Ordering::Acquire) {

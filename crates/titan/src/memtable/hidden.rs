@@ -1,21 +1,21 @@
-//! How much a memtable hides in older tables: noted here by who knows the tables, and when to look
-//! again.
+//! An estimate of the bytes that a memtable shadows in older tables, which code that has the tables
+//! notes here, and when the next one is due.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// So many entries are looked at for the first time.
+/// The first estimate is due at this number of entries.
 const FIRST: u64 = 64;
 
-/// See the module. All orderings are relaxed: what is noted is an estimate.
+/// See the module. All orderings are relaxed: the bytes are an estimate.
 pub(super) struct Hidden {
     bytes: AtomicU64,
-    /// From so many operations on it is to be looked at again.
+    /// The next estimate is due from this number of operations on.
     look_at: AtomicU64,
-    /// With more range deletions than these it is to be looked at: each may hide anything.
+    /// One is also due with more range deletions than this: each may shadow anything.
     ranges: AtomicU64,
-    /// So many bytes are enough for the memtable to be flushed.
+    /// From this number of bytes on the memtable should be flushed.
     enough: AtomicU64,
-    /// Whether somebody was told to look.
+    /// Whether an estimate was asked for.
     asked: AtomicBool,
 }
 
@@ -34,24 +34,24 @@ impl Hidden {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether it is so much that the memtable is to be flushed.
+    /// Whether it is so much that the memtable should be flushed.
     pub(super) fn is_enough(&self) -> bool {
         self.bytes() >= self.enough.load(Ordering::Relaxed)
     }
 
-    /// Whether it is to be looked at.
+    /// Whether an estimate is due.
     #[inline]
     pub(super) fn is_due(&self, operations: u64, ranges: u64) -> bool {
         operations >= self.look_at.load(Ordering::Relaxed)
             || ranges > self.ranges.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody has been told yet that it is due.
+    /// Whether this is the first call since the last estimate: the caller is to ask for one.
     pub(super) fn ask(&self) -> bool {
         !self.asked.swap(true, Ordering::Relaxed)
     }
 
-    /// Somebody looks: until that is noted it is not due.
+    /// An estimate begins: until its result is noted no other is due.
     pub(super) fn begin(&self) {
         self.look_at.store(u64::MAX, Ordering::Relaxed);
         self.ranges.store(u64::MAX, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Hidden {
     pub(super) fn note(&self, bytes: u64, enough: u64, ranges: u64, look_at: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
         self.enough.store(enough, Ordering::Relaxed);
-        // Each look walks all of them: the more there are, the more have to come before the next.
+        // Each estimate walks all of them: the more there are, the more must be added before the next.
         self.ranges
             .store(ranges.saturating_add(ranges / 4), Ordering::Relaxed);
         self.look_at.store(look_at, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use crate::memtable::skiplist::{NodeRef, SkipList, SkipListCursor, Target};
 /// allocate nothing; `prev` costs a search.
 pub(crate) struct MemtableIterator {
     cursor: SkipListCursor,
-    /// The cursor needs only the list; what else a memtable keeps alive must outlive readers, too.
+    /// The cursor needs only the list; the rest of the memtable must outlive readers, too.
     _memtable: Arc<Memtable>,
 }
 

@@ -1,16 +1,16 @@
-//! Memory mapped for the chunks of arenas, apart from the allocator's heap.
+//! Maps memory for the chunks of arenas, outside of the allocator's heap.
 //!
-//! Owns: mappings in use and idle ones, of the whole process. Promises: a mapping is nobody else's
-//! until it is dropped. Assumes nothing.
+//! Owns: the mappings of the whole process, in use and idle. Promises: a mapping has one owner until
+//! it is dropped. Assumes nothing.
 //!
-//! Chunks come and go by the dozen as memtables do. In one heap with the blocks of the cache, which
-//! are small and stay, they leave holes that blocks settle in, so that the next memtable makes the
-//! heap grow: it was seen at three and a half times of what was allocated. Pages from the system
-//! come cleared, though, which costs time; so mappings are kept for the next memtables, for as long
-//! as any are in use, and the kernel is told that it may take the pages of idle ones if it wants
+//! Memtables allocate and free chunks by the dozen. In one heap with the blocks of the cache, which
+//! are small and stay, freed chunks leave holes that blocks fill, so that the next memtable makes the
+//! heap grow: three and a half times of what was allocated was observed. Pages from the system are
+//! cleared, though, which costs time; so idle mappings are kept for the next memtables, for as long
+//! as any are in use, and the kernel is advised that it may take the pages of idle ones if it needs
 //! them.
 //!
-//! Sanitizers do not watch over mapped memory: the small chunks of their tests are allocated.
+//! Sanitizers do not check mapped memory: the small chunks of their tests are allocated.
 
 #![expect(
     unsafe_code,
@@ -23,23 +23,23 @@ use std::ptr::{self, NonNull};
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// How much is kept at most, idle.
+/// Bytes of idle mappings that are kept at most.
 const MAX_IDLE_BYTES: usize = 64 << 20;
 
-/// Not the mutex of the models, which statics cannot have: under it nothing is waited for.
+/// Not the mutex of the models, which statics cannot have: no thread waits while it has this one.
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     in_use: 0,
     idle: Vec::new(),
 });
 
-/// Page-aligned memory for its owner alone, with anything in it.
+/// Page-aligned memory with one owner and any content.
 pub(super) struct Mapping {
     pages: Pages,
     pool: &'static Mutex<Pool>,
 }
 
 impl Mapping {
-    /// None if the system has no memory, or not in this way.
+    /// None if the system has no memory, or cannot map it.
     pub(super) fn new(len: usize) -> Option<Self> {
         Self::from(&POOL, len)
     }
@@ -56,7 +56,7 @@ impl Mapping {
         Some(Mapping { pages, pool })
     }
 
-    /// Where it begins; it stays there.
+    /// The start address, which does not change.
     pub(super) fn base(&self) -> NonNull<u8> {
         self.pages.base
     }
@@ -76,7 +76,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// One of this length that is idle; if there is none, the caller is to make one. Either counts
+    /// Takes an idle mapping of this length; `None` if the caller is to create one. Either counts
     /// as in use from here on.
     fn take(&mut self, len: usize) -> Option<Pages> {
         self.in_use += 1;
@@ -84,7 +84,7 @@ impl Pool {
         Some(self.idle.swap_remove(at))
     }
 
-    /// Takes one back; gives those that are not kept.
+    /// Takes a mapping back; returns those that are to be unmapped.
     fn put(&mut self, pages: Pages) -> Vec<Pages> {
         self.in_use -= 1;
         let idle: usize = self.idle.iter().map(|pages| pages.len).sum();
@@ -100,37 +100,37 @@ impl Pool {
     }
 }
 
-/// A mapping; whoever has it does not drop it but [`unmap`](Pages::unmap)s it.
+/// A mapping that is not unmapped on drop: its owner [`unmap`](Pages::unmap)s it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pages {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: no thread has more to do with the memory than another.
+// SAFETY: the memory is not bound to a thread.
 unsafe impl Send for Pages {}
-// SAFETY: shared, it gives an address and a length.
+// SAFETY: a shared reference only gives an address and a length.
 unsafe impl Sync for Pages {}
 
 impl Pages {
     fn map(len: usize) -> Option<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a wish where, the kernel maps what is not in use.
+        // SAFETY: no address is requested, so the kernel maps a range that is not in use.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE) };
         let base = NonNull::new(base.ok()?.cast())?;
         Some(Pages { base, len })
     }
 
-    /// Lets the kernel have the pages, should it want them before they are written to again. Their
-    /// content is nobody's.
+    /// Lets the kernel take the pages if it needs them before they are written to again. Their
+    /// content may be lost.
     fn offer(self) {
-        // SAFETY: a range that `map` made, of which nobody has a use for what is in it. Where the
-        // kernel knows no such advice, it keeps the pages.
+        // SAFETY: a range that `map` made, whose content nothing uses. A kernel that does not know
+        // this advice keeps the pages.
         let _ = unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxFree) };
     }
 
     fn unmap(self) {
-        // SAFETY: a range that `map` made, which its last owner has given up. Where the process has
+        // SAFETY: a range that `map` made, which its last owner has given up. If the process has
         // as many mappings as it may, the kernel refuses to split one: then this range stays, unused.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
@@ -153,7 +153,7 @@ mod tests {
         let len = 256 << 10;
         let mappings: Vec<Mapping> = (0..4).map(|_| Mapping::from(pool, len).unwrap()).collect();
         for (tag, mapping) in (1..).zip(&mappings) {
-            // SAFETY: the mapping has that many bytes and is this test's.
+            // SAFETY: the mapping has that many bytes and belongs to this test.
             unsafe { mapping.base().as_ptr().write_bytes(tag, len) };
         }
         for (tag, mapping) in (1..).zip(&mappings) {

@@ -1,14 +1,14 @@
-//! What was written and is not in a table yet, sorted and in memory.
+//! Entries that are not in a table yet, sorted and in memory.
 //!
-//! Owns: the entries of one column family between two switches, their accounting, and the range
+//! Owns: the entries of one column family between two switches, their counters, and the range
 //! tombstones written meanwhile. Never touches files. Promises:
 //!
 //! 1. An entry is visible to every lookup that starts after its [`Memtable::add`] returned, and
 //!    never changes or moves. Which entries a reader *should* see is decided by its snapshot: the
 //!    caller publishes a sequence number only after all adds up to it have returned, or refuses
 //!    them all by [`Memtable::refuse_after`].
-//! 2. Adds may run concurrently with each other and with readers. Readers never wait, except for
-//!    one thread at a time that sorts range tombstones anew after one was added.
+//! 2. Adds may run concurrently with each other and with readers. Readers never wait, except while
+//!    one of them sorts the range tombstones again after one was added.
 //! 3. Keys and values of an iterator point into the memtable, which the iterator keeps alive.
 //!
 //! It assumes that no two entries share user key, sequence number and type.
@@ -18,10 +18,11 @@
 //! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
 //! |- Counters   entries, deletions
-//! `- Hidden   what it hides in older tables, as far as somebody looked          (hidden.rs)
+//! `- Hidden   an estimate of the bytes that it shadows in older tables          (hidden.rs)
 //! ```
 //!
-//! All unsafe code of the room is in `arena.rs`, `mapping.rs` and `skiplist.rs`, behind safe functions.
+//! All unsafe code of the module is in `arena.rs`, `mapping.rs` and `skiplist.rs`; their interfaces are
+//! safe.
 
 mod arena;
 mod hidden;
@@ -55,12 +56,12 @@ use crate::memtable::tombstones::TombstoneSet;
 use crate::range_del::FragmentedTombstones;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Chunks of the arena have at most this fraction of the write buffer, so that what is reserved
-/// but unused stays a small part of it.
+/// Chunks of the arena have at most this fraction of the write buffer, so that the unused part of
+/// the last one stays small.
 const CHUNK_FRACTION: u64 = 8;
 
-/// Range deletions a memtable takes before it is flushed. Nested ones take memory and time by the
-/// square of their number once they are sorted into fragments.
+/// Range deletions a memtable takes before it is flushed. The memory and time of sorting nested ones
+/// into fragments grow with the square of their number.
 const MAX_RANGE_DELETIONS: u64 = 1000;
 
 /// See the module.
@@ -70,18 +71,18 @@ pub(crate) struct Memtable {
     counters: Counters,
     hidden: Hidden,
     write_buffer_size: u64,
-    /// See [`Memtable::refuse_after`]; the largest number while nothing is refused.
+    /// See [`Memtable::refuse_after`]; `u64::MAX` while nothing is refused.
     accepted_to: AtomicU64,
 }
 
-/// Statistics; exact whenever no add is running. All orderings are relaxed: nobody derives from
-/// them what is visible.
+/// Statistics; exact whenever no add is running. All orderings are relaxed: visibility does not
+/// depend on them.
 struct Counters {
     entries: AtomicU64,
     deletes: AtomicU64,
 }
 
-/// How much a memtable held when somebody began to look at what it hides.
+/// The size of a memtable when an estimate of what it shadows began.
 #[derive(Clone, Copy)]
 pub(crate) struct MemtableLook {
     pub(crate) entries: u64,
@@ -97,7 +98,7 @@ pub(crate) struct MemtableEntry<'a> {
 }
 
 impl Memtable {
-    /// An empty memtable that wants to be flushed at about `write_buffer_size` bytes.
+    /// An empty memtable that should be flushed at about `write_buffer_size` bytes.
     pub(crate) fn new(comparator: InternalKeyComparator, write_buffer_size: u64) -> Arc<Self> {
         Arc::new(Memtable {
             list: Arc::new(SkipList::new(
@@ -115,13 +116,13 @@ impl Memtable {
         })
     }
 
-    /// Adds one operation; O(log n), O(1) for a key behind all others. For a range deletion
-    /// `user_key` is the start and `value` the end of the range; one that covers nothing is
-    /// accepted and ignored.
+    /// Adds one operation; O(log n), O(1) for a key after all others. For a range deletion
+    /// `user_key` is the start and `value` the end of the range; an empty range is accepted and
+    /// ignored.
     ///
     /// # Errors
     /// `InvalidArgument` for a key or value of 4 GiB or more; `Corruption` if the memtable has an
-    /// entry of this key, sequence number and type, which only damaged logs lead to.
+    /// entry of this key, sequence number and type, which only damaged WAL files can cause.
     pub(crate) fn add(
         &self,
         sequence: SequenceNumber,
@@ -185,8 +186,8 @@ impl Memtable {
         MemtableIterator::new(Arc::clone(&self.list), Arc::clone(self))
     }
 
-    /// The range tombstones so far, as fragments. Two atomic operations without any tombstone; the
-    /// first call after one was added sorts them all, O(n log n).
+    /// The range tombstones so far, as fragments. Costs two atomic operations if there are none; the
+    /// first call after one was added sorts all of them, O(n log n).
     pub(crate) fn range_tombstones(&self) -> Arc<FragmentedTombstones> {
         self.tombstones.fragmented(self.comparator())
     }
@@ -196,7 +197,7 @@ impl Memtable {
         !self.tombstones.is_empty()
     }
 
-    /// Bytes of memory held: all chunks of the arena, and the tombstones.
+    /// Bytes of memory: all chunks of the arena, and the tombstones.
     pub(crate) fn approximate_memory_usage(&self) -> u64 {
         self.list.allocated() + self.tombstones.memory()
     }
@@ -212,27 +213,27 @@ impl Memtable {
     }
 
     /// Whether nothing was added, neither entries nor range tombstones, and nothing was refused:
-    /// whether it can take the next write.
+    /// whether the next write can go into it.
     pub(crate) fn is_empty(&self) -> bool {
         self.num_entries() == 0 && self.accepted_to.load(Ordering::Acquire) == u64::MAX
     }
 
-    /// Declares what was added behind `last` to be no part of the database: its commit failed.
-    /// Nothing more may be added. Entries cannot be taken out, so readers and flushes pass over
-    /// them by [`Memtable::accepted_to`]. To be called before any later number is published.
+    /// Declares that entries later than `last` are not part of the database: their commit failed.
+    /// Nothing more may be added. Entries cannot be removed, so readers and flushes skip them by
+    /// [`Memtable::accepted_to`]. Must be called before any later number is published.
     pub(crate) fn refuse_after(&self, last: SequenceNumber) {
         self.accepted_to.store(last.0, Ordering::Release);
     }
 
     /// The last sequence number that an entry of this memtable may have; later ones were refused.
-    /// A reader asks after it has taken its own number.
+    /// A reader must call this after it has taken its own number.
     pub(crate) fn accepted_to(&self) -> SequenceNumber {
         SequenceNumber::MAX.min(SequenceNumber(self.accepted_to.load(Ordering::Acquire)))
     }
 
-    /// Whether it has grown to the write buffer's size, holds more range deletions than are good to
-    /// read through, or hides so much in older tables that this is worth a flush. Never true of an
-    /// empty one, however small the buffer.
+    /// Whether it has grown to the write buffer's size, has more range deletions than a read should
+    /// search, or shadows so much in older tables that a flush is worthwhile. Never true of an empty
+    /// one, however small the buffer.
     pub(crate) fn should_flush(&self) -> bool {
         !self.is_empty()
             && (self.approximate_memory_usage() >= self.write_buffer_size
@@ -240,26 +241,26 @@ impl Memtable {
                 || self.hidden.is_enough())
     }
 
-    /// Bytes of values in blob files that it hides in older tables, as far as somebody
-    /// [looked](Memtable::look); an estimate.
+    /// Bytes of separated values that it shadows in older tables, by the last
+    /// [estimate](Memtable::look).
     pub(crate) fn hidden_bytes(&self) -> u64 {
         self.hidden.bytes()
     }
 
-    /// Whether so much was added that somebody should [look](Memtable::look) at what it hides.
+    /// Whether so much was added that another [estimate](Memtable::look) of what it shadows is due.
     #[inline]
     pub(crate) fn wants_look(&self) -> bool {
         self.hidden
             .is_due(self.num_entries(), self.tombstones.len())
     }
 
-    /// The same, once: to be told to who looks.
+    /// The same, but true only once until the next estimate: for the caller that asks for it.
     #[inline]
     pub(crate) fn ask_for_look(&self) -> bool {
         self.wants_look() && self.hidden.ask()
     }
 
-    /// Takes it upon the caller to look at what it hides.
+    /// Begins an estimate of what it shadows, which the caller ends by [`Memtable::note_hidden`].
     pub(crate) fn look(&self) -> MemtableLook {
         let look = MemtableLook {
             entries: self.num_entries(),
@@ -269,8 +270,8 @@ impl Memtable {
         look
     }
 
-    /// Notes what was found, from how many bytes on it is to be flushed, and how many operations
-    /// there will be when to look again.
+    /// Notes an estimate: the bytes found, from how many on it should be flushed, and the number of
+    /// operations at which the next estimate is due.
     pub(crate) fn note_hidden(&self, bytes: u64, enough: u64, look: MemtableLook, next: u64) {
         self.hidden.note(bytes, enough, look.ranges, next);
     }

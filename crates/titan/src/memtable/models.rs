@@ -1,6 +1,6 @@
 //! Skiplist, arena and tombstones under every schedule and every order of memory operations that
-//! the language allows. The checker watches the links of each node: who reaches a node whose making
-//! it does not follow is found out.
+//! the language allows. The checker tracks the links of each node: it reports a thread that reaches
+//! a node whose initialisation did not happen before.
 
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 //!
 //! Owns: the nodes, in an [`Arena`] of its own. Promises: entries are in the order of internal
 //! keys; an inserted entry is seen by every later lookup and never moves, changes or disappears;
-//! readers never wait and never retry; inserts are lock-free (but for the arena's new chunks).
-//! Assumes nothing beyond a comparator that is a total order; an inconsistent one gives wrong
-//! answers, never undefined behaviour.
+//! readers never wait and never retry; inserts are lock-free (except when the arena needs a new
+//! chunk). Assumes nothing beyond a comparator that is a total order; an inconsistent one gives
+//! wrong answers, never undefined behaviour.
 //!
 //! # Nodes
 //!
@@ -17,32 +17,32 @@
 //!                           ^ node address
 //! ```
 //!
-//! Heights are drawn with branching 4 up to 12, enough for 16 million entries, from a counter put
-//! through a hash: the shape depends on nothing but the order of inserts.
+//! Heights go up to 12 with branching 4, enough for 16 million entries. They come from a
+//! hashed counter: the shape depends on nothing but the order of inserts.
 //!
 //! # Ascending inserts
 //!
-//! `tail[l]` remembers the node last appended at level `l`. A key behind all of these starts its
+//! `tail[l]` remembers the node last appended at level `l`. A key after all of these starts its
 //! search there and is linked after a constant number of comparisons; any other key pays one
 //! comparison for the attempt. Since nodes are never removed, a remembered node is a valid place
 //! to start from for ever, so a stale entry costs steps, not correctness.
 //!
 //! # Why the unsafe code is sound
 //!
-//! 1. *Lifetime.* Nodes live in the arena, which the list owns and which frees nothing before it is
+//! 1. *Lifetime.* Nodes are in the arena, which the list owns and which frees nothing before it is
 //!    dropped. [`NodeRef<'a>`] carries the borrow of the list; an iterator holds an `Arc` of it.
 //! 2. *Initialisation.* `new_node` writes links, lengths, key and value before the address leaves
 //!    the function. Other threads obtain addresses only from links and `tail`, both stored with
 //!    release after that and loaded with acquire; where an address is passed on by a thread that
-//!    itself acquired it, happens-before is transitive. So everyone sees complete nodes.
+//!    itself acquired it, happens-before is transitive. So every thread sees complete nodes.
 //! 3. *Immutability.* After `new_node` only the links change, and they are atomics. Keys and values
 //!    can be lent as plain slices.
 //! 4. *Levels.* A link at level `l` exists only in nodes higher than `l`. A node is reached at
 //!    level `l` through a level-`l` link or through `tail[l]`, and only nodes higher than `l` are
 //!    ever stored there; walking down goes to lower levels of the same node. The head has all
 //!    levels.
-//! 5. *Bottom up.* A node is linked at level 0 first, at level `l` after all lower ones. Whoever
-//!    reaches it at level `l` therefore finds its lower links set, and an entry visible at some
+//! 5. *Bottom up.* A node is linked at level 0 first, at level `l` after all lower ones. A thread
+//!    that reaches it at level `l` therefore finds its lower links set, and an entry visible at some
 //!    level is visible at level 0. This is about completeness; a link not yet set is null, not
 //!    undefined.
 //! 6. *No lost insert.* A link is replaced by compare-and-swap from the successor that was
@@ -102,7 +102,7 @@ unsafe impl Send for SkipList {}
 // SAFETY: as above.
 unsafe impl Sync for SkipList {}
 
-/// What is searched for: an internal key in its two parts, so that callers need not join them.
+/// The key of a search: an internal key in its two parts, so that callers need not join them.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'k> {
     pub(super) user_key: &'k [u8],
@@ -141,7 +141,7 @@ impl<'a> NodeRef<'a> {
     /// The node is higher than `level`.
     #[inline]
     unsafe fn link(self, level: usize) -> &'a Link {
-        // SAFETY: the links of a node lie one below the other under its address, `level` is one of
+        // SAFETY: the links of a node lie at descending addresses from its own, `level` is one of
         // them by the caller's promise, and they live as long as the list (point 1).
         unsafe { self.node.cast::<Link>().sub(level).as_ref() }
     }
@@ -196,12 +196,12 @@ impl PartialEq for NodeRef<'_> {
     }
 }
 
-/// Between which nodes of one level a target belongs.
+/// The two nodes of one level between which a target belongs.
 #[derive(Clone, Copy)]
 struct Gap<'a> {
     before: NodeRef<'a>,
     after: Option<NodeRef<'a>>,
-    /// `after` has the very key searched for.
+    /// Whether `after` has exactly the key searched for.
     found: bool,
 }
 
@@ -352,8 +352,8 @@ impl SkipList {
         users.then_with(|| target.trailer.cmp(&trailer(key)))
     }
 
-    /// Walks along `level` to where `target` belongs. `above` is the gap of the level above: its
-    /// far side needs no second comparison where it bounds this level, too.
+    /// Walks along `level` to the position of `target`. `above` is the gap of the level above: its
+    /// `after` is not compared a second time where it bounds this level, too.
     ///
     /// # Safety
     /// `from` is higher than `level`, and before `target` (or the head).
@@ -423,7 +423,7 @@ impl SkipList {
         }
     }
 
-    /// The gaps of the levels below `height`, if the target is behind the tails of all of them.
+    /// The gaps of the levels below `height`, if the target is after the tails of all of them.
     #[inline]
     fn gaps_at_tail<'a>(
         &'a self,
@@ -471,7 +471,7 @@ fn new_node(arena: &Arena, height: usize, key: Target<'_>, value: &[u8]) -> NonN
     let memory = arena.allocate(upper_links + size_of::<Node>() + key_len + value.len());
     // SAFETY: the allocation has exactly room for `height - 1` links, the fixed part, key, trailer
     // and value, in this order; it is aligned to 8, which suffices for links and the fixed part,
-    // and nobody else knows it yet, so plain writes do not race. The sources are borrowed slices
+    // and no other thread knows it yet, so plain writes do not race. The sources are borrowed slices
     // and cannot overlap fresh memory.
     unsafe {
         let node = memory.add(upper_links).cast::<Node>();
@@ -522,7 +522,7 @@ impl SkipListCursor {
         })
     }
 
-    /// Moves to where `find` points in the list.
+    /// Moves to the node that `find` returns.
     pub(super) fn move_to(&mut self, find: impl FnOnce(&SkipList) -> Option<NodeRef<'_>>) {
         self.node = find(&self.list).map(|found| found.node);
     }
@@ -537,7 +537,7 @@ impl SkipListCursor {
             .map(|next| next.node);
     }
 
-    /// Moves to the entry before, by a search: nodes have no links back.
+    /// Moves to the previous entry, by a search: nodes have no links back.
     pub(super) fn prev(&mut self) {
         let list = &self.list;
         let previous = self
@@ -552,7 +552,7 @@ mod tests {
     use super::*;
     use crate::format::BytewiseComparator;
 
-    /// Threads that meet at the end can leave behind tails that are not the last of their level.
+    /// Threads that meet at the end can leave tails that are not the last nodes of their level.
     #[test]
     fn a_stale_tail_is_only_slower() {
         let list = SkipList::new(InternalKeyComparator::new(Arc::new(BytewiseComparator)), 0);

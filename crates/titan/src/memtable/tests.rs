@@ -1,4 +1,4 @@
-//! The memtable used by one thread, against a map.
+//! The memtable used by one thread, compared with a map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The range tombstones of a memtable: a log of what was written, and the same sorted into
-//! fragments when somebody asks.
+//! The range tombstones of a memtable: a list of them as written, and the same sorted into
+//! fragments on demand.
 //!
-//! Range deletions are rare beside reads, so a read pays one atomic load when there are none, and
-//! two when nothing changed since the last one.
+//! Range deletions are rare compared with reads, so a read pays one atomic load when there are none,
+//! and two when nothing changed since the last one.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::sync::{ArcSwapOption, Mutex};
 /// See the module.
 pub(super) struct TombstoneSet {
     written: Mutex<Vec<RangeTombstone>>,
-    /// How many are in `written`; stored with release under its lock.
+    /// The length of `written`; stored with release under its lock.
     count: AtomicU64,
     memory: AtomicU64,
     cache: ArcSwapOption<Cached>,
@@ -23,7 +23,7 @@ pub(super) struct TombstoneSet {
 
 struct Cached {
     /// How many tombstones the fragments were made of. As tombstones are only ever added, this
-    /// tells whether they are current.
+    /// shows whether they are current.
     count: u64,
     fragments: Arc<FragmentedTombstones>,
 }
@@ -47,7 +47,7 @@ impl TombstoneSet {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Estimated bytes of memory: each tombstone is held once as written and about once more in
+    /// Estimated bytes of memory: each tombstone is stored once as written and about once more in
     /// fragments, which share its keys.
     pub(super) fn memory(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)
@@ -73,7 +73,7 @@ impl TombstoneSet {
         if let Some(current) = self.cached(count) {
             return current;
         }
-        // Under the lock, so that of several readers one sorts and the others find its result.
+        // Under the lock, so that one of several readers sorts and the others find its result.
         let written = self.written.lock();
         let count = written.len() as u64;
         if let Some(current) = self.cached(count) {

@@ -11,36 +11,36 @@ use crate::format::{BytewiseComparator, Comparator, CompressionType};
 
 /// Options of one column family, given when it is created or opened.
 ///
-/// They are kept with the family. An opening takes them over, but for those that it states anew: all
+/// They are kept with the family. An opening takes them over, except for those that it states anew: all
 /// fields that differ from their default, and those that `stated` names. So
-/// `ColumnFamilyOptions::default()` takes over everything. Where a field that is taken over
-/// contradicts one that is stated, as a trigger that must not be above another, it follows that one.
+/// `ColumnFamilyOptions::default()` takes over everything. If a field that is taken over contradicts
+/// one that is stated, such as a trigger that must not be above another, it follows the stated one.
 ///
-/// So a field that is written out with its default, as `enable_blob_garbage_collection: true`, is
-/// not stated by that: the database goes on with what it keeps. Name it in `stated`, by
+/// So a field that is written out with its default, such as `enable_blob_garbage_collection: true`, is
+/// not stated by that: the database goes on with the kept value. Name it in `stated`, by
 /// `Stated::fields(&["enable_blob_garbage_collection"])`, or state all with `Stated::all()`.
 ///
-/// Read from a file by `serde`, options state what the file mentions.
+/// Options that `serde` reads from a file state what the file mentions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "FamilySettings")]
 pub struct ColumnFamilyOptions {
     /// Bytes of memtable after which it is flushed; 64 KiB to 64 GiB. Default: 64 MiB.
     pub write_buffer_size: u64,
-    /// Full memtables waiting for their flush from which writes wait; at least 2. Default: 2.
+    /// Full memtables that wait for their flush from which writes wait; at least 2. Default: 2.
     pub max_write_buffer_number: usize,
     /// Files at level 0 that start a compaction. Default: 4.
     pub level0_file_num_compaction_trigger: usize,
-    /// Files at level 0 from which writes are slowed down. Default: 20.
+    /// Files at level 0 from which writes are delayed. Default: 20.
     pub level0_slowdown_writes_trigger: usize,
-    /// Files at level 0 from which writes stop. Default: 36.
+    /// Files at level 0 from which writes are stopped. Default: 36.
     pub level0_stop_writes_trigger: usize,
-    /// Bytes of overdue compaction from which writes are slowed down. Default: 64 GiB.
+    /// Bytes of overdue compaction from which writes are delayed. Default: 64 GiB.
     pub soft_pending_compaction_bytes_limit: u64,
-    /// Bytes of overdue compaction from which writes stop. Default: 256 GiB.
+    /// Bytes of overdue compaction from which writes are stopped. Default: 256 GiB.
     pub hard_pending_compaction_bytes_limit: u64,
     /// Levels, level 0 included; 2 to 64. Default: 7.
     pub num_levels: usize,
-    /// Bytes the first level below 0 may hold, values in blob files counted. Default: 256 MiB.
+    /// Bytes of the first level below level 0, separated values included. Default: 256 MiB.
     pub max_bytes_for_level_base: u64,
     /// How many times larger each level is than the one above; at least 2. Default: 10.
     pub max_bytes_for_level_multiplier: u64,
@@ -50,7 +50,7 @@ pub struct ColumnFamilyOptions {
     pub disable_auto_compactions: bool,
     /// Uncompressed bytes of a data block; 256 B to 16 MiB. Default: 4 KiB.
     pub block_size: usize,
-    /// Keys between two that are stored whole in a data block; 1 to 4096. Default: 16.
+    /// Keys between two that are stored in full in a data block; 1 to 4096. Default: 16.
     pub block_restart_interval: usize,
     /// Bloom filter bits per key; 0 writes no filters; at most 100. Default: 10.
     pub bloom_bits_per_key: f64,
@@ -64,33 +64,33 @@ pub struct ColumnFamilyOptions {
     pub blob_file_size: u64,
     /// Compression of new blob files. Default: none.
     pub blob_compression_type: CompressionType,
-    /// Give the space of values that nothing refers to back, by moving what lives out of files with
-    /// much garbage. Where it is off, only files without any live value are deleted. RocksDB
-    /// refuses a database in which values have been moved, until a
+    /// Give back the space of garbage, by relocating live records out of files with much garbage. If it
+    /// is off, only files without any live value are deleted. RocksDB refuses a database in which
+    /// values have been relocated, until a
     /// [`downgrade`](fn@crate::tools::downgrade). Default: true; RocksDB's is false.
     pub enable_blob_garbage_collection: bool,
-    /// The part of all blob files that may be garbage before some are collected as far as that
-    /// does not disturb; 0.01 to 0.99. Default: 0.15.
+    /// The share of all blob files that may be garbage before some are collected, as far as that
+    /// does not disturb users; 0.01 to 0.99. Default: 0.15.
     pub blob_garbage_collection_low_threshold: f64,
-    /// The part of all blob files from which garbage is collected as fast as possible, if
-    /// `max_space_amp` does not ask for it sooner; at least the low threshold, to 0.99.
+    /// The share of garbage in all blob files from which it is collected as fast as possible, if
+    /// `max_space_amp` does not require that sooner; at least the low threshold, at most 0.99.
     /// Default: 0.25.
     pub blob_garbage_collection_high_threshold: f64,
-    /// Give garbage back in its place, as holes, where that frees most of what a file has of it:
-    /// for values of 16 KiB or more. Nothing is copied, but each hole takes the file system about a
-    /// millisecond, and on some devices reads of the file wait meanwhile. Files that others link
-    /// to, as checkpoints do, are copied as always. Not for file systems that compress: what they
-    /// save would be taken for holes. Default: false.
+    /// Give garbage back in place, as holes, where that frees most of the garbage of a file: for values
+    /// of 16 KiB or more. Nothing is copied, but each hole takes the file system about a millisecond,
+    /// and on some devices reads of the file wait meanwhile. Files with other links, such as those of
+    /// checkpoints, are copied as always. Not for file systems that compress: the space they save would
+    /// be taken for holes. Default: false.
     pub blob_garbage_collection_punch_holes: bool,
-    /// How many times what lives in the family its files may measure; 1.1 to 100. Beside that the
-    /// families of a database have one allowance together: 64 MiB and eight times what lives, at most
-    /// 256 MiB, or four write buffers if that is more: listeners are told at opening.
-    /// Where garbage is collected, it is found, collected and in the end waited for in time: writes
-    /// are slowed down, never stopped. Default: 1.5.
+    /// How many times as large as the family's live data its files may be; 1.1 to 100. In addition the
+    /// families of a database share one allowance: 64 MiB and eight times the live data, at most
+    /// 256 MiB, or four write buffers if that is more: listeners are notified of it at opening.
+    /// If garbage collection is on, garbage is found and collected in time, and in the end writes wait
+    /// for it: they are delayed, never stopped. Default: 1.5.
     pub max_space_amp: f64,
-    /// Which fields an opening states anew, beyond those that differ from their default: so a
-    /// default can be restored. [`Options::load`](crate::Options::load) gives options that state
-    /// every field. Of no meaning where a family is created. Default: no others.
+    /// The fields that an opening states anew, in addition to those that differ from their default: so
+    /// a default can be restored. [`Options::load`](crate::Options::load) returns options that state
+    /// every field. Has no effect when a family is created. Default: no others.
     #[serde(skip)]
     pub stated: Stated,
     /// The order of keys. Stored by name; it can never change. Default: bytewise.
@@ -190,12 +190,12 @@ impl ColumnFamilyOptions {
         )
     }
 
-    /// What an opening with these options states.
+    /// The options that an opening with these options states.
     pub(crate) fn settings_stated(&self) -> FamilySettings {
         FamilySettings::differing(self, |name| self.stated.has(name))
     }
 
-    /// Lets fields that must not be above others follow those that are `stated`.
+    /// Adjusts fields that must not be above others to those that are `stated`.
     pub(crate) fn agree(&mut self, stated: &FamilySettings) {
         let slow_is_stated = stated.level0_slowdown_writes_trigger.is_some();
         let stop_is_stated = stated.level0_stop_writes_trigger.is_some();
@@ -216,20 +216,20 @@ impl ColumnFamilyOptions {
         );
     }
 
-    /// How large a part of what lives known garbage may be: half of the slack that `max_space_amp`
-    /// leaves.
+    /// The known garbage that is allowed, as a share of the live data: half of the slack that
+    /// `max_space_amp` leaves.
     pub(crate) fn garbage_allowance(&self) -> f64 {
         (self.max_space_amp - 1.0) / 2.0
     }
 
-    /// How large a part of what lives garbage may be that compaction has not found: a quarter of
-    /// the slack that `max_space_amp` leaves. The rest is for files that are being replaced.
+    /// The shadowed data that is allowed, as a share of the live data: a quarter of the slack that
+    /// `max_space_amp` leaves. The rest is for files that are being replaced.
     pub(crate) fn hidden_garbage_allowance(&self) -> f64 {
         (self.max_space_amp - 1.0) / 4.0
     }
 }
 
-/// Makes `low` no more than `high`: the one that need not stay follows the other.
+/// Makes `low` no more than `high`: changes `low` if `high_stays`, and `high` otherwise.
 fn order<T: PartialOrd + Copy>(low: &mut T, high: &mut T, high_stays: bool) {
     if *low > *high {
         match high_stays {

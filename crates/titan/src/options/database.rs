@@ -16,9 +16,9 @@ use crate::vfs::{StdVfs, Vfs};
 
 /// Options of a whole database, given when it is opened.
 ///
-/// They are about the process that opens it: its memory, threads, descriptors and pace. So those that
+/// They concern the process that opens it: its memory, threads, descriptors and rates. So those that
 /// differ from their default are kept with the database, for [`Options::load`](crate::Options::load)
-/// to give, but an opening does not take them over by itself.
+/// to return, but an opening does not take them over by itself.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DbOptions {
@@ -26,52 +26,52 @@ pub struct DbOptions {
     pub create_if_missing: bool,
     /// Fail if the directory already holds a database. Default: false.
     pub error_if_exists: bool,
-    /// Keep the options of families that this opening states, so that later ones take them over.
-    /// Without it they hold until the database is closed. Default: true.
+    /// Keep the family options that this opening states, so that later openings take them over.
+    /// If it is off, they apply until the database is closed. Default: true.
     pub keep_options: bool,
     /// How many SST and blob files are kept open between uses. Iterators and lazy values in use
-    /// may hold more. At least 16; 0 means three quarters of what the process may open when the
-    /// database is opened. Each database takes so many: a process that opens several states it.
+    /// may keep more open. At least 16; 0 means three quarters of the process's limit when the
+    /// database is opened. It applies to each database: a process that opens several should set it.
     /// Default: 0.
     pub max_open_files: usize,
-    /// Bytes of memory that SST and blob files kept open may take: indexes and filters of SSTs,
-    /// the indexes of relocation maps. Files are closed where it is exceeded. At least 1 MiB; 0
-    /// means a quarter of the process's memory. Each database takes so much: a process that opens
-    /// several states it. Default: 0.
+    /// Bytes of memory that open SST and blob files may take: indexes and filters of SSTs, the
+    /// indexes of relocation maps. Files are closed if it is exceeded. At least 1 MiB; 0 means a
+    /// quarter of the process's memory. It applies to each database: a process that opens several
+    /// should set it. Default: 0.
     pub max_open_files_memory: u64,
     /// Threads for flushes and compactions together, at least 1; with 2 or more, one is always
-    /// left for flushes. Default: 2.
+    /// reserved for flushes. Default: 2.
     pub max_background_jobs: usize,
-    /// Bytes of uncompressed SST blocks kept in memory. Default: 64 MiB.
+    /// Bytes of uncompressed SST blocks in the block cache. Default: 64 MiB.
     pub block_cache_size: u64,
     /// Bytes of WAL after which the oldest column family in it is flushed, so that one idle
     /// family cannot keep all WAL files alive; 0 means four times the write buffers of all
     /// families. Default: 0.
     pub max_total_wal_size: u64,
-    /// Whether the database is taken to fit in memory. Where it does, all of it is read into the
-    /// kernel's cache when it is opened, and what compactions and collections write goes through
-    /// that cache; where it does not, they write around it. Default: judged.
+    /// Whether the database is assumed to fit in memory. If it does, all of it is read into the
+    /// kernel's cache when it is opened, and compactions and collections write through that cache; if
+    /// it does not, their writes bypass it. Default: decided automatically.
     pub data_in_memory: DataInMemory,
-    /// Write all SST and blob files around the kernel's cache, where the file system can, whatever
-    /// fits in memory: less copying, and no dirty pages for the next sync to wait for; what was just
-    /// written must be read from the device. Default: false.
+    /// Write all SST and blob files with direct I/O, where the file system supports it, whatever fits
+    /// in memory: less copying, and no dirty pages for the next sync to wait for; but new files must
+    /// be read from the device. Default: false.
     pub use_direct_io_for_flush_and_compaction: bool,
-    /// Bytes per second that writes are slowed down to while compaction is behind.
+    /// Bytes per second to which writes are delayed while compaction does not keep up.
     /// Default: 16 MiB.
     pub delayed_write_rate: u64,
-    /// Bytes per second that collecting garbage may read and write together while the database is
-    /// in use and space is within bounds. It is as fast as it can be where nobody does anything,
-    /// and where space is short. At least 1 MiB. Default: 64 MiB.
+    /// Bytes per second that collections may read and write together while the database is in use and
+    /// space is within bounds. They are as fast as possible while nobody uses the database, and when
+    /// space is short. At least 1 MiB. Default: 64 MiB.
     pub blob_garbage_collection_rate: u64,
     /// Bytes after which a new MANIFEST is started. Default: 64 MiB.
     pub max_manifest_file_size: u64,
-    /// The directory of the WAL files, where it is not the database's: they are looked for in both, and
-    /// written there. It is stated again at each opening to write; who only reads takes it from
+    /// The directory of the WAL files, if it is not the database's: they are looked for in both, and
+    /// written there. Each opening for writing must state it again; one that only reads takes it from
     /// OPTIONS. Two databases must not share one. Default: none.
     pub wal_dir: Option<PathBuf>,
-    /// Names under which other programs recorded a built-in order of keys, as MyRocks does with
-    /// `RocksDB_SE_v3.10`: a family that a name of these orders is opened with that order and keeps
-    /// the name, unless its options have a comparator of their own. Default: none.
+    /// Names under which other programs recorded a built-in order of keys, such as MyRocks's
+    /// `RocksDB_SE_v3.10`: a family whose order has one of these names is opened with the built-in
+    /// order and keeps the name, unless its options have a comparator of their own. Default: none.
     pub comparator_aliases: BTreeMap<String, KeyOrder>,
     /// The file system. Default: the operating system's.
     #[serde(skip, default = "std_vfs")]
@@ -79,23 +79,23 @@ pub struct DbOptions {
     /// Time and random names. Default: the operating system's.
     #[serde(skip, default = "std_clock")]
     pub clock: Arc<dyn SystemClock>,
-    /// Told about flushes, compactions, stalls and errors. Default: none.
+    /// Notified of flushes, compactions, stalls and errors. Default: none.
     #[serde(skip)]
     pub listeners: Vec<Arc<dyn EventListener>>,
 }
 
-/// Whether a database is taken to fit in memory.
+/// Whether a database is assumed to fit in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum DataInMemory {
-    /// Judged when it is opened and for each job: it fits if all its files take no more than half
+    /// Decided when it is opened and for each job: it fits if all its files take no more than half
     /// of the memory left.
     #[default]
     Auto,
-    /// It does, whatever its size.
+    /// It fits, whatever its size.
     Always,
-    /// It does not, whatever its size.
+    /// It does not fit, whatever its size.
     Never,
 }
 
@@ -133,8 +133,8 @@ impl Default for DbOptions {
 }
 
 impl DbOptions {
-    /// Whether SST and blob files are written around the kernel's cache by who rewrites a database
-    /// and reads none of it again: a tool.
+    /// Whether a tool, which rewrites a database and reads none of it again, writes SST and blob files
+    /// with direct I/O.
     pub(crate) fn tools_write_direct(&self) -> bool {
         self.use_direct_io_for_flush_and_compaction || self.data_in_memory != DataInMemory::Always
     }

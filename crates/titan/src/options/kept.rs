@@ -1,9 +1,9 @@
-//! What a directory keeps of the options it was opened with, and what an opening makes of it.
+//! The options that a directory keeps, and how an opening combines them with those it is given.
 //!
 //! Titan's MANIFEST has the options of the database and of each family; the edit that adds a family
-//! brings them. So they are there whenever the family is, after any crash. OPTIONS has those that
-//! RocksDB knows, for RocksDB, and is what counts where RocksDB had the directory last: it starts a
-//! MANIFEST without ours, or appends to the one that is there and writes an OPTIONS behind it.
+//! includes them. So they exist whenever the family does, after any crash. OPTIONS has those that
+//! RocksDB knows, for RocksDB, and takes precedence if RocksDB wrote to the directory last: it starts
+//! a MANIFEST without ours, or appends to the existing one and then writes a newer OPTIONS.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,20 +20,20 @@ use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
 use crate::vfs::Vfs;
 
-/// What was taken over for a family.
+/// The options that an opening took over for a family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TakenOptions {
     /// The family.
     pub family: String,
     /// The file that had the options.
     pub file: String,
-    /// Those that were taken over and differ from their default: name and value.
+    /// The options that were taken over and differ from their default: name and value.
     pub options: BTreeMap<String, String>,
-    /// What the file says and Titan does differently.
+    /// Options of the file that Titan treats differently.
     pub notes: Vec<String>,
 }
 
-/// What is kept for a family.
+/// The options that are kept for a family.
 #[derive(Debug)]
 struct KeptFamily {
     settings: FamilySettings,
@@ -41,7 +41,7 @@ struct KeptFamily {
     notes: Vec<String>,
 }
 
-/// What a directory keeps.
+/// The options that a directory keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     db: DbSettings,
@@ -51,19 +51,19 @@ pub(crate) struct Kept {
 /// Names and values of options, as the MANIFEST has them.
 pub(crate) type SettingTexts = Vec<(String, String)>;
 
-/// What an opening runs with, and what it leaves behind for the next one.
+/// The options that an opening runs with, and those that it keeps for the next one.
 pub(crate) struct Resolved {
     /// Complete: with every family of the database by its name.
     pub(crate) options: Options,
-    /// To be kept for families. Others keep what they run with.
+    /// To be kept for these families. Others keep the options that they run with.
     pub(crate) families: BTreeMap<String, SettingTexts>,
     pub(crate) db: SettingTexts,
     pub(crate) taken: Vec<TakenOptions>,
 }
 
 impl Kept {
-    /// What the MANIFEST and the newest OPTIONS of `dir` keep. An OPTIONS that cannot be parsed
-    /// keeps nothing.
+    /// Reads the options that the MANIFEST and the newest OPTIONS of `dir` keep. An OPTIONS that
+    /// cannot be parsed is ignored.
     pub(crate) fn read<'f>(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -96,8 +96,8 @@ impl Kept {
         Ok(kept)
     }
 
-    /// An OPTIONS that RocksDB wrote after the MANIFEST says what holds; any other, what holds for
-    /// families of which the MANIFEST says nothing.
+    /// Applies an OPTIONS file. One that RocksDB wrote after the MANIFEST takes precedence; any other
+    /// only applies where the MANIFEST has no options.
     fn heed_options_file(&mut self, file: &OptionsFile, number: FileNumber, manifest: FileNumber) {
         let is_newer = !file.is_ours() && number > manifest;
         let db = rocksdb::db_settings(file);
@@ -120,8 +120,7 @@ impl Kept {
         &self.db
     }
 
-    /// The options to open the database with where `given` are given, and it has families of these
-    /// names.
+    /// Combines the kept options with `given`, for a database that has families of these names.
     ///
     /// # Errors
     /// `InvalidOption` if options that are stated are out of range or contradict each other.
@@ -158,7 +157,7 @@ impl Kept {
                     kept.settings.put_into(&mut unchanged);
                     FamilySettings::of(&unchanged)
                 }
-                // Nothing is kept, and remains so.
+                // Nothing is kept, and that does not change.
                 None => FamilySettings::default(),
             };
             families.insert(name.clone(), settings.texts());
@@ -174,7 +173,7 @@ impl Kept {
             false => self.db.clone(),
         }
         .texts();
-        // Defaults are those of the machine: the next one may have others.
+        // Defaults are not kept: on the next machine they may be different.
         let defaults = DbSettings::defaults();
         db.retain(|kept| !defaults.contains(kept));
         Ok(Resolved {
@@ -187,7 +186,7 @@ impl Kept {
 }
 
 impl KeptFamily {
-    /// What an opening takes over that states something else, and runs with `complete`.
+    /// The options that an opening takes over if it states `stated` and runs with `complete`.
     fn taken(
         &self,
         name: &str,
@@ -211,18 +210,18 @@ impl KeptFamily {
     }
 }
 
-/// The newest OPTIONS file in `dir`. It is no part of the data: if it cannot be parsed there is
-/// none, and older ones are not asked.
+/// The newest OPTIONS file in `dir`. It is not part of the data: if it cannot be parsed the result is
+/// `None`, and older ones are not tried.
 fn newest_options_file(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(FileNumber, OptionsFile)>> {
     let newest = OptionsFile::read_newest(vfs, dir)?;
     Ok(newest.and_then(|(number, content)| Some((number, OptionsFile::parse(&content).ok()?))))
 }
 
-/// Options as a database keeps them.
+/// The options that a database keeps.
 #[derive(Debug)]
 pub struct LoadedOptions {
-    /// They state every field. Comparators are not among them: give those that are not built in.
+    /// They state every field. Comparators are not included: add those that are not built in.
     pub options: Options,
-    /// What of them is not the default, where it stands, and what Titan does differently.
+    /// The options that are not the default, the file that has them, and what Titan does differently.
     pub taken: Vec<TakenOptions>,
 }

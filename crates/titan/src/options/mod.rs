@@ -1,5 +1,5 @@
-//! What a user may set. One struct per subject, each with a validator; names and meanings are
-//! RocksDB's where it has the same knob.
+//! Options that a user may set. One struct per subject, each with a validator; names and meanings are
+//! RocksDB's where it has the same option.
 
 mod column_family;
 mod database;
@@ -21,32 +21,32 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
 
-/// Everything that is given when a database is opened.
+/// All options of an opening.
 ///
 /// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
 /// family with options of its own. An unknown key is an error. What a table leaves out has its
-/// default: the table of a family knows nothing of `[default]`. (The `titan` command lays the tables
-/// of families upon `[default]` before it reads them.)
+/// default: the table of a family does not inherit from `[default]`. (The `titan` command applies the
+/// tables of families on top of `[default]` before it reads them.)
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Options of the database.
     pub db: DbOptions,
-    /// Options of the family `default`, and of families that `families` does not name and for
-    /// which the database keeps none.
+    /// Options of the family `default`, and of families that are not in `families` and for which the
+    /// database keeps none.
     pub default: ColumnFamilyOptions,
     /// Options of families by name. Those that do not exist yet are created.
     pub families: BTreeMap<String, ColumnFamilyOptions>,
 }
 
 impl Options {
-    /// The options that hold for the family of this name.
+    /// The options that apply to the family of this name.
     pub fn family(&self, name: &str) -> &ColumnFamilyOptions {
         self.families.get(name).unwrap_or(&self.default)
     }
 
-    /// The options that state something for the family of this name where it exists: those of
-    /// `default` are no other family's.
+    /// The options that state something for the family of this name if it exists: those of `default`
+    /// apply to no other family.
     fn given_for(&self, name: &str) -> Option<&ColumnFamilyOptions> {
         let own = self.families.get(name);
         own.or((name == ColumnFamilyId::DEFAULT_NAME).then_some(&self.default))

@@ -1,15 +1,15 @@
-//! Our options as RocksDB's OPTIONS file has them, and RocksDB's as ours.
+//! Converts our options to those of RocksDB's OPTIONS file, and RocksDB's to ours.
 //!
-//! Where RocksDB has an option of the same meaning, it has its name, but for the few named here.
-//! What it has no option for is not in the file. What we have no option for becomes the nearest that
-//! we have, with a note: nothing in the file keeps a family from being opened.
+//! An option that RocksDB has with the same meaning has the same name, except for the few named here.
+//! Options that RocksDB does not have are not in the file. Those that we do not have become the nearest
+//! that we have, with a note: nothing in the file prevents a family from being opened.
 
 use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
 use super::kept::SettingTexts;
 use super::settings::{DbSettings, FamilySettings, Setting};
 use crate::format::CompressionType;
 
-/// Options that RocksDB has not.
+/// Options that RocksDB does not have.
 const PRIVATE: [&str; 8] = [
     "block_cache_size",
     "max_open_files_memory",
@@ -35,14 +35,14 @@ const INTS: [&str; 7] = [
     "block_restart_interval",
 ];
 
-/// The OPTIONS file of the options of a database, and of its families: their names, those of their
-/// comparators, and their options.
+/// The OPTIONS file of a database: its options and, for each family, its name, the name of its
+/// comparator, and its options.
 pub(crate) fn options_file<'f>(
     db: &SettingTexts,
     families: impl IntoIterator<Item = (&'f str, &'f str, &'f SettingTexts)>,
 ) -> OptionsFile {
     let mut file = OptionsFile::new();
-    // RocksDB insists on the section.
+    // RocksDB requires the section.
     file.set(DB_OPTIONS, "", "error_if_exists", false);
     for (key, value) in DbSettings::of_texts(db).entries() {
         if !PRIVATE.contains(&key) {
@@ -98,8 +98,8 @@ fn as_rocksdb_has_it(key: &str, value: String) -> String {
     }
 }
 
-/// The options of the database in an OPTIONS file. What is not there, or means that RocksDB chooses,
-/// is absent.
+/// The options of the database in an OPTIONS file. Those that it does not have, or that RocksDB would
+/// choose itself, are absent.
 pub(crate) fn db_settings(file: &OptionsFile) -> DbSettings {
     let mut settings = DbSettings::default();
     let Some(section) = file.section(DB_OPTIONS, "") else {
@@ -107,20 +107,20 @@ pub(crate) fn db_settings(file: &OptionsFile) -> DbSettings {
     };
     for &key in DbSettings::NAMES {
         let text = section.get(key).map(without_fraction);
-        // Less than nothing: as many files as there are; nothing: a rate of RocksDB's choice.
+        // A negative number means as many files as there are; a rate of zero, RocksDB's choice.
         let chosen =
             |text: &&str| !text.starts_with('-') && (key, *text) != ("delayed_write_rate", "0");
         if let Some(text) = text.filter(chosen) {
-            // It is about a process, and this is another: a value out of range is no loss.
+            // It concerns another process than this one: a value out of range is no loss.
             let _ = settings.set(key, text);
         }
     }
-    // RocksDB takes fewer, and 0 is no number of files here.
+    // RocksDB accepts fewer than 16, and 0 has another meaning here.
     settings.max_open_files = settings.max_open_files.map(|files| files.max(16));
     settings
 }
 
-/// The options of a family in an OPTIONS file, and notes on those that are not taken as they are;
+/// The options of a family in an OPTIONS file, and notes on those that are not taken exactly;
 /// `None` if the file does not have the family.
 pub(crate) fn family_settings(
     file: &OptionsFile,
@@ -133,7 +133,7 @@ pub(crate) fn family_settings(
         notes: Vec::new(),
     };
     if !file.is_ours() {
-        // What a release did not have yet, it did not do.
+        // A release that did not have these options did not do this.
         import.settings.enable_blob_files = Some(false);
         import.settings.enable_blob_garbage_collection = Some(false);
     }
@@ -146,7 +146,7 @@ pub(crate) fn family_settings(
     Some((import.settings, import.notes))
 }
 
-/// Less than nothing means never here, and no trigger of ours does.
+/// In RocksDB a negative number means never; our triggers have no such value.
 const COMPACTION_TRIGGER: &str = "level0_file_num_compaction_trigger";
 
 struct Import<'a> {
@@ -170,7 +170,7 @@ impl Import<'_> {
         self.notes.push(note.into());
     }
 
-    /// Options whose values are the same there and here, but for what zero and less mean.
+    /// Options whose values are the same in both, except for what zero and negative numbers mean.
     fn numbers(&mut self) {
         for &key in FamilySettings::NAMES {
             let special = ["compression", "blob_compression_type", "bloom_bits_per_key"];
@@ -194,7 +194,7 @@ impl Import<'_> {
             };
             let text = match never {
                 Some(never) => never,
-                // The range says what is the nearest, and zero is in none that has a lower end.
+                // The range determines the nearest value; zero is below any range with a lower end.
                 None if text.starts_with('-') => "0".to_owned(),
                 None => match text.parse::<f64>() {
                     Ok(number) if text.contains('.') => {
@@ -208,7 +208,7 @@ impl Import<'_> {
                 self.note(note);
             }
         }
-        // Never by number: as rarely as there may be a trigger.
+        // Never by number of files: the trigger is set as high as it may be.
         if let Some(text) = self.get(COMPACTION_TRIGGER).map(str::to_owned)
             && text.starts_with('-')
         {
@@ -220,14 +220,14 @@ impl Import<'_> {
                 "{COMPACTION_TRIGGER}={text}: {slow} is taken, from which writes are slowed down"
             ));
         }
-        // Where only the one is set, RocksDB takes the other for both.
+        // If only the hard limit is set, RocksDB uses it for both.
         let hard = self.settings.hard_pending_compaction_bytes_limit;
         let soft = &mut self.settings.soft_pending_compaction_bytes_limit;
         *soft = (*soft).min(hard.or(*soft));
     }
 
     fn codecs(&mut self) {
-        // Most of what is stored is at the last level.
+        // Most data is at the last level.
         let per_level = self.get("compression_per_level").unwrap_or_default();
         let of_last = per_level.rsplit(':').next().filter(|name| !name.is_empty());
         let bottommost = self.get("bottommost_compression");
@@ -254,7 +254,7 @@ impl Import<'_> {
         };
     }
 
-    /// The codec that files are written with where RocksDB would use the one of this name.
+    /// The codec to write files with where RocksDB would use the one of this name.
     fn codec(&mut self, key: &str, name: Option<&str>) -> Option<CompressionType> {
         let name = name?;
         let exact = [
@@ -308,9 +308,9 @@ impl Import<'_> {
         }
     }
 
-    /// Options that we have nothing for, where they do something.
+    /// Notes the options that we do not have, if they have an effect.
     fn differences(&mut self) {
-        // Where there are no blob files it is RocksDB's default, and nobody's choice.
+        // Without blob files it is RocksDB's default, and not a choice of the user.
         if self.settings.enable_blob_files == Some(false) && self.settings.min_blob_size == Some(0)
         {
             self.settings.min_blob_size = None;
@@ -391,7 +391,7 @@ impl Import<'_> {
     }
 }
 
-/// RocksDB has some whole numbers as decimals.
+/// RocksDB writes some whole numbers as decimals.
 fn without_fraction(text: &str) -> &str {
     match text.split_once('.') {
         Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole,
@@ -403,7 +403,7 @@ fn without_fraction(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// What is taken from an OPTIONS of RocksDB that has these lines for the family and its tables.
+    /// Imports an OPTIONS file of RocksDB that has these lines for the family and its tables.
     fn import(of_family: &str, of_tables: &str) -> (FamilySettings, Vec<String>) {
         let text = format!(
             "# This is a RocksDB option file.\n[Version]\noptions_file_version=1.1\n\

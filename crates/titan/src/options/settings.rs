@@ -1,8 +1,8 @@
-//! Options of which each may be absent: what is stated, what is kept with a database.
+//! Sets of options in which each may be absent: what an opening states, what a database keeps.
 //!
-//! One list of names, types and ranges per struct of options. From it come the ranges that
+//! There is one list of names, types and ranges per struct of options. From it come the ranges that
 //! [`validate`](super::Options::validate) checks, the keys of configuration files, and the text in
-//! which options are kept. A field that is forgotten here does not compile.
+//! which options are kept. A list without one of the fields does not compile.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ macro_rules! plain_setting {
 }
 plain_setting!(bool usize u64 f64);
 
-/// The codecs that files can be written with, by the names that options have for them.
+/// The codecs that files can be written with, by their names in options.
 const CODECS: [(CompressionType, &str); 4] = [
     (CompressionType::None, "none"),
     (CompressionType::Snappy, "snappy"),
@@ -100,19 +100,19 @@ macro_rules! settings {
                 $settings { $($field: Some(*$field),)* }
             }
 
-            /// Sets in `options` what is present here.
+            /// Sets the options that are present here in `options`.
             pub(crate) fn put_into(&self, options: &mut $options) {
                 $(if let Some(value) = self.$field {
                     options.$field = value;
                 })*
             }
 
-            /// These, and those of `others` where these have none.
+            /// These options, and those of `others` where these are absent.
             pub(crate) fn or(self, others: &Self) -> Self {
                 $settings { $($field: self.$field.or(others.$field),)* }
             }
 
-            /// What is present: names and values.
+            /// The options that are present: names and values.
             pub(crate) fn entries(&self) -> Vec<(&'static str, String)> {
                 let mut entries = Vec::new();
                 $(if let Some(value) = self.$field {
@@ -132,7 +132,7 @@ macro_rules! settings {
                 $settings::of(&$options::default()).texts()
             }
 
-            /// What texts say, as far as it is understood.
+            /// Parses the texts, as far as they are understood.
             pub(crate) fn of_texts(texts: &SettingTexts) -> Self {
                 let mut settings = $settings::default();
                 for (name, value) in texts {
@@ -141,8 +141,8 @@ macro_rules! settings {
                 settings
             }
 
-            /// Sets an option by its name, to the value in its range that is nearest. Says what was
-            /// wrong with the name or the value, if anything was.
+            /// Sets an option by its name, to the nearest value in its range. The error says what was
+            /// wrong with the name or the value.
             pub(crate) fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
@@ -213,7 +213,7 @@ settings! {
 }
 
 settings! {
-    /// Some of the options of a database: those that are of no single opening.
+    /// Some of the options of a database: those that do not concern a single opening only.
     DbSettings of DbOptions {
         max_open_files: usize;
         max_open_files_memory: u64;
@@ -237,7 +237,7 @@ impl FamilySettings {
         let mut differing = FamilySettings::default();
         for ((name, value), (_, default)) in all.into_iter().zip(default) {
             if value != default || named(name) {
-                // It is an option, and its text its own.
+                // Cannot fail: the option exists, and the text is that of its value.
                 let _ = differing.set(name, &value);
             }
         }
@@ -246,7 +246,7 @@ impl FamilySettings {
 }
 
 impl From<FamilySettings> for ColumnFamilyOptions {
-    /// What is present is stated.
+    /// The options that are present are stated.
     fn from(settings: FamilySettings) -> Self {
         let mut options = ColumnFamilyOptions::default();
         settings.put_into(&mut options);
@@ -267,7 +267,7 @@ pub struct Stated {
     names: Vec<&'static str>,
 }
 
-/// How a value came about is no part of it: options of the same values look the same.
+/// Leaves out how a value came about: options of the same values look the same.
 impl fmt::Debug for Stated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stated").finish_non_exhaustive()
@@ -296,7 +296,7 @@ impl Stated {
         self.all || self.names.contains(&name)
     }
 
-    /// Fails with `InvalidOption` for a name that is no field's.
+    /// Fails with `InvalidOption` for a name that no field has.
     pub(super) fn validate(&self) -> Result<()> {
         let known = |name: &&str| FamilySettings::NAMES.contains(name);
         match self.names.iter().find(|name| !known(name)) {

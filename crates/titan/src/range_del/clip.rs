@@ -1,4 +1,4 @@
-//! A tombstone restricted to the keys a file or a compaction is responsible for.
+//! Restricts a tombstone to the keys that a file or a compaction is responsible for.
 
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
-//! Lookup of covering tombstones for keys that come nearly in order.
+//! Lookup of covering tombstones for keys in nearly sorted order.
 //!
-//! Iterators and compactions ask about one key after the other. The cursor remembers where the
-//! last key was; a key nearby costs two comparisons, one further away a few more or a binary
+//! Iterators and compactions ask about one key after the other. The cursor remembers the position
+//! of the last key; a key nearby costs two comparisons, one further away a few more or a binary
 //! search.
 
 use std::cmp::Ordering;
@@ -23,12 +23,12 @@ pub(crate) struct TombstoneCursor {
     tombstones: Arc<FragmentedTombstones>,
     comparator: InternalKeyComparator,
     snapshot: SequenceNumber,
-    /// A guess at the first fragment that ends behind the key asked for next.
+    /// A guess at the first fragment that ends after the next key.
     position: usize,
 }
 
-/// The newest tombstone that covers a key, and how far around it that holds at least. All entries
-/// in `start..end` older than `sequence` are deleted.
+/// The newest tombstone that covers a key, and a range around the key that it covers at least. All
+/// entries in `start..end` older than `sequence` are deleted.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covering<'a> {
@@ -65,8 +65,8 @@ impl TombstoneCursor {
         })
     }
 
-    /// The newest tombstone that covers `user_key`, and where the range ends in which everything from
-    /// there on that is older than it is deleted, by it or by newer ones.
+    /// The newest tombstone that covers `user_key`, and the end of the range, from that key on, in
+    /// which it or newer ones delete everything older than it.
     pub(crate) fn covered_until(&mut self, user_key: &[u8]) -> Option<(SequenceNumber, &[u8])> {
         let (at, sequence) = self.newest(user_key)?;
         let fragments = self.tombstones.fragments();
@@ -80,7 +80,7 @@ impl TombstoneCursor {
         Some((sequence, &last.end))
     }
 
-    /// The same of what is before it: where the range starts.
+    /// The same in the other direction: the start of the range.
     pub(crate) fn covered_from(&mut self, user_key: &[u8]) -> Option<(SequenceNumber, &[u8])> {
         let (at, sequence) = self.newest(user_key)?;
         let fragments = self.tombstones.fragments();
@@ -109,7 +109,7 @@ impl TombstoneCursor {
 
     /// Whether a tombstone with a sequence number in `(sequence, stripe_upper]` covers `user_key`.
     /// If `stripe_upper` is the smallest snapshot not below `sequence` (or `MAX`), every reader
-    /// who sees the entry sees that tombstone, too, and a compaction may drop the entry. The
+    /// that sees the entry sees that tombstone, too, and a compaction may drop the entry. The
     /// cursor's own snapshot plays no part.
     #[inline]
     pub(crate) fn covering_in_stripe(
@@ -129,8 +129,8 @@ impl TombstoneCursor {
     fn locate(&mut self, user_key: &[u8]) -> Option<&Fragment> {
         let (fragments, comparator) = (self.tombstones.fragments(), &self.comparator);
         let place = |index: usize| fragments.get(index).map(|f| side(f, user_key, comparator));
-        // In the common case the key is in the same fragment as the last, or in the gap before it,
-        // which only the fragment before can tell.
+        // In the common case the key is in the same fragment as the last one, or in the gap before it.
+        // The fragment before shows whether it is in the gap.
         let mut at = self.position.min(fragments.len());
         for _ in 0..NEAR {
             match place(at) {
@@ -157,7 +157,7 @@ impl TombstoneCursor {
     }
 }
 
-/// Where `user_key` is, seen from `fragment`: before, in or behind it.
+/// The position of `user_key` relative to `fragment`: before, in or after it.
 #[inline]
 fn side(fragment: &Fragment, user_key: &[u8], comparator: &InternalKeyComparator) -> Ordering {
     if comparator.compare_user(user_key, &fragment.start).is_lt() {

@@ -11,12 +11,12 @@ use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::range_tombstone::RangeTombstone;
 
-/// A range of user keys and the sequence numbers of all tombstones that cover it whole.
+/// A range of user keys and the sequence numbers of all tombstones that cover all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// The first user key covered.
+    /// The first user key in the range.
     pub(crate) start: Bytes,
-    /// The first user key behind the range.
+    /// The first user key after the range.
     pub(crate) end: Bytes,
     /// Newest first, each once; never empty.
     pub(crate) sequences: Vec<SequenceNumber>,
@@ -43,7 +43,7 @@ pub(crate) struct FragmentedTombstones {
 }
 
 impl FragmentedTombstones {
-    /// The list without tombstones, shared by all who need one.
+    /// The empty list, which all users share.
     pub(crate) fn empty() -> Arc<Self> {
         static EMPTY: LazyLock<Arc<FragmentedTombstones>> = LazyLock::new(Arc::default);
         Arc::clone(&EMPTY)
@@ -106,7 +106,7 @@ impl FragmentedTombstones {
         list
     }
 
-    /// A list of fragments already sorted and apart.
+    /// A list of fragments that are sorted and do not overlap.
     pub(super) fn from_fragments(fragments: impl IntoIterator<Item = Fragment>) -> Self {
         let mut list = FragmentedTombstones::default();
         fragments
@@ -115,7 +115,7 @@ impl FragmentedTombstones {
         list
     }
 
-    /// Appends a fragment behind all others, or extends the last one.
+    /// Appends a fragment after all others, or extends the last one.
     fn push(&mut self, fragment: Fragment) {
         match self.fragments.last_mut() {
             Some(last) if last.end == fragment.start && last.sequences == fragment.sequences => {
@@ -160,7 +160,7 @@ impl FragmentedTombstones {
     }
 }
 
-/// Where a tombstone begins or ends to cover keys.
+/// The start or the end of a tombstone.
 struct Edge {
     key: Bytes,
     opens: bool,

@@ -1,11 +1,11 @@
-//! Range deletions in memory: what a set of range tombstones covers, and which of them must stay.
+//! Range deletions in memory: what a set of range tombstones covers, and which of them must be kept.
 //!
 //! Owns: everything about range tombstones that is not a file format. Never does I/O. Assumes that
 //! all keys of one list are in the order of one comparator, the one passed in.
 //!
-//! A tombstone `[start, end) @ s` deletes what is older than `s` in its range; a reader at a
-//! snapshot is concerned by tombstones not newer than the snapshot. Tombstones overlap as users
-//! wrote them; [`FragmentedTombstones`] cuts them at each other's ends, so that one binary search
+//! A tombstone `[start, end) @ s` deletes what is older than `s` in its range; for a reader at a
+//! snapshot only tombstones not newer than the snapshot count. Tombstones as users wrote them
+//! overlap; [`FragmentedTombstones`] cuts them at each other's ends, so that one binary search
 //! finds all that cover a key:
 //!
 //! ```text
@@ -21,7 +21,7 @@
 //! | `fragmented.rs` | the list, point lookup |
 //! | `cursor.rs` | lookup for keys that come in order |
 //! | `clip.rs` | a tombstone within the bounds of a file |
-//! | `retain.rs` | what a compaction must write on |
+//! | `retain.rs` | which tombstones a compaction must write |
 
 mod clip;
 mod cursor;

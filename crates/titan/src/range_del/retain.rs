@@ -1,19 +1,19 @@
 //! Which tombstones a compaction must write to its output.
 //!
 //! Snapshots cut the sequence numbers into *stripes*: two numbers are in one stripe if every
-//! snapshot sees both or neither. Within a fragment a tombstone is redundant beside a newer one of
-//! its stripe: whoever sees it sees the newer one, which deletes at least as much. And one that
-//! every reader sees has done its work once nothing it could delete lies below the output.
+//! snapshot sees both or neither. Within a fragment a tombstone is redundant if its stripe has a
+//! newer one: a reader that sees it sees the newer one, which deletes at least as much. A tombstone
+//! that every reader sees is not needed once nothing it could delete is below the output level.
 
 use crate::format::SequenceNumber;
 use crate::range_del::fragmented::{Fragment, FragmentedTombstones};
 
 /// The part of `tombstones` that must be kept, as fragments.
 ///
-/// `snapshots` are those alive, ascending. `droppable(start, end)` tells that no entry for keys in
-/// the range exists below the output level (files of the compaction itself aside: what of theirs a
-/// dropped tombstone covers must be dropped by the same compaction). It is asked at most once a
-/// fragment, and only where it matters.
+/// `snapshots` are the live ones, ascending. `droppable(start, end)` returns whether no entry for
+/// keys in the range exists below the output level (apart from the files of the compaction itself:
+/// the same compaction must drop what a dropped tombstone covers in them). It is called at most
+/// once per fragment, and only where it matters.
 pub(crate) fn retain(
     tombstones: &FragmentedTombstones,
     snapshots: &[SequenceNumber],
@@ -23,7 +23,7 @@ pub(crate) fn retain(
     let seen_by_all = snapshots.first().copied().unwrap_or(SequenceNumber::MAX);
     FragmentedTombstones::from_fragments(tombstones.fragments().iter().filter_map(|fragment| {
         let mut sequences = newest_per_stripe(&fragment.sequences, snapshots);
-        // Newest first, and all that everybody sees are one stripe: at most the last is one.
+        // Newest first, and what every reader sees is one stripe: at most the last is in it.
         let last_seen_by_all = sequences
             .last()
             .is_some_and(|&oldest| oldest <= seen_by_all);
@@ -44,7 +44,7 @@ pub(crate) fn retain(
     }))
 }
 
-/// Of `sequences`, newest first, the first of each stripe.
+/// The first number of each stripe in `sequences`, which are newest first.
 fn newest_per_stripe(
     sequences: &[SequenceNumber],
     snapshots: &[SequenceNumber],
@@ -52,7 +52,7 @@ fn newest_per_stripe(
     let mut kept = Vec::new();
     let mut last_stripe = None;
     for &sequence in sequences {
-        // The number of snapshots that do not see it names the stripe.
+        // The number of snapshots that do not see it identifies the stripe.
         let stripe = snapshots.partition_point(|&snapshot| snapshot < sequence);
         if last_stripe.replace(stripe) != Some(stripe) {
             kept.push(sequence);

@@ -1,5 +1,5 @@
-//! Everything in the room against brute force: random tombstones over a handful of keys, every key
-//! and every snapshot compared, in both built-in orders.
+//! Everything in the module compared with brute force: random tombstones over a handful of keys,
+//! every key and every snapshot, in both built-in orders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn fragments_are_sorted_apart_and_cover_what_was_written() {
                 );
             }
         }
-        // Fragments cut again are the same fragments, whatever the order they come in.
+        // Fragments cut again are the same fragments, in whatever order they come.
         let again = FragmentedTombstones::build(rewritten.into_iter().rev(), comparator);
         assert_eq!(again, list, "{case}");
     });
@@ -306,7 +306,7 @@ fn every_reader_sees_the_same_deletions_after_a_compaction() {
                     "{key:?} @ {reader}, {snapshots:?} {case}"
                 );
             }
-            // No more than one tombstone a reader.
+            // No more than one tombstone per reader.
             let needed: BTreeSet<_> = readers().map(|reader| newest(&before, reader)).collect();
             assert!(after.is_subset(&needed), "{key:?}, {snapshots:?} {case}");
         }

@@ -1,4 +1,4 @@
-//! The iterator users hold.
+//! The iterator of users.
 
 use std::sync::Arc;
 
@@ -34,16 +34,16 @@ pub(crate) struct IteratorSource {
 
 /// A cursor over the keys of a column family, in their order, as of one moment.
 ///
-/// It starts nowhere: seek first. It keeps what it can see alive, memory and files, until it is
-/// dropped, so a file that became obsolete meanwhile is deleted only after that. Movements cost
-/// what their sources cost; values in blob files are read by [`DbIterator::value`] only, and asked
-/// for ahead while the iterator goes forward and its values are taken.
+/// It starts nowhere: seek first. It pins what it can see, memory and files, until it is dropped,
+/// so a file that became obsolete meanwhile is deleted only after that. Movements cost what their
+/// sources cost; values in blob files are read by [`DbIterator::value`] only, with readahead while
+/// the iterator goes forward and its values are taken.
 ///
 /// After an error the iterator is not valid; seek to go on.
 pub struct DbIterator {
     visible: VisibleIterator,
     window: ValueWindow,
-    /// Whether the entry shown is the window's front, with `visible` somewhere ahead of it.
+    /// Whether the entry shown is the window's front; then `visible` is somewhere ahead of it.
     in_window: bool,
     /// Whether the value of the entry shown was read from a blob file.
     value_taken: bool,
@@ -124,8 +124,8 @@ impl DbIterator {
         if self.in_window {
             self.window.pop();
             if !took {
-                // The user does not want every value: what was asked for is used up, no more is
-                // asked for.
+                // The user does not want every value: what was read ahead is used up, and no more
+                // is read ahead.
                 self.in_window = self.window.front().is_some();
                 return Ok(());
             }
@@ -172,7 +172,7 @@ impl DbIterator {
         }
     }
 
-    /// The value; read from its blob file, checksum verified, if it lies in one.
+    /// The value; read from its blob file, checksum verified, if it is in one.
     ///
     /// # Errors
     /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Io` from the read.
@@ -264,7 +264,7 @@ fn bounds(
     Ok((lower, upper))
 }
 
-/// The smallest key behind all that start with `prefix`, if there is one.
+/// The smallest key after all that start with `prefix`, if there is one.
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&b| b != 0xff)?;
     let mut end = prefix.get(..=last)?.to_vec();
@@ -286,7 +286,7 @@ fn children(
         fill_cache: options.fill_cache,
         readahead: 0,
     };
-    // Tables of level 0 overlap: each is a level of its own.
+    // Tables of level 0 overlap: each is a sorted run of its own.
     let newest = version.level(0).iter();
     let newest = newest.map(|file| Tables::from([Arc::clone(file)]));
     let sorted = (1..version.num_levels()).map(|level| version.level(level).shared_tables());

@@ -1,4 +1,4 @@
-//! Point lookups: the newest visible version of one key.
+//! Point lookups: the newest visible entry of one key.
 
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ pub(crate) enum FoundValue {
 }
 
 impl FoundValue {
-    /// The value an entry stands for; `None` for a deletion.
+    /// The value of an entry; `None` for a tombstone.
     ///
     /// # Errors
     /// `Unsupported` for entries that need what this version does not have.
@@ -37,7 +37,7 @@ impl FoundValue {
     }
 }
 
-/// Why a key cannot be read whose newest entry is of a type that needs what there is not.
+/// The error for a key whose newest entry has a type that this version does not support.
 pub(super) fn unsupported(value_type: ValueType) -> Error {
     let what = match value_type {
         ValueType::Merge => "a merge operand, which needs its operator",
@@ -57,12 +57,12 @@ struct Lookup<'a> {
     covered: SequenceNumber,
 }
 
-/// An entry found: its sequence number, and value unless it is a deletion.
+/// An entry found: its sequence number, and its value unless it is a tombstone.
 type Entry = (SequenceNumber, Option<FoundValue>);
 
-/// Finds the value of `user_key` as of `snapshot`. Sources are searched newest first and the
-/// first entry decides. Cost: one filter probe a table whose range holds the key, one block where
-/// a filter says yes.
+/// Finds the value of `user_key` as of `snapshot`. Sources are searched newest first and the first
+/// entry decides. Cost: one filter probe per table whose range has the key, one block where a
+/// filter says yes.
 pub(crate) fn lookup(
     super_version: &SuperVersion,
     open_files: &OpenFiles,
@@ -108,7 +108,7 @@ impl Lookup<'_> {
             }
             if let Some(entry) = memtable.get(self.user_key, self.snapshot) {
                 let value = match entry.value_type {
-                    // Not copied if a newer tombstone hides it anyway.
+                    // Not copied if a newer tombstone deletes it anyway.
                     ValueType::Value if entry.sequence < self.covered => None,
                     value_type => {
                         FoundValue::of_entry(value_type, Bytes::copy_from_slice(entry.value))?

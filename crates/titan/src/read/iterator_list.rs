@@ -1,4 +1,4 @@
-//! Which iterators are alive, since when, and what they read from: for the report on space.
+//! The iterators alive, since when they are, and what they read from: for the report on space.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -8,7 +8,7 @@ use super::SuperVersion;
 use crate::sync::Mutex;
 use crate::version::Version;
 
-/// The iterators alive. The lock is taken when one is created and when it is dropped, for moments.
+/// The iterators alive. The lock is taken for moments: when one is created and when it is dropped.
 #[derive(Default)]
 pub(crate) struct IteratorList {
     alive: Mutex<Alive>,
@@ -21,12 +21,12 @@ struct Alive {
     iterators: BTreeMap<u64, LiveIterator>,
 }
 
-/// An iterator, as others see it. It is not kept alive by being known.
+/// An iterator, as others see it. The list does not keep it alive.
 #[derive(Clone)]
 pub(crate) struct LiveIterator {
     /// When it was created, by [`SystemClock::monotonic`](crate::SystemClock::monotonic).
     pub(crate) since: Duration,
-    /// What its version is found by.
+    /// Leads to its version.
     pub(crate) version: Weak<Version>,
 }
 
@@ -51,7 +51,7 @@ impl IteratorList {
         }
     }
 
-    /// Those alive, the oldest first.
+    /// The iterators alive, the oldest first.
     pub(crate) fn alive(&self) -> Vec<LiveIterator> {
         self.alive.lock().iterators.values().cloned().collect()
     }

@@ -11,8 +11,8 @@ use crate::format::CompressionType;
 use crate::format::blob_index::BlobIndex;
 use crate::version::Version;
 
-/// A value found but, if it lies in a blob file, not yet read. It stays readable for as long as
-/// it is kept, whatever is written, compacted or deleted meanwhile.
+/// A value that was found but, if it is in a blob file, not read yet. It stays readable for as long
+/// as it is alive, whatever is written, compacted or deleted meanwhile.
 #[derive(Clone)]
 pub struct LazyValue(Kind);
 
@@ -47,8 +47,8 @@ impl LazyValue {
         })
     }
 
-    /// The value. Cost: nothing if it was inline, else one read of the blob file, checksum
-    /// verified. Nothing is remembered: fetching again reads again.
+    /// The value. Cost: nothing if it is inline, else one read of the blob file, checksum verified.
+    /// The value is not kept: fetching again reads again.
     ///
     /// # Errors
     /// `Corruption` with file and offset if the stored record is damaged; `Io`.

@@ -1,9 +1,9 @@
 //! Reading: lookups, iterators, snapshots, lazy values.
 //!
 //! Every read starts by taking the family's [`SuperVersion`]: the memtables and the version of one
-//! moment, all immutable or append-only. Nothing it needs can go away while it holds that (VER-1,
-//! BLOB-2). The sequence number is taken *after* it, so that no newer flush or compaction can have
-//! dropped what the number still sees.
+//! moment, all immutable or append-only. Nothing that the read needs can be deleted while it has
+//! that (VER-1, BLOB-2). The sequence number is taken *after* it, so that no newer flush or
+//! compaction can have dropped what the number still sees.
 
 mod db_iterator;
 pub(crate) mod get;

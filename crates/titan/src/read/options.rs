@@ -11,15 +11,15 @@ pub struct ReadOptions {
     pub lower_bound: Option<Vec<u8>>,
     /// Iterators stop before the first key not smaller than this. Default: none.
     pub upper_bound: Option<Vec<u8>>,
-    /// Iterators see only keys with this prefix; together with bounds the narrower ones hold.
+    /// Iterators see only keys with this prefix; together with bounds the narrower range applies.
     /// Needs the bytewise order. Default: none.
     pub prefix: Option<Vec<u8>>,
-    /// Keep the blocks that the read brings in. Turn it off for scans that should not displace
-    /// what others use. Default: true.
+    /// Cache the blocks that the read loads. Turn it off for scans that should not evict what others
+    /// use. Default: true.
     pub fill_cache: bool,
-    /// How many values ahead an iterator that is used sequentially asks the device for at most;
-    /// it begins with few, and never asks for more than 4 MiB ahead. 0 reads each value when it is
-    /// fetched. Default: 1024.
+    /// How many values an iterator that is used sequentially reads ahead at most; it begins with
+    /// few, and never reads ahead more than 4 MiB. 0 reads each value when it is fetched.
+    /// Default: 1024.
     pub prefetch_values: usize,
 }
 

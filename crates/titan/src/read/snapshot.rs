@@ -14,7 +14,7 @@ use crate::version::Watch;
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     alive: Mutex<BTreeMap<SequenceNumber, LiveSnapshot>>,
-    /// Told whenever the oldest one is gone.
+    /// Called back whenever the oldest one is gone.
     pub(crate) watch: Watch,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct LiveSnapshot {
 }
 
 impl SnapshotList {
-    /// Takes a snapshot, `now`, at what `last_sequence` gives. It is asked under the list's lock: a
-    /// job that collects the list before has only inputs that the snapshot sees whole, one that
-    /// collects it after knows the snapshot.
+    /// Takes a snapshot, `now`, at what `last_sequence` returns. That is called under the list's
+    /// lock: a job that reads the list before has only inputs that the snapshot sees whole, and one
+    /// that reads it after knows the snapshot.
     pub(crate) fn take(
         self: &Arc<Self>,
         now: Duration,
@@ -119,7 +119,7 @@ impl Snapshot {
         self.inner.sequence
     }
 
-    /// The same, for the database whose snapshots `list` has.
+    /// The same, for the database that has the snapshots in `list`.
     ///
     /// # Errors
     /// `InvalidArgument` if it is not of that database.

@@ -21,8 +21,8 @@ impl SuperVersion {
     }
 
     /// The newest sequence number that can be read here, of a database whose last one is
-    /// `published`. A reader may hold memtables with a commit that failed, whose numbers others
-    /// have got since: that these are published says nothing of what is here.
+    /// `published`. The memtables may have entries of a failed commit, and later commits elsewhere
+    /// have been given their numbers: that these are published says nothing of the entries here.
     pub(crate) fn readable_to(&self, published: SequenceNumber) -> SequenceNumber {
         let accepted = self.memtables().map(|memtable| memtable.accepted_to());
         accepted.fold(published, SequenceNumber::min)

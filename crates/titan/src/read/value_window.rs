@@ -1,13 +1,13 @@
-//! Looking ahead while an iterator is used sequentially.
+//! Readahead of values while an iterator is used sequentially.
 //!
-//! Values in blob files lie in the order they were flushed, not in key order, so reading them one
-//! by one makes the device idle between reads. While the user goes forward and takes values, the
-//! window runs ahead over the keys and asks the device for the values of many at once; those that
+//! Values in blob files lie in the order in which they were flushed, not in key order, so reading
+//! them one by one leaves the device idle between reads. While the user goes forward and takes
+//! values, the window runs ahead over the keys and requests the values of many at once; those that
 //! lie together are read together.
 //!
-//! What is asked for and not used costs the device as much as what is. So the window runs ahead by
-//! half of what has been used since the last seek; but first by as much as the last two scans of this
-//! iterator both used, since those that come after are mostly alike.
+//! What is read ahead and not used costs the device as much as what is. So the window runs ahead by
+//! half of what has been used since the last seek; but first by as much as the last two scans of
+//! this iterator both used, since later scans are mostly alike.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::ValueType;
 use crate::read::visible::VisibleIterator;
 
-/// Stored bytes of values a window asks for at most, beyond its first entry.
+/// The most stored bytes of values that a window requests, beyond its first entry.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// An entry taken from the iterator ahead of its use.
@@ -40,7 +40,7 @@ pub(crate) struct ValueWindow {
     max: usize,
     /// Entries since the last seek that were followed by another after their value was taken.
     used: usize,
-    /// The same of the scan before.
+    /// The same of the previous scan.
     used_before: usize,
     /// What this scan will probably use.
     expected: usize,
@@ -87,19 +87,19 @@ impl ValueWindow {
         }
     }
 
-    /// Takes notice that the iterator goes on from an entry whose value was taken.
+    /// Notes that the iterator goes on from an entry whose value was taken.
     pub(crate) fn count_used(&mut self) {
         self.used += 1;
     }
 
-    /// Entries that the window should hold: the one that is next, and those ahead of it.
+    /// Entries that the window should have: the one that is next, and those ahead of it.
     fn target(&self) -> usize {
         let left = self.expected.checked_sub(self.used);
         let ahead = left.unwrap_or(self.used / 2);
         (1 + ahead).min(self.max)
     }
 
-    /// Takes entries from where `ahead` stands until the window is full again, and asks for their
+    /// Takes entries from where `ahead` stands until the window is full again, and requests their
     /// values. Does nothing while more than half of it is left.
     pub(crate) fn fill(
         &mut self,
@@ -145,7 +145,7 @@ impl ValueWindow {
         if requests.is_empty() {
             return Ok(());
         }
-        // Where nothing is left, the first of these is what the user asks for next.
+        // If the window was empty, the first of these is what the user asks for next.
         let reads = fetcher.read_ahead(locations, &requests, first_new == 0);
         let new = self.entries.iter_mut().skip(first_new);
         let pointers = new.filter(|entry| entry.pointer.is_some());

@@ -1,4 +1,4 @@
-//! The entries a reader sees, out of all versions of all sources.
+//! The entries that a reader sees, out of all versions of keys in all sources.
 
 use crate::error::Result;
 use crate::format::SequenceNumber;
@@ -12,17 +12,17 @@ use crate::read::get::unsupported;
 
 /// Versions of one key stepped over before a seek is tried instead.
 const MAX_SKIPS: usize = 8;
-/// Keys deleted by range tombstones stepped over before the rest of the range is skipped, which
-/// costs a seek in each source.
+/// Keys deleted by range tombstones that are stepped over before the rest of the range is skipped,
+/// which costs a seek in each source.
 const COVERED_KEYS: usize = 8;
-/// The most that are stepped over before skipping is tried again where it was of no use.
+/// The most that are stepped over before skipping is tried again after it was of no use.
 const MAX_COVERED_KEYS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     /// `merged` stands on the entry shown.
     Forward,
-    /// `merged` stands before all versions of the key shown, which is kept aside.
+    /// `merged` stands before all versions of the key shown, which is copied.
     Backward,
 }
 
@@ -41,7 +41,7 @@ impl CoveredRun {
         }
     }
 
-    /// Counts one more; whether it is time to skip.
+    /// Counts one more; returns whether it is time to skip.
     fn is_long(&mut self) -> bool {
         self.stepped_over += 1;
         self.stepped_over > self.patience
@@ -50,7 +50,7 @@ impl CoveredRun {
     fn skipped(&mut self, skipped: Skipped) {
         self.stepped_over = 0;
         match skipped {
-            // What has something newer is stepped over; it may take a while.
+            // Keys with newer entries are stepped over; that may take a while.
             Skipped::Nothing => self.patience = (2 * self.patience).min(MAX_COVERED_KEYS),
             Skipped::Part => self.patience = COVERED_KEYS,
             // Another range may follow.
@@ -67,7 +67,7 @@ enum Skipped {
 }
 
 impl Skipped {
-    /// Whether anything moved, and whether nothing is left.
+    /// Whether anything moved, and whether nothing is left to skip.
     fn of(moved: bool, all: bool) -> Self {
         match (moved, all) {
             (false, _) => Skipped::Nothing,
@@ -124,7 +124,7 @@ impl VisibleIterator {
         self.valid
     }
 
-    /// Leaves the entry, after an error in what it holds.
+    /// Leaves the entry, after an error in its content.
     pub(crate) fn invalidate(&mut self) {
         self.valid = false;
     }
@@ -285,9 +285,9 @@ impl VisibleIterator {
         Ok(())
     }
 
-    /// From the covered key that is kept in `self.key`, skips forward what the tombstone deletes
-    /// behind it, as far as sources know that they have nothing newer, and no further than the upper
-    /// bound. Leaves the key in any case.
+    /// From the covered key in `self.key`, skips forward over what the tombstone deletes after it,
+    /// as far as sources know that they have nothing newer, and no further than the upper bound.
+    /// Leaves the key in any case.
     fn skip_covered(&mut self) -> Result<Skipped> {
         let Some((sequence, end)) = self.tombstones.covered_until(&self.key) else {
             return Ok(Skipped::Nothing);
@@ -307,7 +307,8 @@ impl VisibleIterator {
         Ok(Skipped::of(moved, all))
     }
 
-    /// The same backward, for the key that `merged` stands before, no further than the lower bound.
+    /// The same backward, from the key that `merged` stands before, no further than the lower
+    /// bound.
     fn skip_covered_back(&mut self) -> Result<Skipped> {
         let Some((sequence, start)) = self.tombstones.covered_from(&self.key) else {
             return Ok(Skipped::Nothing);
@@ -394,7 +395,7 @@ fn before_all(user_key: &[u8]) -> Vec<u8> {
     seek_key(user_key, SequenceNumber::MAX)
 }
 
-/// An internal key behind every version of `user_key`.
+/// An internal key after every version of `user_key`.
 fn after_all(user_key: &[u8]) -> Vec<u8> {
     internal_key(user_key, SequenceNumber::ZERO, 0)
 }

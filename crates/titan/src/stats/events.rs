@@ -1,4 +1,4 @@
-//! Events: what a listener is told.
+//! Events that listeners are notified of.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::error::Error;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 
-/// Why writes are slowed down or stopped.
+/// Why writes are delayed or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallCause {
@@ -18,8 +18,8 @@ pub enum StallCause {
     Level0Files,
     /// Too many bytes wait to be compacted.
     PendingCompactionBytes,
-    /// Files take more space than `max_space_amp` allows, and collecting garbage is behind. Writes
-    /// are slowed down by 100 ms a group at most, those that only delete are not.
+    /// Files take more space than `max_space_amp` allows, and garbage collection does not keep up.
+    /// Writes are delayed by 100 ms a write group at most; those that only delete are not.
     SpaceAmplification,
 }
 
@@ -34,19 +34,19 @@ impl fmt::Display for StallCause {
     }
 }
 
-/// How writes of a family are held back, when that changes.
+/// How writes of a family are stalled, when that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallEvent {
-    /// Writes run freely again.
+    /// Writes are no longer stalled.
     Normal,
-    /// Writes are slowed down.
+    /// Writes are delayed.
     Delayed(StallCause),
-    /// Writes wait.
+    /// Writes are stopped.
     Stopped(StallCause),
 }
 
-/// What writes do: "run freely", "slowed down: .." or "stopped: ..".
+/// The state of writes: "run freely", "slowed down: .." or "stopped: ..".
 impl fmt::Display for StallEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -57,7 +57,7 @@ impl fmt::Display for StallEvent {
     }
 }
 
-/// As the text, and as nothing where writes run freely.
+/// The text, or none if writes run freely.
 impl Serialize for StallEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -101,39 +101,39 @@ pub struct CompactionEvent {
     pub blob_files: Vec<BlobFileNumber>,
 }
 
-/// A finished collection of garbage.
+/// A finished collection.
 #[derive(Clone, Debug)]
 pub struct GarbageCollectionEvent {
-    /// The family whose values were moved.
+    /// The family whose values were relocated.
     pub column_family: ColumnFamilyId,
-    /// The blob files that were given up.
+    /// The blob files that were collected.
     pub inputs: Vec<BlobFileNumber>,
     /// Bytes of the records that were in them.
     pub input_bytes: u64,
-    /// The blob file that holds what lived in them.
+    /// The blob file that has their live records.
     pub output: BlobFileNumber,
-    /// Bytes read of blob files.
+    /// Bytes read from blob files.
     pub bytes_read: u64,
-    /// Bytes written, the map included.
+    /// Bytes written, the relocation map included.
     pub bytes_written: u64,
 }
 
 /// Holes punched into blob files.
 #[derive(Clone, Debug)]
 pub struct HolePunchEvent {
-    /// The family whose garbage it was.
+    /// The family of the blob files.
     pub column_family: ColumnFamilyId,
     /// The blob files.
     pub files: Vec<BlobFileNumber>,
-    /// How many holes they were.
+    /// How many holes were punched.
     pub holes: u64,
-    /// Bytes that the files take less than before.
+    /// Bytes that the files take less on the device than before.
     pub bytes: u64,
 }
 
-/// Told about background work. Calls come from the thread that did the work, or whose write failed
-/// or switched a memtable; they should return soon and must not call the database: some hold the
-/// lead of the commit queue. The default methods do nothing.
+/// Notified of background jobs. Calls come from the thread that ran the job, or whose write failed
+/// or switched a memtable; they should return soon and must not call the database: some come from
+/// the leader of the commit queue. The default methods do nothing.
 pub trait EventListener: Send + Sync + 'static {
     /// A flush was installed.
     fn flush_finished(&self, event: &FlushEvent) {
@@ -145,37 +145,37 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// A collection of garbage was installed.
+    /// A collection was installed.
     fn garbage_collected(&self, event: &GarbageCollectionEvent) {
         let _ = event;
     }
 
-    /// Garbage was given back where it was.
+    /// Garbage was given back as holes.
     fn holes_punched(&self, event: &HolePunchEvent) {
         let _ = event;
     }
 
-    /// Garbage of a family cannot be given back where it is: the file system has no holes, or
-    /// refused one. Until the database is opened again it is copied, as without the option.
+    /// Garbage of a family cannot be given back as holes: the file system has none, or refused
+    /// one. Until the database is opened again garbage is copied, as without the option.
     fn hole_punching_failed(&self, column_family: ColumnFamilyId, error: &Error) {
         let _ = (column_family, error);
     }
 
     /// A blob file is damaged and cannot be collected. It stays as it is, until the database is
-    /// opened again at least; what is whole in it stays readable.
+    /// opened again at least; its undamaged records stay readable.
     fn garbage_collection_failed(&self, error: &Error) {
         let _ = error;
     }
 
-    /// A family is opened whose write buffers are so large that the files of the database may measure
-    /// so many bytes beyond [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times what
-    /// lives, instead of 256 MiB.
+    /// A family is opened whose write buffers are so large that the files of the database may exceed
+    /// [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) times the live data by this many
+    /// bytes, instead of 256 MiB.
     fn space_bound_loosened(&self, column_family: ColumnFamilyId, bytes: u64) {
         let _ = (column_family, bytes);
     }
 
-    /// Writes to a family are held back differently than before. Changes are told one after the
-    /// other, in their order, by whichever thread is at it; the metrics have what holds now.
+    /// Writes to a family are stalled differently than before. Changes are reported one after the
+    /// other, in their order, from any thread; the metrics have the current state.
     fn stall_changed(&self, column_family: ColumnFamilyId, event: StallEvent) {
         let _ = (column_family, event);
     }
@@ -186,7 +186,7 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
-    /// A file could not be deleted; it will be tried again when the database is opened.
+    /// A file could not be deleted; the next opening of the database tries again.
     fn deletion_failed(&self, error: &Error) {
         let _ = error;
     }

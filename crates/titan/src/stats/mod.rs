@@ -62,17 +62,17 @@ counters! {
     compaction_sst_bytes,
     /// Blob bytes that compactions wrote.
     compaction_blob_bytes,
-    /// Collections of garbage finished.
+    /// Collections finished.
     garbage_collections,
-    /// Blob bytes that garbage collection read.
+    /// Blob bytes that collections read.
     gc_read_bytes,
-    /// Bytes of blob files and maps that garbage collection wrote.
+    /// Bytes of blob files and relocation maps that collections wrote.
     gc_blob_bytes,
     /// Bytes of blob files that were given back as holes.
     gc_hole_bytes,
-    /// Compactions and collections that wrote around the kernel's cache.
+    /// Compactions and collections that bypassed the kernel's cache.
     direct_io_jobs,
-    /// Bytes of files read into the kernel's cache after opening, before anybody asked for them.
+    /// Bytes of files read into the kernel's cache after opening, before any read asked for them.
     prefetched_bytes,
     /// Bytes appended to MANIFEST files.
     manifest_bytes,
@@ -86,7 +86,7 @@ counters! {
     blob_read_bytes,
     /// Iterators created.
     iterators,
-    /// Microseconds that writes waited because background work was behind.
+    /// Microseconds that writes were stalled because background jobs did not keep up.
     stall_micros,
     /// SST files deleted.
     sst_files_deleted,

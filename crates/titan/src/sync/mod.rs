@@ -1,20 +1,19 @@
-//! Whatever threads meet at: locks, condition variables, atomics, swapped cells, threads.
+//! The types by which threads interact: locks, condition variables, atomics, swapped cells, threads.
 //!
 //! Owns nothing: in every ordinary build these are the types of `parking_lot`, `arc_swap` and the
 //! standard library themselves. Built with `--cfg loom` or `--cfg shuttle` they are those of a
-//! model checker, in the same shape, so that the engine itself runs under a scheduler that decides
-//! who goes on after each step: every schedule of a small model, or random ones that a seed brings
-//! back.
+//! model checker, with the same interface, so that the engine itself runs under a scheduler that
+//! chooses the thread that runs next after each step: every schedule of a small model, or random
+//! ones that a seed reproduces.
 //!
-//! Promises that the two shapes are one: locks without poisoning, and a condition variable that
-//! takes the guard by reference. Assumes that nothing waits for another thread by any other means,
-//! or the scheduler would wait for ever; where a dependency does so (`open_files.rs`), it
-//! says so.
+//! Promises that the interface is the same in both builds: locks without poisoning, and a condition
+//! variable that takes the guard by reference. Assumes that no thread waits for another by any other
+//! means, or the scheduler would wait for ever; where a dependency does so (`open_files.rs`), a
+//! comment says so.
 //!
-//! Not here: counters that nothing is decided by ([`stats`](crate::stats), the hits of the block
-//! cache), which would only add steps; the file system of the operating system, which no model runs
-//! on; and [`Arc`](std::sync::Arc), which a model checker's own cannot replace where it holds a
-//! trait object.
+//! Not here: counters that decide nothing ([`stats`](crate::stats), the hits of the block cache),
+//! which would only add steps; the file system of the operating system, which no model uses; and
+//! [`Arc`](std::sync::Arc), which a model checker's own cannot replace where it has a trait object.
 
 #[cfg(any(loom, shuttle))]
 mod modelled;
@@ -32,9 +31,8 @@ pub(crate) use {
     std::thread,
 };
 
-/// The atomics of lock-free structures. Shuttle, which shows each thread every store at once,
-/// learns nothing between two of their steps, and has its schedules spent better elsewhere; loom
-/// looks at just these.
+/// The atomics of lock-free structures. Shuttle shows each thread every store at once, so it would
+/// find nothing between two of their steps, and waste schedules on them; loom models just these.
 pub(crate) mod lock_free {
     #[cfg(loom)]
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

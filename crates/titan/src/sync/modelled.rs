@@ -1,4 +1,4 @@
-//! The types of a model checker, in the shape of those that they stand for.
+//! The types of a model checker, with the interface of the types that they replace.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) use checker::sync::atomic;
 #[cfg(shuttle)]
 pub(crate) use checker::thread;
 
-/// As `std::thread`, with stacks that are large enough for background work; shuttle is told of them
+/// As `std::thread`, with stacks that are large enough for background jobs; shuttle gets the size
 /// when it starts.
 #[cfg(loom)]
 pub(crate) mod thread {
@@ -52,7 +52,8 @@ pub(crate) fn spawn<T: Send + 'static>(
     loom::thread::spawn(body)
 }
 
-/// Runs `body` under every schedule with at most so many preemptions, and says how many there were.
+/// Runs `body` under every schedule with at most `preemptions` preemptions, and prints how many
+/// schedules there were.
 #[cfg(all(test, loom))]
 #[track_caller]
 pub(crate) fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
@@ -100,7 +101,7 @@ pub(crate) struct MutexGuard<'a, T> {
     held: Option<sync::MutexGuard<'a, T>>,
 }
 
-const HELD: &str = "a guard is whole but within a wait";
+const HELD: &str = "a guard has its lock except within a wait";
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
@@ -139,8 +140,7 @@ impl Condvar {
         });
     }
 
-    /// Time does not pass in a model: whoever waits for some time is over it once others had
-    /// their turn.
+    /// Time does not pass in a model: a timed wait is over once other threads had a chance to run.
     pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) {
         guard.held = None;
         thread::yield_now();
@@ -162,18 +162,18 @@ pub(crate) type ArcSwap<T> = Cell<Arc<T>>;
 /// As `arc_swap::ArcSwapOption`.
 pub(crate) type ArcSwapOption<T> = Cell<Option<Arc<T>>>;
 
-/// A value that is replaced whole. A lock, held for the moment, orders what happens as the atomic
+/// A value that is replaced as a whole. A lock, held briefly, orders operations as the atomic
 /// swap does.
 pub(crate) struct Cell<T>(Mutex<T>);
 
 impl<T: Clone> Cell<T> {
-    /// The value, which need not be copied out of what it gives: here it always is.
+    /// Returns a guard of the value. That of `arc_swap` may avoid a copy; this one always has one.
     pub(crate) fn load(&self) -> Loaded<T> {
         Loaded(self.0.lock().clone())
     }
 
     pub(crate) fn store(&self, value: T) {
-        // Not under the lock: the last holder of a version has something to do.
+        // Not under the lock: dropping the last reference to a version runs code of its own.
         drop(self.swap(value));
     }
 
@@ -207,7 +207,7 @@ impl<T> ArcSwapOption<T> {
     }
 }
 
-/// What a [`Cell`] held.
+/// A value of a [`Cell`].
 pub(crate) struct Loaded<T>(T);
 
 impl<T> Deref for Loaded<T> {

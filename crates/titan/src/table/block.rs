@@ -6,12 +6,12 @@
 //! packed   bits 0..28 n | 28 separated values | 29 uniform keys (a hint) | 30 reserved | 31 hash index
 //! ```
 //!
-//! A key is the first `shared` bytes of the key before it and `fresh` new ones. At restart points
+//! A key is the first `shared` bytes of the previous key and `fresh` new ones. At restart points
 //! `shared` is 0, so that a seek can search them; the restart array holds their offsets. The hash
 //! index (only in blocks of at most 64 KiB) speeds up RocksDB's point lookups; it is skipped here.
-//! A block with [separated values](super::separated) is put into this layout when it is read.
+//! A block with [separated values](super::separated) is converted to this layout when it is read.
 //!
-//! Everything is checked as it is decoded, so a damaged block gives an error and nothing worse.
+//! Everything is checked as it is decoded, so a damaged block causes an error and nothing worse.
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Reads the block's frame; entries are checked as cursors meet them.
+    /// Reads the block's frame. Entries are checked when a cursor reaches them.
     pub(super) fn new(data: Bytes) -> Result<Self> {
         let Some((rest, packed)) = data.split_last_chunk::<4>() else {
             return Err(Error::corruption("block shorter than its restart count"));
@@ -111,8 +111,8 @@ impl Block {
         }
     }
 
-    /// Checks that restart points are at entries with whole keys, the first one at the first entry,
-    /// so that a cursor finds what a walk through the entries does. A step an entry.
+    /// Checks that restart points are at entries with whole keys, and the first one at the first
+    /// entry, so that a seek finds what a walk through the entries finds. Cost: one step per entry.
     pub(super) fn verify_restarts(&self) -> Result<()> {
         let mut restarts = (0..self.num_restarts).map(|i| self.restart(i));
         let mut next = restarts.next();
@@ -165,7 +165,7 @@ impl Block {
 
 /// An entry's parts, within the block.
 pub(super) struct Entry {
-    /// Bytes of the key before it that its key starts with.
+    /// How many bytes its key shares with the previous key.
     pub(super) shared: usize,
     /// The rest of its key.
     pub(super) key: Range<usize>,

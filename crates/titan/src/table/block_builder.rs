@@ -1,5 +1,5 @@
-//! Building a block: prefix-compressed entries, restart points, count. See [`super::block`] for
-//! the layout.
+//! Builds a block: prefix-compressed entries, restart points, count. See [`super::block`] for the
+//! layout.
 
 use crate::format::coding::{MAX_VARINT64_LEN, put_varint};
 
@@ -25,7 +25,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Appends an entry; keys must come in ascending order, which is the caller's to check.
+    /// Appends an entry. The caller guarantees that keys ascend.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
         let shared = if self.since_restart >= self.interval {
             self.restarts.push(self.buffer.len() as u32);
@@ -50,7 +50,7 @@ impl BlockBuilder {
         self.buffer.len() + 4 * self.restarts.len() + 4
     }
 
-    /// An upper bound of what one more entry adds, in bytes.
+    /// An upper bound of the bytes that one more entry adds.
     pub(super) fn cost_of(key: &[u8], value: &[u8]) -> usize {
         key.len() + value.len() + 3 * MAX_VARINT64_LEN / 2
     }
@@ -59,7 +59,7 @@ impl BlockBuilder {
         self.buffer.is_empty()
     }
 
-    /// Completes the block and returns it; [`BlockBuilder::reset`] before the next one.
+    /// Completes the block and returns it. Call [`BlockBuilder::reset`] before the next one.
     pub(super) fn finish(&mut self) -> &[u8] {
         for restart in &self.restarts {
             self.buffer.extend_from_slice(&restart.to_le_bytes());

@@ -19,16 +19,16 @@ use crate::vfs::ReadableFile;
 /// Allowance for payloads too small for the ratio to hold.
 const MIN_UNCOMPRESSED_LIMIT: usize = 256 << 10;
 
-/// What a block holds, as far as it matters to decompressing it.
+/// The kind of a block, as far as decompression depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
-    /// Entries. The table's dictionary, if it has one, is for these.
+    /// Entries. Only these use the table's dictionary, if it has one.
     Data,
     /// Anything else.
     Meta,
 }
 
-/// Whence a table's blocks are read. Errors name the file and the block's offset.
+/// Where a table's blocks are read from. Errors name the file and the block's offset.
 pub(super) struct BlockSource {
     pub(super) file: Arc<dyn ReadableFile>,
     pub(super) path: PathBuf,
@@ -90,7 +90,7 @@ impl BlockSource {
         self.file.read_exact_at(handle.offset, len)
     }
 
-    /// Verifies and decompresses a block as [`BlockSource::read_stored`] gave it.
+    /// Verifies and decompresses a block that [`BlockSource::read_stored`] returned.
     pub(super) fn open(
         &self,
         kind: BlockKind,
@@ -142,7 +142,7 @@ impl BlockSource {
     }
 }
 
-/// A stretch of the file read at once, for cursors that walk from block to block.
+/// A stretch of the file that is read at once, for cursors that walk from block to block.
 pub(super) struct Window {
     /// Bytes to read at once.
     size: usize,
@@ -183,8 +183,9 @@ impl Window {
         };
         let end = (start + want).min(source.limit).max(block_end);
         let stretch_len = (end - start) as usize;
-        // The same memory again, unless it does not fit or somebody still has a block of it: new
-        // memory of this size is cleared first, and comes and goes among small pieces that live long.
+        // Reuses the memory unless its size does not fit or a block in it is still in use. New
+        // memory of this size is zeroed first, and is allocated and freed among small pieces that
+        // live long.
         let fits = |memory: &BytesMut| {
             (stretch_len..=2 * stretch_len.max(self.size)).contains(&memory.capacity())
         };
@@ -194,7 +195,7 @@ impl Window {
         source.file.fill_at(start, &mut stretch)?;
         self.data = stretch.freeze();
         self.start = start;
-        // The stretch that a walk asks for next, while this one is worked on.
+        // Prefetches the stretch that the walk needs next, while this one is processed.
         if backward {
             let next = start.saturating_sub(want);
             source.file.prefetch(next, (start - next) as usize);

@@ -1,8 +1,8 @@
 //! The cursor over a block's entries.
 //!
-//! Keys are put together in a buffer that the cursor reuses; values stay where they are. Forward
-//! steps decode one entry. Backward steps decode a restart interval and remember it, so that a
-//! walk to the front decodes each entry once.
+//! Keys are assembled in a buffer that the cursor reuses; values stay where they are. Forward steps
+//! decode one entry. Backward steps decode a restart interval and remember it, so that a walk to
+//! the front decodes each entry once.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -21,8 +21,8 @@ struct Behind {
     value: Range<usize>,
 }
 
-/// A cursor over a block. The same as [`InternalIterator`](crate::iterator::InternalIterator) but
-/// for the comparator, which seeks take so that cursors need no reference count on it.
+/// A cursor over a block. Like [`InternalIterator`](crate::iterator::InternalIterator), except that
+/// seeks take the comparator, so that cursors need no reference count on it.
 #[derive(Default)]
 pub(super) struct BlockIter {
     block: Block,
@@ -36,10 +36,10 @@ pub(super) struct BlockIter {
     value: Range<usize>,
     /// The key as stored: what the next entry shares bytes with.
     key: Vec<u8>,
-    /// The key as seen, where `global_sequence` makes it another.
+    /// The key as callers see it, where `global_sequence` changes it.
     seen_key: Vec<u8>,
-    /// The entries before the cursor back to a restart point, nearest last; makes a backward walk
-    /// decode each restart interval once. Ends at `at` or is of no use.
+    /// The entries from a restart point up to the cursor, nearest last, so that a backward walk
+    /// decodes each restart interval once. Usable only if it ends at `at`.
     behind: Vec<Behind>,
     behind_keys: Vec<u8>,
 }
@@ -63,14 +63,14 @@ impl BlockIter {
         }
     }
 
-    /// Goes to another block, keeping the buffers.
+    /// Switches to another block and keeps the buffers.
     pub(super) fn reset(&mut self, block: Block) {
         self.block = block;
         self.valid = false;
         self.behind.clear();
     }
 
-    /// Leaves the cursor on no entry.
+    /// Makes the cursor invalid.
     pub(super) fn invalidate(&mut self) {
         self.valid = false;
     }
@@ -114,7 +114,7 @@ impl BlockIter {
         self.value.clone()
     }
 
-    /// Stands on the entry at `at`, given that `key` holds the key before it.
+    /// Moves to the entry at `at`. `key` must be the previous key.
     #[inline]
     fn load(&mut self, at: usize) -> Result<()> {
         self.valid = false;
@@ -145,7 +145,7 @@ impl BlockIter {
         }
     }
 
-    /// Stands on the entry of a restart point.
+    /// Moves to the entry of a restart point.
     fn load_restart(&mut self, i: usize) -> Result<()> {
         self.key.clear();
         self.load(self.block.restart(i))?;
@@ -200,7 +200,7 @@ impl BlockIter {
         Ok(())
     }
 
-    /// Decodes the entries from the last restart point before `here` up to it.
+    /// Decodes the entries from the last restart point before `here` up to `here`.
     fn decode_behind(&mut self, here: usize) -> Result<()> {
         self.behind.clear();
         self.behind_keys.clear();
@@ -478,7 +478,7 @@ mod tests {
             block[packed] |= 1 << (bit - 24);
             Block::new(Bytes::from(block))
         };
-        // Not what the block is: its values are not apart.
+        // The bit is wrong: the block's values are not separated from its keys.
         assert!(with_bit(28).unwrap_err().is_corruption());
         assert!(with_bit(30).unwrap_err().is_corruption());
         for readable in [29, 31] {

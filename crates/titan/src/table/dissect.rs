@@ -1,6 +1,5 @@
-//! Taking a table apart for people to look at: every block in the order of the file, damaged ones
-//! named where they are and passed over. Opening a table, in contrast, gives up at the first
-//! damage.
+//! Takes a table apart for people to look at: every block in file order. Damaged blocks are
+//! reported at their offset and skipped. Opening a table, in contrast, fails at the first damage.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -39,7 +38,7 @@ impl BlockAt {
     }
 }
 
-/// What a block is for. What the metaindex calls it, where it is that which names it.
+/// What a block is for. Filters and other blocks have their metaindex names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Data,
@@ -53,7 +52,7 @@ pub(crate) enum Role {
     Other(String),
 }
 
-/// A piece of a table. A block comes before what is in it.
+/// A piece of a table. A block is passed to the sink before its content.
 pub(crate) enum Part<'a> {
     Block {
         role: &'a Role,
@@ -61,14 +60,14 @@ pub(crate) enum Part<'a> {
         /// Bytes once decompressed.
         unpacked: usize,
     },
-    /// Of a data block or among the range deletions.
+    /// An entry of a data block or of the block of range deletions.
     Entry {
         ikey: &'a [u8],
         value: &'a [u8],
     },
     IndexEntry {
         separator: &'a [u8],
-        /// Whether the separator is a user key, or else an internal key.
+        /// Whether the separator is a user key. If not, it is an internal key.
         user_key: bool,
         block: BlockAt,
     },
@@ -87,15 +86,15 @@ pub(crate) enum Part<'a> {
         metaindex: BlockAt,
         index: Option<BlockAt>,
     },
-    /// Bytes that no block is known to be in.
+    /// Bytes that belong to no known block.
     Unclaimed,
     Damage(Error),
 }
 
-/// Takes the pieces in; `Break` ends the walk.
+/// Receives the pieces; `Break` ends the walk.
 pub(crate) type Sink<'s> = dyn FnMut(BlockAt, Part<'_>) -> ControlFlow<()> + 's;
 
-/// Gives `sink` every piece of a table, by offset. Cost: reads most of the file once, the index
+/// Passes every piece of a table to `sink`, by offset. Cost: reads most of the file once, the index
 /// three times; memory for the index and one block.
 pub(crate) fn dissect(
     file: Arc<dyn ReadableFile>,
@@ -140,7 +139,7 @@ pub(crate) fn dissect(
     sink(at, part)
 }
 
-/// Which blocks there are, as far as can be known.
+/// The blocks of a table, as far as they can be found.
 struct Anatomy {
     source: BlockSource,
     index_format: IndexFormat,
@@ -150,7 +149,7 @@ struct Anatomy {
 }
 
 impl Anatomy {
-    /// Finds the blocks. What is damaged is left out here and reported by the walk.
+    /// Finds the blocks. Damaged ones are left out here; the walk reports them.
     fn of(mut source: BlockSource, footer: &Footer) -> Self {
         let mut blocks = vec![(footer.metaindex, Role::Metaindex)];
         let mut index_at = footer.index;
@@ -222,7 +221,7 @@ impl Anatomy {
             .extend(handles.into_iter().map(|handle| (handle, Role::Data)));
     }
 
-    /// The blocks that an index block names, up to damage.
+    /// The blocks that an index block names, up to the first damage.
     fn handles_in(&self, index: BlockHandle) -> Vec<BlockHandle> {
         let (index, _) = self.read_index(index, self.source.read(BlockKind::Meta, index));
         (0..index.len()).filter_map(|i| index.handle(i)).collect()
@@ -251,7 +250,7 @@ impl Anatomy {
         unclaimed(end, self.source.limit, sink)
     }
 
-    /// Gives a block and its content to `sink`, up to damage, which the inner result is.
+    /// Passes a block and its content to `sink`, up to the first damage, which is the inner error.
     fn block(
         &self,
         handle: BlockHandle,
@@ -269,7 +268,7 @@ impl Anatomy {
             let kind = kind.and_then(|at| stored.get(at)).copied();
             let kind = CompressionType::from_u8(kind.unwrap_or_default())?;
             match role {
-                // Checked above, as its checksum may be that of other bytes.
+                // Verified above, because its checksum may be that of other bytes.
                 Role::Properties => {
                     let len = stored.len().saturating_sub(BLOCK_TRAILER_LEN);
                     Ok((kind, stored.slice(..len)))
@@ -344,7 +343,7 @@ fn metaindex_entries(source: &BlockSource, handle: BlockHandle) -> Vec<(Vec<u8>,
     names
 }
 
-/// Gives the entries of a block to `sink`, up to damage.
+/// Passes the entries of a block to `sink`, up to the first damage.
 fn entries(
     data: Bytes,
     at: BlockAt,

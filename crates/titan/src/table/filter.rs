@@ -8,8 +8,8 @@
 //! the bits in it: each probe takes the top 9 bits and multiplies by a constant. All probes of a
 //! key touch one cache line. The hash is over the whole user key; see [`super::filter_hash`].
 //!
-//! A filter is advice: a block in any other shape (Ribbon, legacy Bloom, foreign) is ignored, and
-//! then every key may be present.
+//! A filter is optional: a block in any other format (Ribbon, legacy Bloom, foreign) is ignored,
+//! and then every key may be present.
 
 use bytes::Bytes;
 
@@ -28,7 +28,8 @@ const GOLDEN: u32 = 0x9e37_79b9;
 /// Lengths must fit 32 bits in RocksDB.
 const MAX_LINES: u64 = (u32::MAX as u64 / LINE as u64) - 1;
 
-/// Probes for a given density, as RocksDB chooses: what measured best for one-line filters.
+/// The number of probes for a given density. As in RocksDB, the values that measured best for
+/// one-line filters.
 fn probes_for(millibits_per_key: u64) -> u32 {
     const UP_TO: [u64; 12] = [
         2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501,
@@ -52,8 +53,8 @@ pub(super) struct FilterBuilder {
 }
 
 impl FilterBuilder {
-    /// `None` if the density asks for no filter: RocksDB rounds below half a bit down to nothing
-    /// and up to one bit above.
+    /// `None` if the density asks for no filter. As in RocksDB, less than half a bit counts as
+    /// none, and anything else as at least one bit.
     pub(super) fn new(bits_per_key: f64) -> Option<Self> {
         if bits_per_key.is_nan() || bits_per_key < 0.5 {
             return None;
@@ -65,7 +66,7 @@ impl FilterBuilder {
         })
     }
 
-    /// Adds a user key; the caller leaves out repeated ones.
+    /// Adds a user key. The caller leaves out repeated ones.
     #[inline]
     pub(super) fn add(&mut self, user_key: &[u8]) {
         self.hashes.push(hash64(user_key));
@@ -119,7 +120,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// `None` if the block is not a filter of this format, which the caller then does without.
+    /// `None` if the block is not a filter of this format. The caller then uses no filter.
     pub(super) fn new(block: Bytes) -> Option<Self> {
         let (bits, metadata) = block.split_last_chunk::<METADATA>()?;
         let [MARKER_NEW_BLOOM, FAST_LOCAL_BLOOM, block_and_probes, 0, 0] = *metadata else {

@@ -2,7 +2,7 @@
 //!
 //! It is XXH3 as it was in a preview release (xxHash 0.7.2), without a seed, and with a value of
 //! its own for the empty key. Its results differ from those of the final XXH3 at many lengths, so
-//! no XXH3 library can stand in for it. Five regimes by length: 0, 1..=3, 4..=8, 9..=16, 17..=128,
+//! no XXH3 library can replace it. The regimes by length: 0, 1..=3, 4..=8, 9..=16, 17..=128,
 //! 129..=240 bytes, and longer ones in stripes of 64 bytes.
 
 const P32_1: u64 = 0x9e37_79b1;
@@ -32,9 +32,9 @@ const SECRET: [u8; 192] = [
 ];
 
 const STRIPE: usize = 64;
-/// Secret bytes that each stripe moves on by.
+/// By how many bytes of the secret each stripe advances.
 const STEP: usize = 8;
-/// Stripes between two scrambles: as many steps as the secret has room for.
+/// Stripes between two scrambles: as many steps as fit into the secret.
 const STRIPES_PER_BLOCK: usize = (SECRET.len() - STRIPE) / STEP;
 /// The smallest secret the algorithm allows; a constant of the middle regime.
 const MIN_SECRET: usize = 136;
@@ -73,7 +73,7 @@ fn avalanche(mut h: u64) -> u64 {
     h ^ h >> 32
 }
 
-/// Sixteen bytes at `at` against sixteen of the secret.
+/// Mixes the sixteen bytes at `at` with sixteen of the secret.
 #[inline]
 fn mix16(key: &[u8], at: usize, secret_at: usize) -> u64 {
     fold(

@@ -18,7 +18,8 @@ pub(crate) fn is_magic(number: u64) -> bool {
         || MAGIC_PLAIN.contains(&number)
 }
 
-/// Whether the end of a file is that of a table of a kind that can be read, in some version.
+/// Whether the last bytes of a file are the footer of a table of the kind that can be read, in any
+/// version.
 pub(super) fn is_block_based(footer: &[u8; FOOTER_LEN]) -> bool {
     footer.ends_with(&MAGIC.to_le_bytes())
 }
@@ -27,7 +28,7 @@ pub(super) fn is_block_based(footer: &[u8; FOOTER_LEN]) -> bool {
 const WRITTEN_VERSION: u32 = 5;
 /// The footer's bytes, from version 1 on.
 pub(super) const FOOTER_LEN: usize = 53;
-/// Compression type and checksum behind each block.
+/// Compression type and checksum after each block.
 pub(super) const BLOCK_TRAILER_LEN: usize = 5;
 /// Checksum type and handles: where `format_version` starts in versions 1 to 5.
 const HANDLES_END: usize = 41;
@@ -79,7 +80,8 @@ pub(super) struct Footer {
     pub(super) index: Option<BlockHandle>,
 }
 
-/// What position adds to a checksum from version 6 on, so that misplaced blocks are noticed.
+/// What the offset of a block adds to its checksum from version 6 on, so that misplaced blocks are
+/// detected.
 pub(super) fn context_modifier(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;

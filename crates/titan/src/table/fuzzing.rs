@@ -1,4 +1,4 @@
-//! The decoders of tables under any bytes; see [`crate::fuzzing`].
+//! Runs the decoders of tables on arbitrary bytes; see [`crate::fuzzing`].
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn order() -> InternalKeyComparator {
     ORDER.clone()
 }
 
-/// A data block: walked and searched as it is; then, with what it held, built anew.
+/// A data block: walked and searched as it is, then rebuilt from its entries.
 pub fn block(data: &[u8]) {
     let Some(block) = decoded(Block::new(Bytes::copy_from_slice(data))) else {
         return;
@@ -59,15 +59,15 @@ pub fn block(data: &[u8]) {
     assert!(3 * entries.len() <= data.len(), "more entries than bytes");
     assert_eq!(iter.value_bytes(), Bytes::new());
 
-    // Whatever the restart points are, walking back ends.
+    // A backward walk ends, whatever the restart points are.
     let mut steps = 0;
     let mut walk = iter.seek_to_last();
     while walk.is_ok() && iter.valid() {
         steps += 1;
-        assert!(steps <= data.len(), "no end of walking back");
+        assert!(steps <= data.len(), "walking back never ends");
         if consistent {
             let expected = entries.len().checked_sub(steps).map(|i| &entries[i].0[..]);
-            assert_eq!(Some(iter.key()), expected, "walking back shows others");
+            assert_eq!(Some(iter.key()), expected, "walking back differs");
         }
         walk = iter.prev();
     }
@@ -105,7 +105,7 @@ pub fn block(data: &[u8]) {
     built(&entries, 1 + data.len() % 5);
 }
 
-/// A block of sorted entries shows them in every way a cursor can go.
+/// A block of sorted entries returns them however a cursor moves.
 fn built(entries: &[Entry], interval: usize) {
     let order = order();
     let mut builder = BlockBuilder::new(interval);
@@ -187,13 +187,13 @@ pub fn index(data: &[u8]) {
     assert_eq!(all(&again), all(&index));
 }
 
-/// A block of range deletions: decoded, cut into fragments, and these cut again.
+/// A block of range deletions: decoded and cut into fragments, which are cut again.
 pub fn range_tombstones(data: &[u8]) {
     let block = Block::new(Bytes::copy_from_slice(data));
     let Some(tombstones) = decoded(block.and_then(|block| range_tombstones_in(block, None))) else {
         return;
     };
-    assert!(3 * tombstones.len() <= data.len(), "more than bytes");
+    assert!(3 * tombstones.len() <= data.len(), "too many tombstones");
     let order = order();
     let list = FragmentedTombstones::build(tombstones.iter().cloned(), &order);
     for pair in list.fragments().windows(2) {
@@ -219,7 +219,7 @@ pub fn range_tombstones(data: &[u8]) {
     assert_eq!(FragmentedTombstones::build(again, &order), list);
 }
 
-/// A footer: the last bytes of a file whose other bytes are not there.
+/// A footer: the last bytes of a file whose other bytes are missing.
 pub fn footer(data: &[u8]) {
     let Some((rest, bytes)) = data.split_last_chunk::<FOOTER_LEN>() else {
         return;
@@ -264,7 +264,7 @@ pub fn properties(data: &[u8]) {
     assert_eq!(format!("{again:?}"), format!("{properties:?}"));
 }
 
-/// A filter block; and one of keys from the input, which it has to know.
+/// A filter block; and a filter of keys from the input, which must contain them.
 pub fn filter(data: &[u8]) {
     let keys = || data.chunks(1 + data.len() / 16);
     if let Some(filter) = Filter::new(Bytes::copy_from_slice(data)) {
@@ -301,8 +301,9 @@ pub fn liveness(data: &[u8]) {
     assert_eq!(sound(LivenessBlock::decode(&encoded)), block);
 }
 
-/// Compressed bytes: one byte says how, the rest is the stored form. What comes out, or else the
-/// input itself, survives being compressed; also with a dictionary, the front of the stored form.
+/// Compressed bytes: one byte is the compression type, the rest is the stored form. The
+/// decompressed bytes, or the input itself if there are none, survive compression; also with a
+/// dictionary, which is the front of the stored form.
 pub fn compression(data: &[u8]) {
     let Some((&kind, stored)) = data.split_first() else {
         return;
@@ -312,7 +313,7 @@ pub fn compression(data: &[u8]) {
     };
     let limit = 1 << 16;
     let front = stored.get(..64);
-    // A dictionary that only begins as one of Zstandard's own is damage.
+    // Bytes that only begin like a dictionary in Zstandard's own format are damage.
     let front = front.filter(|front| !front.starts_with(b"\x37\xa4\x30\xec"));
     let shared = front.map(|front| Dictionary::new(Bytes::copy_from_slice(front)));
     for (bytes, dictionary) in [(None, None), (front, shared.as_ref())] {
@@ -349,7 +350,7 @@ pub fn table(data: &[u8]) {
     let table = match TableReader::open(file, path, options) {
         Ok(table) => table,
         Err(e) => {
-            // Another comparator's table is the one thing that is not the fault of the bytes.
+            // Only a table of another comparator is not the fault of the bytes.
             if e.kind() != crate::ErrorKind::InvalidOption {
                 assert_names(&e, path);
             }
@@ -385,13 +386,13 @@ pub fn table(data: &[u8]) {
     }
 }
 
-/// A cache that keeps nothing: the files of all inputs have the same number.
+/// A cache that keeps nothing, because the files of all inputs have the same number.
 fn no_cache() -> Arc<BlockCache> {
     static CACHE: LazyLock<Arc<BlockCache>> = LazyLock::new(|| Arc::new(BlockCache::new(0)));
     Arc::clone(&CACHE)
 }
 
-/// Looks at what a check says.
+/// Checks what the visitor of a check receives.
 struct Damage<'a>(&'a Path);
 
 impl TableVisitor for Damage<'_> {

@@ -6,7 +6,7 @@
 //!          [length-prefixed first key of the block, in index type 3]
 //! ```
 //!
-//! A separator is not before its block's last key and before the next block's first key. It is a
+//! A separator is at or after its block's last key and before the next block's first key. It is a
 //! user key if no user key straddles two blocks, else an internal key. With delta coding
 //! `value_len` is left out, and blocks follow each other without gaps.
 //!
@@ -91,7 +91,7 @@ impl Index {
         })
     }
 
-    /// The separator behind block `i`; empty if there is no such block.
+    /// The separator after block `i`; empty if there is no such block.
     #[inline]
     pub(super) fn key(&self, i: usize) -> &[u8] {
         let start = match i.checked_sub(1).and_then(|before| self.entries.get(before)) {
@@ -102,7 +102,7 @@ impl Index {
         self.keys.get(start..end).unwrap_or_default()
     }
 
-    /// The user key of the separator behind block `i`.
+    /// The user key of the separator after block `i`.
     #[inline]
     pub(super) fn user_key(&self, i: usize) -> &[u8] {
         if self.user_keys {
@@ -112,8 +112,9 @@ impl Index {
         }
     }
 
-    /// The one block that may hold the first entry not before `target`, an internal key; or
-    /// `len()`. If all of that block is before `target`, the next block's first entry is it.
+    /// The one block that may have the first entry at or after `target`, an internal key; `len()`
+    /// if there is none. If all entries of that block are before `target`, the next block's first
+    /// entry is the one.
     #[inline]
     pub(super) fn find(&self, order: &InternalKeyComparator, target: &[u8]) -> usize {
         let target_user = user_key(target);
@@ -136,8 +137,8 @@ impl Index {
         self.entries.last().map_or(0, end)
     }
 
-    /// Appends the entries of an index block. Blocks must lie one behind the other, ending at or
-    /// before `limit`.
+    /// Appends the entries of an index block. Blocks must be in the order of their offsets, must
+    /// not overlap and must end at or before `limit`.
     pub(super) fn append(&mut self, block: &Block, format: IndexFormat, limit: u64) -> Result<()> {
         let mut d = Decoder::new(block.entries());
         let mut key = Vec::new();
@@ -204,14 +205,14 @@ impl Index {
         self.keys.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
-    /// Gives back what growing has over-allocated.
+    /// Frees memory that was allocated in excess.
     pub(super) fn shrink(&mut self) {
         self.keys.shrink_to_fit();
         self.entries.shrink_to_fit();
     }
 }
 
-/// The handle of the block behind `last`, whose size differs by `delta`.
+/// The handle of the block after `last`, whose size differs by `delta`.
 fn after(last: BlockHandle, delta: i64) -> Result<BlockHandle> {
     let offset = last.offset.checked_add(last.size);
     let offset = offset.and_then(|end| end.checked_add(BLOCK_TRAILER_LEN as u64));
@@ -224,14 +225,14 @@ fn after(last: BlockHandle, delta: i64) -> Result<BlockHandle> {
 /// Collects separators while a table is written.
 #[derive(Default)]
 pub(super) struct IndexBuilder {
-    /// Internal keys, as only the end shows whether user keys will do.
+    /// Internal keys, because only the end shows whether user keys suffice.
     keys: Vec<u8>,
     entries: Vec<(usize, BlockHandle)>,
     straddled: bool,
 }
 
 impl IndexBuilder {
-    /// Adds a block whose separator, an internal key, is `separator`.
+    /// Adds a block with its separator, an internal key.
     pub(super) fn add(&mut self, separator: &[u8], handle: BlockHandle) {
         self.keys.extend_from_slice(separator);
         self.entries.push((self.keys.len(), handle));
@@ -242,7 +243,7 @@ impl IndexBuilder {
         self.straddled = true;
     }
 
-    /// Whether the index will hold user keys.
+    /// Whether the index will consist of user keys.
     pub(super) fn user_keys(&self) -> bool {
         !self.straddled
     }

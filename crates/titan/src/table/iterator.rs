@@ -1,4 +1,4 @@
-//! The cursor over a table: the index says which block, the block's cursor does the rest.
+//! The cursor over a table: the index finds the block, and the block's cursor does the rest.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use crate::iterator::InternalIterator;
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableIterOptions {
-    /// Whether blocks that had to be read stay in the block cache.
+    /// Whether blocks that had to be read from the file go to the block cache.
     pub(crate) fill_cache: bool,
     /// Bytes to read from the file at once, for walks that will visit most of what follows
-    /// (compactions, checks); 0 reads block by block, ahead of a cursor that turns out to walk.
+    /// (compactions, checks); 0 reads block by block, with readahead once the cursor turns out to
+    /// walk.
     pub(crate) readahead: usize,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct TableIterator {
     table: Arc<TableReader>,
     fill_cache: bool,
     reading: Reading,
-    /// The index entry whose block `block` is over; `None` before the first and after an error.
+    /// The index entry of the block that `block` reads; `None` before the first and after an error.
     loaded: Option<usize>,
     block: BlockIter,
 }
@@ -62,13 +63,14 @@ impl TableIterator {
         }
     }
 
-    /// Where in the file the block under the cursor is; 0 if there is none.
+    /// The file offset of the block under the cursor; 0 if there is none.
     pub(super) fn block_offset(&self) -> u64 {
         let handle = self.loaded.and_then(|at| self.table.index.handle(at));
         handle.map_or(0, |handle| handle.offset)
     }
 
-    /// Goes to block `at` and moves in it by `place`; without such a block, becomes invalid.
+    /// Goes to block `at` and positions the cursor in it with `place`. Becomes invalid if there is
+    /// no such block.
     fn enter(
         &mut self,
         at: usize,
@@ -81,7 +83,7 @@ impl TableIterator {
         };
         if self.loaded != Some(at) {
             let from = self.loaded.take();
-            // Its memory may be what the next one is read into.
+            // The next block may be read into this one's memory.
             self.block.reset(Default::default());
             let block = match &mut self.reading {
                 Reading::Blocks(ahead) => {
@@ -112,7 +114,7 @@ impl TableIterator {
         }
     }
 
-    /// From behind the end of a block to the first entry that follows.
+    /// Goes from after the end of a block to the next entry.
     fn skip_forward(&mut self) -> Result<()> {
         while !self.block.valid()
             && let Some(at) = self.loaded
@@ -123,7 +125,7 @@ impl TableIterator {
         Ok(())
     }
 
-    /// From before the start of a block to the last entry that precedes.
+    /// Goes from before the start of a block to the previous entry.
     fn skip_backward(&mut self) -> Result<()> {
         while !self.block.valid()
             && let Some(before) = self.loaded.and_then(|at| at.checked_sub(1))

@@ -1,20 +1,21 @@
-//! The liveness block: which blob records a table's entries refer to.
+//! The liveness block: which blob records a table's entries point to.
 //!
 //! ```text
 //! format u8 = 1 | number of files varint
 //! per file, ascending:
-//!   file - file before varint | number of references varint
-//!   per reference, by ascending value offset:
+//!   file - file before varint | number of pointers varint
+//!   per pointer, by ascending value offset:
 //!     key_len - key_len before svarint | gap svarint | size varint
 //! ```
 //!
-//! `gap` is the offset less what it would be if the record followed the one before it directly
-//! (32 bytes of header and the key lie between two values), so neighbours in a sorted blob file
-//! cost three bytes or so. Each file starts from key length 0 and a value that ended at 0.
+//! `gap` is the offset minus the offset it would have if the record directly followed the one
+//! before it (32 bytes of header and the key are between two values), so neighbours in a sorted
+//! blob file take about three bytes. Each file starts from key length 0 and a value that ended at
+//! 0.
 //!
-//! It makes garbage collection exact without looking a key up: the union over all live tables is
-//! what must be kept (BLOB-3). Only advice to others: RocksDB neither reads nor keeps it, so a
-//! table without one is scanned, and the totals in the properties verify one that is there.
+//! It makes garbage collection exact without looking up keys: the union over all live tables is
+//! what must be kept (BLOB-3). RocksDB neither reads nor keeps it. So a table without one is
+//! scanned, and one that is there is verified by the totals in the properties.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +25,10 @@ use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex, BlobRefs};
 use crate::format::coding::{Decoder, put_signed_varint, put_varint};
 
 const FORMAT: u8 = 1;
-/// The fewest bytes a reference takes: bounds what a count may claim.
+/// The fewest bytes that a pointer takes; bounds what a count may claim.
 const MIN_ENCODED: usize = 3;
 
-/// A reference to one blob record.
+/// A pointer to one blob record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlobRef {
     /// Where the value's bytes start.
@@ -51,15 +52,15 @@ impl BlobRef {
     }
 }
 
-/// All references of a table, by file.
+/// All pointers of a table, by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LivenessBlock {
     files: BTreeMap<BlobFileNumber, Vec<BlobRef>>,
 }
 
 impl LivenessBlock {
-    /// Adds a reference found under a user key of `key_len` bytes. [`LivenessBlock::sort`] when
-    /// all are in.
+    /// Adds a pointer that belongs to a user key of `key_len` bytes. Call [`LivenessBlock::sort`]
+    /// after the last one.
     pub(crate) fn add(&mut self, key_len: usize, index: &BlobIndex) -> Result<()> {
         let key_len =
             u32::try_from(key_len).map_err(|_| Error::corruption("key of a blob exceeds 4 GiB"))?;
@@ -70,13 +71,13 @@ impl LivenessBlock {
         };
         let front = BLOB_RECORD_HEADER_LEN + u64::from(key_len);
         if index.offset < front || index.offset.checked_add(index.size).is_none() {
-            return Err(Error::corruption("blob index points into no record"));
+            return Err(Error::corruption("blob index points to no record"));
         }
         self.files.entry(index.file).or_default().push(reference);
         Ok(())
     }
 
-    /// Brings the references into the order they are stored in.
+    /// Sorts the pointers into the order in which they are stored.
     pub(crate) fn sort(&mut self) {
         for references in self.files.values_mut() {
             references.sort_unstable();
@@ -87,7 +88,7 @@ impl LivenessBlock {
         self.files.is_empty()
     }
 
-    /// The references by ascending file, each file's by ascending offset.
+    /// The pointers by ascending file, each file's by ascending offset.
     pub(crate) fn files(&self) -> impl Iterator<Item = (BlobFileNumber, &[BlobRef])> {
         self.files
             .iter()
@@ -126,7 +127,7 @@ impl LivenessBlock {
         out
     }
 
-    /// Reads an encoding; order and ranges are checked.
+    /// Reads an encoding. Checks order and ranges.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let bad = || Error::corruption("liveness block contradicts itself");
         let mut d = Decoder::new(bytes);

@@ -5,35 +5,35 @@
 //! [filter]                 Bloom filter over user keys, if configured
 //! [index]                  a separator and a handle for each data block
 //! [range tombstones]       if there are any
-//! [liveness]               references into blob files, if there are any; named by a property only
+//! [liveness]               pointers into blob files, if there are any; named by a property only
 //! [properties]
 //! [metaindex]              name -> handle of filter, properties, range tombstones
 //! [footer]                 53 bytes: checksum type, handles of metaindex and index, version, magic
 //!
 //! block on disk   payload | compression type u8 | checksum u32
 //! block           entries | restart array | packed u32                     (block.rs)
-//! handle          offset varint64 | size varint64, without the 5 bytes behind the payload
+//! handle          offset varint64 | size varint64, without the 5 bytes after the payload
 //! ```
 //!
 //! Written: format version 5, XXH3 checksums, binary index of user keys with delta-coded values
 //! (internal keys where a user key straddles two blocks), RocksDB's own full Bloom filter, so that
 //! RocksDB reads and uses all of it (FMT-1). Read: versions 2 to 7, every checksum, every index
 //! type, compression dictionaries, blocks with separated values, files ingested with a global
-//! sequence number. Refused by name: other kinds of table, later versions, compression managers and
-//! indexes of applications, embedded blobs.
+//! sequence number. Refused with an error that names the feature: other kinds of table, later
+//! versions, compression managers and indexes of applications, embedded blobs.
 //!
 //! Promises:
 //!
-//! 1. Whatever a file holds, reading it gives its entries or an error that names file and offset;
-//!    never a panic, never an allocation that its size does not justify.
+//! 1. Whatever the content of a file, reading it gives its entries or an error that names file and
+//!    offset; never a panic, never an allocation that its size does not justify.
 //! 2. Every block is verified when it is read from the file.
 //! 3. A written table is durable when [`TableWriter::finish`] returns; its name is not.
 //! 4. The liveness block adds up to what a full scan finds (BLOB-3); [`TableReader::verify`]
 //!    checks that.
 //!
 //! Assumes: keys come in the order of the comparator whose name the table stores; a file never
-//! changes once its writer is done (but for RocksDB's in-place global sequence number, before the
-//! file is part of a version).
+//! changes once its writer is done (except for RocksDB's in-place global sequence number, before
+//! the file is part of a version).
 
 mod block;
 mod block_builder;
@@ -78,5 +78,5 @@ const META_PROPERTIES: &[u8] = b"rocksdb.properties";
 const META_INDEX: &[u8] = b"rocksdb.index";
 const META_RANGE_DEL: &[u8] = b"rocksdb.range_del";
 const META_COMPRESSION_DICT: &[u8] = b"rocksdb.compression_dict";
-/// How the names of filters start, in front of the filter policy's.
+/// How the names of filters start, before the name of the filter policy.
 const META_FILTERS: [&[u8]; 2] = [b"fullfilter.", b"partitionedfilter."];

@@ -1,4 +1,4 @@
-//! Opening a table: from the footer to index, filter and range tombstones.
+//! Opens a table: from the footer to index, filter and range tombstones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ const MIN_TAIL: u64 = 64 << 10;
 /// The version of files made for ingestion that has a global sequence number.
 const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
-/// Where the blocks besides the data are, so that a later check can read them again.
+/// Where the blocks other than data blocks are, so that a later check can read them again.
 #[derive(Default)]
 pub(super) struct MetaBlocks {
     pub(super) metaindex: BlockHandle,
@@ -43,7 +43,7 @@ pub(super) struct MetaBlocks {
     pub(super) others: Vec<BlockHandle>,
 }
 
-/// What a table says of itself, which decides whether and how the rest can be read.
+/// What a table says about itself. Decides whether and how the rest can be read.
 struct Head {
     source: BlockSource,
     footer: Footer,
@@ -71,7 +71,7 @@ impl Head {
         };
         let properties = read_properties(&source, properties_at)?;
         if identity.unique_id.is_some() && identity.unique_id != properties.unique_id() {
-            let text = "another table is in this one's place: its unique id is not the MANIFEST's";
+            let text = "another table has this one's name: its unique id is not the MANIFEST's";
             return Err(Error::corruption(text).at(path, properties_at.offset));
         }
         let readable = properties.refuse_unreadable();
@@ -87,16 +87,16 @@ impl Head {
     }
 }
 
-/// Bytes at the end of a table that hold all of what [`refuse_unreadable`] reads, as a rule.
+/// Bytes at the end of a table that usually include all that [`refuse_unreadable`] reads.
 const HEAD_LEN: u64 = 8 << 10;
 
-/// Announces to the kernel what [`refuse_unreadable`] will read of a table.
+/// Asks the kernel to prefetch what [`refuse_unreadable`] will read of a table.
 pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
     let len = identity.size.min(HEAD_LEN);
     file.prefetch(identity.size - len, len as usize);
 }
 
-/// Finds out whether a table can be read, by its footer and its properties. Cost: three reads.
+/// Checks by its footer and its properties whether a table can be read. Cost: three reads.
 ///
 /// # Errors
 /// Those of [`TableReader::open`], as far as these parts show them.
@@ -120,7 +120,8 @@ pub(super) fn open(
         let text = format!("table of {size} bytes, {} expected", identity.size);
         return Err(Error::corruption(text).at(path, size.min(identity.size)));
     }
-    // What follows reads piece after piece, from the back: let the kernel fetch it as a whole.
+    // The code below reads it piece by piece, from the end, so the kernel should fetch it as a
+    // whole.
     let tail = (size / TAIL_FRACTION).max(MIN_TAIL).min(size);
     file.prefetch(size - tail, tail as usize);
     let Head {
@@ -196,7 +197,7 @@ pub(super) fn read_metaindex(
         let mut iter = BlockIter::over(Block::new(data)?);
         iter.seek_to_first()?;
         while iter.valid() {
-            // Values of names that nobody knows need not be handles.
+            // Values of unknown names need not be handles.
             if let Ok(handle) = BlockHandle::decode(&mut Decoder::new(iter.value())) {
                 names.insert(iter.key().to_vec(), handle);
             }
@@ -208,8 +209,8 @@ pub(super) fn read_metaindex(
     Ok(names)
 }
 
-/// Reads the properties. RocksDB ingests a file by writing its sequence number over these bytes
-/// without correcting the checksum, which holds for zeros in their place.
+/// Reads the properties. RocksDB ingests a file by writing its sequence number into this block
+/// without correcting the checksum, which matches the block with zeros in its place.
 pub(super) fn read_properties(
     source: &BlockSource,
     handle: BlockHandle,
@@ -318,7 +319,7 @@ pub(super) fn read_index(
     Ok(index)
 }
 
-/// The dictionary of a table that has one. An empty one is none.
+/// The dictionary of a table that has one. An empty one counts as none.
 pub(super) fn read_dictionary(
     source: &BlockSource,
     handle: Option<BlockHandle>,

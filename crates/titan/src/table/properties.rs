@@ -1,8 +1,8 @@
 //! The properties block: what a table says about itself, by name.
 //!
-//! Entries sorted by name, delta-coded, one restart point. Numbers are varints but for the three
-//! fixed-width ones below. Unknown names are kept and otherwise ignored, by RocksDB too, which is
-//! where the private `titan.*` ones live.
+//! Entries sorted by name, delta-coded, one restart point. Numbers are varints except for the three
+//! fixed-width ones below. Unknown names are kept and otherwise ignored. RocksDB does the same, so
+//! it accepts the private `titan.*` ones.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::format::coding::{Decoder, put_varint};
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
 
-/// Names, as they stand in the file.
+/// The names in the file.
 pub(super) mod name {
     pub(crate) const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
     pub(crate) const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
@@ -56,9 +56,9 @@ pub(super) mod name {
     pub(crate) const COLLECTORS: &str = "rocksdb.property.collectors";
     pub(crate) const RAW_KEY_SIZE: &str = "rocksdb.raw.key.size";
     pub(crate) const RAW_VALUE_SIZE: &str = "rocksdb.raw.value.size";
-    /// Written by RocksDB 11 where an index of the application is to be used instead of its own.
+    /// Written by RocksDB 11 if an index of the application is to be used instead of its own.
     pub(crate) const USER_INDEX_IS_PRIMARY: &str = "rocksdb.udi.is.primary.index";
-    /// Written by RocksDB 11 where the table has blobs in itself.
+    /// Written by RocksDB 11 if the table has embedded blobs.
     pub(crate) const EMBEDDED_BLOBS: &str = "rocksdb.embedded.blob.stats";
     /// The handle of the liveness block, and what its contents must add up to.
     pub(crate) const LIVENESS: &str = "titan.liveness";
@@ -66,8 +66,8 @@ pub(super) mod name {
     pub(crate) const LIVENESS_BYTES: &str = "titan.liveness.bytes";
 }
 
-/// The first format version whose index is normally delta-coded and of user keys: what is assumed
-/// where the properties, which say so, are damaged.
+/// The first format version whose index normally is delta-coded and has user keys. Assumed where
+/// the properties, which say so, are damaged.
 pub(super) const DELTA_ENCODED_SINCE: u32 = 4;
 
 /// Where the liveness block is and what it adds up to.
@@ -78,7 +78,7 @@ pub(super) struct LivenessProperty {
     pub(super) bytes: u64,
 }
 
-/// A table's properties. Sizes are in bytes; what a file leaves out is 0.
+/// A table's properties. Sizes are in bytes; a number that the file leaves out is 0.
 #[derive(Clone, Debug)]
 pub(crate) struct TableProperties {
     /// Entries: points and range tombstones.
@@ -92,7 +92,7 @@ pub(crate) struct TableProperties {
     pub(crate) raw_key_size: u64,
     pub(crate) raw_value_size: u64,
     pub(crate) column_family_id: Option<ColumnFamilyId>,
-    /// Name of the order of user keys; `None` in very old files.
+    /// Name of the comparator of user keys; `None` in very old files.
     pub(crate) comparator: Option<String>,
     /// 2 for files made for ingestion, whose sequence number is global.
     pub(crate) external_version: u32,
@@ -108,8 +108,8 @@ pub(crate) struct TableProperties {
 }
 
 impl TableProperties {
-    /// Reads a properties block. With it comes where in the block the global sequence number's 8
-    /// bytes are, as RocksDB rewrites them in place when it ingests a file.
+    /// Reads a properties block. Also returns where in the block the 8 bytes of the global sequence
+    /// number are, because RocksDB rewrites them in place when it ingests a file.
     pub(super) fn decode(data: Bytes) -> Result<(Self, Option<usize>)> {
         let mut all = BTreeMap::new();
         let mut global_at = None;
@@ -146,7 +146,7 @@ impl TableProperties {
             None => None,
         };
         let column_family_id = match raw(name::COLUMN_FAMILY_ID) {
-            // RocksDB writes 2^31 - 1 where it does not know.
+            // RocksDB writes 2^31 - 1 for an unknown family.
             Some(value) => u32::try_from(read(name::COLUMN_FAMILY_ID, value, Decoder::varint)?)
                 .ok()
                 .filter(|id| *id < i32::MAX as u32)
@@ -182,10 +182,10 @@ impl TableProperties {
         })
     }
 
-    /// Refuses, by name, what reading the table needs and this version does not have.
+    /// Fails if reading the table needs a feature that this version does not have, and names it.
     ///
     /// # Errors
-    /// `Unsupported`; `Corruption` if the compression types cannot be made out.
+    /// `Unsupported`; `Corruption` if the compression types cannot be parsed.
     pub(super) fn refuse_unreadable(&self) -> Result<()> {
         if self.get(name::EMBEDDED_BLOBS).is_some() {
             return Err(Error::unsupported("table with blobs embedded in it"));
@@ -199,8 +199,8 @@ impl TableProperties {
         refuse_compression(&String::from_utf8_lossy(compression))
     }
 
-    /// What to assume of a table whose properties are lost: how tables of this format version are
-    /// normally written.
+    /// The properties to assume of a table whose own are lost: those that tables of this format
+    /// version normally have.
     pub(super) fn assumed(format_version: u32) -> Self {
         let newer = format_version >= DELTA_ENCODED_SINCE;
         TableProperties {
@@ -224,7 +224,7 @@ impl TableProperties {
         }
     }
 
-    /// Whether these are the properties of a table, and not of something else that decodes.
+    /// Whether these are the properties of a table and not another block that decodes.
     pub(super) fn names_a_table(&self) -> bool {
         self.get(name::NUM_ENTRIES).is_some() && self.get(name::DATA_SIZE).is_some()
     }
@@ -246,7 +246,7 @@ impl TableProperties {
         Some(String::from_utf8_lossy(id).into_owned()).filter(|id| !id.is_empty())
     }
 
-    /// What tells the table from every other; `None` in tables of old RocksDB.
+    /// What distinguishes the table from every other; `None` in tables of old RocksDB versions.
     pub(crate) fn unique_id(&self) -> Option<UniqueId> {
         let number = self.get(name::ORIGINAL_FILE_NUMBER)?;
         let number = FileNumber(Decoder::new(number).varint().ok()?);
@@ -270,18 +270,19 @@ impl TableProperties {
     }
 }
 
-/// Judges the property that names a table's compression. Up to version 6 that is a codec's name;
-/// from version 7 on `manager;types;`, with two hexadecimal digits for each type in use.
+/// Refuses a table whose compression cannot be read, by the property that names it. Up to version 6
+/// that is a codec's name; from version 7 on `manager;types;`, with two hexadecimal digits for each
+/// type in use.
 fn refuse_compression(property: &str) -> Result<()> {
     let Some((manager, rest)) = property.split_once(';') else {
         return match property {
             "Xpress" => CompressionType::from_u8(XPRESS).map(|_| ()),
-            // Blocks say what they are compressed with.
+            // Blocks say themselves what they are compressed with.
             _ => Ok(()),
         };
     };
     if !BUILTIN_MANAGERS.contains(&manager) {
-        let text = format!("table compressed by '{manager}', a compression manager of its own");
+        let text = format!("table compressed by '{manager}', an application's compression manager");
         return Err(Error::unsupported(text));
     }
     let types = rest.split(';').next().unwrap_or_default().as_bytes();
@@ -289,13 +290,14 @@ fn refuse_compression(property: &str) -> Result<()> {
         let number = str::from_utf8(digits).ok();
         let number = number.filter(|digits| digits.len() == 2);
         let number = number.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let unknown = || Error::corruption(format!("compression types cannot be '{property}'"));
+        let unknown = || Error::corruption(format!("invalid compression types '{property}'"));
         CompressionType::from_u8(number.ok_or_else(unknown)?)?;
     }
     Ok(())
 }
 
-/// Names of compression managers whose types are RocksDB's own; none where nothing is compressed.
+/// Names of the compression managers whose types are RocksDB's own; empty where nothing is
+/// compressed.
 const BUILTIN_MANAGERS: [&str; 3] = ["BuiltinV2", "nullptr", ""];
 const XPRESS: u8 = 6;
 
@@ -307,9 +309,9 @@ fn read<'a, T>(
     field(&mut Decoder::new(value)).map_err(|e| e.context(format!("property {name}")))
 }
 
-/// A property for people to read: numbers as numbers, text as it is, other bytes escaped. The
-/// properties that are text or raw bytes have names known to RocksDB; other values that decode as
-/// one varint are taken for numbers.
+/// The value of a property for people to read: numbers as numbers, text as it is, other bytes
+/// escaped. The properties that are text or raw bytes are known by name; any other value that
+/// decodes as one varint is taken for a number.
 pub(crate) fn value_text(property: &[u8], value: &[u8]) -> String {
     let fixed = |name: &str| property == name.as_bytes();
     let mut d = Decoder::new(value);
@@ -422,7 +424,7 @@ mod tests {
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.message().contains(why), "{e}");
         }
-        // Beside RocksDB's own index one of the application does no harm.
+        // An index of the application in addition to RocksDB's own is harmless.
         judged(&[(name::USER_INDEX_IS_PRIMARY, &[0])]).unwrap();
     }
 }

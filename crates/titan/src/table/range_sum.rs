@@ -1,4 +1,4 @@
-//! How many entries a range has, and how much they refer to.
+//! Counts the entries of a range of keys and the bytes that they point to.
 
 use super::reader::TableReader;
 use crate::error::Result;
@@ -6,16 +6,16 @@ use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, seek_key};
 
-/// Of the entries of a range.
+/// Sums over the entries of a range of keys.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RangeSum {
     pub(crate) entries: u64,
-    /// Of the blob records that they refer to: header, key and stored value.
+    /// Bytes of the blob records that they point to: header, key and stored value.
     pub(crate) blob_bytes: u64,
 }
 
 impl RangeSum {
-    /// This for one in so many, as parts of a whole.
+    /// The sums of the whole, given that these are the sums of a part.
     fn scaled(self, (whole, part): (usize, usize)) -> Self {
         let scale = |sum: u64| {
             let scaled = u128::from(sum) * whole as u128 / part.max(1) as u128;
@@ -29,8 +29,9 @@ impl RangeSum {
 }
 
 impl TableReader {
-    /// Sums up the entries from `start` to before `end`: exactly where they are in at most
-    /// `max_blocks` data blocks, else as an estimate from so many of these. Cost: a read of each.
+    /// Sums up the entries from `start` to before `end`: exactly if they are in at most
+    /// `max_blocks` data blocks, else as an estimate from at most that many blocks. Cost: reads
+    /// these blocks.
     pub(crate) fn sum_between(
         &self,
         start: &[u8],

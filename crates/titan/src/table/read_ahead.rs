@@ -1,38 +1,40 @@
-//! Reading ahead of a cursor that walks from block to block.
+//! Readahead for a cursor that walks from block to block.
 //!
-//! A seek wants one block, and tables are opened so that the kernel reads no more than that. A cursor
-//! that has gone on to its neighbours is likely to go further: from the third block in a row on, the
-//! kernel is asked for those that follow, twice as many bytes each time, as RocksDB does it for walks
-//! forward (`max_auto_readahead_size`). Blocks in the block cache ask for nothing.
+//! A seek wants one block, and tables are opened so that the kernel reads no more than that. A
+//! cursor that has moved on to its neighbours is likely to go further: from the third block in a
+//! row on, the kernel is asked for those that follow, twice as many bytes each time, as RocksDB
+//! does for forward walks (`max_auto_readahead_size`). Nothing is requested for blocks in the block
+//! cache.
 //!
-//! Nothing is kept here. What was asked for in vain, where a walk ends, costs the kernel's cache up to
-//! one and a half times [`MAX`]; bounds of an iterator are not known here. A kernel that reads less at
-//! once than it is asked for, as Linux does by the device's limits, leaves the rest to ordinary reads.
+//! No data is kept here. Where a walk ends, up to one and a half times [`MAX`] bytes in the
+//! kernel's cache were requested in vain; the bounds of an iterator are not known here. If the
+//! kernel reads less at once than requested, as Linux does because of the device's limits, ordinary
+//! reads fetch the rest.
 
 use super::block_io::BlockSource;
 use super::footer::BlockHandle;
 
-/// Steps from a block to its neighbour that make a walk. A seek that falls off the end of its block
-/// makes one.
+/// Steps from a block to its neighbour after which readahead starts. A seek that runs past the end
+/// of its block makes one step.
 const STEPS: u32 = 2;
 
-/// Bytes asked for at first, beyond the block that is wanted.
+/// Bytes of the first request, beyond the wanted block.
 const FIRST: u64 = 16 << 10;
 
-/// Bytes asked for at once at most, beyond the block that is wanted.
+/// The most bytes of a request, beyond the wanted block.
 const MAX: u64 = 256 << 10;
 
-/// What is known of a cursor's walk.
+/// The state of a cursor's walk.
 #[derive(Default)]
 pub(super) struct ReadAhead {
     backward: bool,
     /// Steps to a neighbour so far.
     steps: u32,
-    /// None as long as nothing was asked for.
+    /// `None` before the first request.
     asked: Option<Asked>,
 }
 
-/// What the kernel was asked for last.
+/// The last request to the kernel.
 #[derive(Clone, Copy)]
 struct Asked {
     /// Bytes.
@@ -57,8 +59,8 @@ impl ReadAhead {
         self.steps += u32::from(neighbour);
     }
 
-    /// To be called before the block at `handle` is read: asks for it and for what follows, so that
-    /// the device gets both together. `limit` is where data blocks end.
+    /// Requests the block at `handle` and what follows, so that the device gets both together. Must
+    /// be called before the block is read. `limit` is where data blocks end.
     pub(super) fn prefetch(&mut self, source: &BlockSource, handle: BlockHandle, limit: u64) {
         if self.steps < STEPS {
             return;
@@ -67,8 +69,8 @@ impl ReadAhead {
             return;
         };
         let (start, end) = (handle.offset, handle.offset + len as u64);
-        // A walk that has gone past it over cached blocks starts small again: the next are likely to
-        // be cached, too.
+        // A walk that passed the requested bytes over cached blocks starts small again: the next
+        // blocks are likely to be cached, too.
         let asked = self.asked.filter(|asked| match self.backward {
             false => start <= asked.edge,
             true => asked.edge <= end,

@@ -1,8 +1,8 @@
 //! A table open for reading.
 //!
 //! Index, filter, properties and range tombstones stay in memory while it is open; data blocks go
-//! through the block cache. A point lookup that the filter does not refuse costs one binary search
-//! in the index and one in a block, and at most one read of the file.
+//! through the block cache. A point lookup that the filter does not rule out costs one binary
+//! search in the index and one in a block, and at most one read of the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,17 +34,17 @@ use crate::vfs::ReadableFile;
 /// Bytes that a scan of the whole table reads at once.
 pub(super) const SCAN_READAHEAD: usize = 1 << 20;
 
-/// What the MANIFEST says of a table, which must hold of the file.
+/// What the MANIFEST says about a table. The file must agree with it.
 #[derive(Clone, Copy)]
 pub(crate) struct TableIdentity {
     /// The key of its blocks in the cache.
     pub(crate) number: FileNumber,
     /// Bytes.
     pub(crate) size: u64,
-    /// The sequence number of an ingested file that does not hold it. `None` where there is no
-    /// MANIFEST to ask.
+    /// The sequence number of an ingested file that does not contain it. `None` if there is no
+    /// MANIFEST.
     pub(crate) largest_seq: Option<SequenceNumber>,
-    /// `None` where any table will do.
+    /// `None` accepts any table.
     pub(crate) unique_id: Option<UniqueId>,
 }
 
@@ -82,7 +82,7 @@ impl TableReader {
     ///
     /// # Errors
     /// `Corruption` for damage, `Unsupported` for a feature that cannot be read, `InvalidOption`
-    /// for another comparator than the table's.
+    /// for a comparator other than the table's.
     pub(crate) fn open(
         file: Arc<dyn ReadableFile>,
         path: &Path,
@@ -91,8 +91,8 @@ impl TableReader {
         open::open(file, path, options).map(Arc::new)
     }
 
-    /// The first entry not before `seek_key`, an internal key, if it has the same user key.
-    /// `fill_cache` says whether a block that had to be read stays in the cache.
+    /// The first entry at or after `seek_key`, an internal key, if it has the same user key.
+    /// `fill_cache` says whether a block that had to be read from the file goes to the cache.
     pub(crate) fn get(&self, seek_key: &[u8], fill_cache: bool) -> Result<Option<TableEntry>> {
         let target = user_key(seek_key);
         if !self.may_contain(target) {
@@ -106,8 +106,9 @@ impl TableReader {
         let mut iter = self.block_iter(handle, fill_cache)?;
         iter.seek(order, seek_key).map_err(|e| self.at(e, handle))?;
         if !iter.valid() {
-            // The next block starts behind the separator. It can start with the same user key
-            // only if the separator has it too, and separators that are user keys divide none.
+            // The next block starts after the separator. It can start with the same user key only
+            // if the separator has it too. Separators that are user keys never split a user key's
+            // entries.
             if self.index.user_keys() || self.index.user_key(at) != target {
                 return Ok(None);
             }
@@ -136,7 +137,7 @@ impl TableReader {
             .is_none_or(|filter| filter.may_contain(user_key))
     }
 
-    /// Whether [`TableReader::may_contain`] can refuse a key.
+    /// Whether [`TableReader::may_contain`] can rule out a key.
     pub(crate) fn has_filter(&self) -> bool {
         self.filter.is_some()
     }
@@ -155,8 +156,8 @@ impl TableReader {
         &self.properties
     }
 
-    /// The liveness block, read from the file; `None` if the table has none: either nothing in it
-    /// refers to a blob, or another program wrote it.
+    /// The liveness block, read from the file; `None` if the table has none: either it has no
+    /// pointers, or another program wrote it.
     ///
     /// # Errors
     /// `Corruption` if its totals are not those in the properties.
@@ -180,7 +181,7 @@ impl TableReader {
         Ok(Some(block))
     }
 
-    /// What refers to blobs: the liveness block or, where another program wrote the table, what a
+    /// The pointers of the table: the liveness block or, if another program wrote the table, what a
     /// scan of all entries finds.
     pub(crate) fn blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         match self.liveness()? {
@@ -189,7 +190,7 @@ impl TableReader {
         }
     }
 
-    /// What the liveness block is or would be, from a scan of all entries.
+    /// The liveness block that a scan of all entries gives, whether or not the table has one.
     pub(crate) fn scan_blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         let mut refs = LivenessBlock::default();
         let mut iter = self.iter(TableIterOptions {
@@ -206,7 +207,7 @@ impl TableReader {
         Ok(refs)
     }
 
-    /// Bytes of memory the open table holds, cached blocks not included.
+    /// Bytes of memory that the open table uses, cached blocks not included.
     pub(crate) fn memory_usage(&self) -> usize {
         let tombstones = self
             .range_tombstones
@@ -290,7 +291,7 @@ impl TableReader {
         ))
     }
 
-    /// Names the file and a block in an error.
+    /// Adds the file and the offset of a block to an error.
     pub(super) fn at(&self, e: Error, handle: BlockHandle) -> Error {
         e.at(self.source.path(), handle.offset)
     }
@@ -302,7 +303,7 @@ impl std::fmt::Debug for TableReader {
     }
 }
 
-/// Books the reference of an entry, if it is one.
+/// Adds the pointer of an entry, if it is one.
 pub(super) fn add_blob_ref(refs: &mut LivenessBlock, ikey: &[u8], value: &[u8]) -> Result<()> {
     let key = ParsedInternalKey::parse(ikey)?;
     if key.value_type == ValueType::BlobIndex {

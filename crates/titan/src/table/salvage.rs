@@ -1,12 +1,11 @@
-//! Reading what is left of a damaged table.
+//! Reads what is left of a damaged table.
 //!
-//! Opening a table gives up at the first damage. Here every part that can be read is read: data
-//! blocks one by one as the index names them; and where the index, the footer or the metaindex is
-//! gone, blocks are found by their checksums, since they lie one behind the other. Nothing is
-//! taken that its checksum does not vouch for.
+//! Opening a table fails at the first damage. Here every part that can be read is read: data blocks
+//! one by one as the index names them; and where the index, the footer or the metaindex is lost,
+//! blocks are found by their checksums, since each starts where the one before it ends. Only bytes
+//! whose checksum matches are used.
 //!
-//! Only damage is passed over. Failures to read and features that are not supported are errors, as
-//! everywhere.
+//! Only damage is skipped. Failed reads and unsupported features are errors, as everywhere.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,23 +31,23 @@ use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, Valu
 use crate::format::range_tombstone::RangeTombstone;
 use crate::vfs::ReadableFile;
 
-/// Takes entries in: internal key and value.
+/// Receives entries: internal key and value.
 pub(crate) type EntrySink<'s> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 's;
 
-/// What a table had that cannot be read any more.
+/// A part of a table that can no longer be read.
 #[derive(Clone, Debug)]
 pub(crate) struct LostPart {
-    /// Where it was; up to the end of the file where no size is known.
+    /// Where it was; up to the end of the file if its size is unknown.
     pub(crate) at: BlockAt,
-    /// User keys, both included; `None` where nothing bounds them.
+    /// User keys, both included; `None` if unbounded.
     pub(crate) from: Option<Vec<u8>>,
     pub(crate) to: Option<Vec<u8>>,
-    /// Whether range deletions were lost, or else entries.
+    /// Whether range deletions were lost. If not, entries were.
     pub(crate) range_deletions: bool,
     pub(crate) error: Error,
 }
 
-/// A table of which parts may be damaged.
+/// A table that may be damaged in parts.
 pub(crate) struct Salvage {
     source: BlockSource,
     properties: Option<TableProperties>,
@@ -61,7 +60,8 @@ pub(crate) struct Salvage {
 /// How data blocks are found.
 enum Blocks {
     Indexed(Index),
-    /// The index is gone; the data blocks from the front, as far as each shows where the next is.
+    /// The index is lost. The data blocks from the front, as far as the end of each shows where the
+    /// next one starts.
     Scanned {
         handles: Vec<BlockHandle>,
         error: Error,
@@ -69,11 +69,11 @@ enum Blocks {
 }
 
 impl Salvage {
-    /// Finds out what can be read. `largest_seq` is what is known of the table's sequence numbers;
-    /// an ingested table may need it.
+    /// Finds out what can be read. `largest_seq` is the largest sequence number, if it is known; an
+    /// ingested table may need it.
     ///
     /// # Errors
-    /// Failures to read; `Unsupported` for another kind of table.
+    /// Failed reads; `Unsupported` for another kind of table.
     pub(crate) fn open(
         file: Arc<dyn ReadableFile>,
         path: &Path,
@@ -100,7 +100,7 @@ impl Salvage {
         }
         let handle_of = |name: &[u8]| named.as_ref().ok().and_then(|n| n.get(name)).copied();
         let dictionary = read_dictionary(&source, handle_of(META_COMPRESSION_DICT));
-        // Without it data blocks do not decompress: they are what is lost.
+        // Without it data blocks do not decompress; then those are reported as lost.
         source.dictionary = unless_damaged(dictionary)?.ok().flatten();
         let mut properties = None;
         if let Some(handle) = handle_of(META_PROPERTIES) {
@@ -108,7 +108,8 @@ impl Salvage {
         }
         if let Some(properties) = &properties {
             let readable = properties.refuse_unreadable();
-            // Blocks say which types they are compressed with, too.
+            // Damage of this property does not matter: blocks also say what they are compressed
+            // with.
             _ = unless_damaged(readable.map_err(|e| e.in_file(path)))?;
         }
         let index_at = match &footer {
@@ -135,7 +136,7 @@ impl Salvage {
             blocks: Blocks::Indexed(Index::new(true)),
             lost: Vec::new(),
         };
-        // What nothing names any more is looked for.
+        // Searches for the blocks that nothing names any more.
         let mut scanned = None;
         if index.is_err() || named.is_err() {
             let start = index.as_ref().map_or(0, Index::data_end);
@@ -145,7 +146,7 @@ impl Salvage {
         }
         let comparator = order(this.properties.as_ref())?;
         if let Some(properties) = &this.properties {
-            // Where the MANIFEST contradicts the table, what the table says is as good.
+            // If the MANIFEST contradicts the table, the table's own number is as good.
             this.global_sequence =
                 global_sequence(properties, largest_seq).unwrap_or(properties.global_sequence);
         }
@@ -178,7 +179,7 @@ impl Salvage {
                     Err(e) => (BlockAt::of(handle), e),
                 }
             }
-            // The metaindex is whole and names none.
+            // The metaindex is undamaged and names none.
             (None, None) => return Ok(()),
             (None, Some(e)) => {
                 if let Some(found) = scanned {
@@ -215,10 +216,10 @@ impl Salvage {
         &self.tombstones
     }
 
-    /// Gives every entry that can be read to `sink`, in order, and returns what was lost.
+    /// Passes every entry that can be read to `sink`, in order, and returns what was lost.
     ///
     /// # Errors
-    /// Those of `sink`, and failures to read.
+    /// Those of `sink`, and failed reads.
     pub(crate) fn entries(
         &self,
         order: &InternalKeyComparator,
@@ -254,7 +255,7 @@ impl Salvage {
                     }
                     end = handle.offset + handle.size + BLOCK_TRAILER_LEN as u64;
                 }
-                // Whether the blocks found are all that there were, the counts may tell.
+                // The number of entries may show whether all blocks were found.
                 let expected = self.properties.as_ref().map(|p| p.points());
                 if expected != Some(walk.count) {
                     let last = (!walk.last.is_empty()).then(|| user_key(&walk.last).to_vec());
@@ -274,7 +275,7 @@ impl Salvage {
         Ok(walk.lost)
     }
 
-    /// The inner result is damage of the block.
+    /// The inner error is damage of the block.
     fn block(&self, handle: BlockHandle, walk: &mut Walk<'_, '_>) -> Result<Result<()>> {
         let read = match unless_damaged(
             self.source
@@ -288,10 +289,10 @@ impl Salvage {
     }
 }
 
-/// Goes through data blocks and gives on what is sound.
+/// Goes through data blocks and passes sound entries to `sink`.
 struct Walk<'w, 's> {
     order: &'w InternalKeyComparator,
-    /// The last key given on.
+    /// The last key that was passed on.
     last: Vec<u8>,
     count: u64,
     lost: Vec<LostPart>,
@@ -299,7 +300,7 @@ struct Walk<'w, 's> {
 }
 
 impl Walk<'_, '_> {
-    /// The inner result is damage, met after what came before it was given on.
+    /// The inner error is damage. The entries before it have been passed on.
     fn block(&mut self, block: Block, sequence: Option<SequenceNumber>) -> Result<Result<()>> {
         let mut iter = BlockIter::over_data(block, sequence);
         let mut step = iter.seek_to_first();
@@ -333,8 +334,9 @@ pub(super) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
     }
 }
 
-/// The footer. A version that cannot be read is damage, not a feature: the number has no checksum
-/// and the tables of later versions are caught by those of their blocks.
+/// Reads the footer. A version that cannot be read is damage, not an unsupported feature: the
+/// number has no checksum, and tables of later versions are caught by the checksums of their
+/// blocks.
 fn read_footer(file: &dyn ReadableFile, size: u64) -> Result<Footer> {
     let Some(at) = size.checked_sub(FOOTER_LEN as u64) else {
         return Err(Error::corruption("file too short for a table"));
@@ -352,7 +354,7 @@ fn read_footer(file: &dyn ReadableFile, size: u64) -> Result<Footer> {
     .map_err(|e| e.at_offset(at))
 }
 
-/// Tells damage, the inner result, from failures.
+/// Separates damage, which becomes the inner error, from other failures.
 fn unless_damaged<T>(result: Result<T>) -> Result<Result<T>> {
     match result {
         Err(e) if !e.is_corruption() => Err(e),

@@ -1,8 +1,8 @@
-//! Finding the blocks of a table whose index or metaindex is gone.
+//! Finds the blocks of a table whose index or metaindex is lost.
 //!
-//! Blocks lie one behind the other, each ending in a compression type and a checksum. So where one
-//! starts, its end is the first place at which the checksum fits what lies between: by chance it
-//! fits once in four thousand million tries, and then the bytes must still be a block.
+//! Blocks follow each other, and each ends in a compression type and a checksum. So the end of a
+//! block is the first position at which the checksum matches the bytes since the block's start. By
+//! chance it matches once in 2^32 tries, and then the bytes must still decode as a block.
 
 use bytes::Bytes;
 
@@ -19,12 +19,12 @@ use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, Valu
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{CompressionType, SequenceNumber};
 
-/// The largest block that is looked for, with its trailer. The search for an end that is not there
-/// takes time by the square of it.
+/// The largest block that is searched for, with its trailer. The time of a search that finds no end
+/// is quadratic in it.
 const MAX_BLOCK: usize = 1 << 20;
-/// Bytes of a first, cheap try.
+/// Bytes of a first, cheap attempt.
 const USUAL_BLOCK: usize = 64 << 10;
-/// Numbers beyond it are taken for bytes of something else: no database has written so much.
+/// Keys with larger sequence numbers are taken for other data: no database has written so much.
 const PLAUSIBLE_SEQUENCE: u64 = 1 << 48;
 
 /// What a scan found.
@@ -44,7 +44,7 @@ struct DataBlock {
 }
 
 impl Found {
-    /// The blocks that continue each other, from the first: what is not in order is some other
+    /// The blocks that are in the order of keys, from the first. One that is not is another kind of
     /// block that happens to look like data.
     pub(super) fn data_in_order(self, order: &InternalKeyComparator) -> Vec<BlockHandle> {
         let mut handles = Vec::new();
@@ -73,7 +73,7 @@ impl Found {
 
 /// A search for blocks.
 pub(super) struct Scan<'s> {
-    /// Where the footer is gone, its checksum is set to that of the first block found.
+    /// If the footer is lost, its checksum type is set to that of the first block found.
     source: &'s mut BlockSource,
     settled: bool,
 }
@@ -86,7 +86,7 @@ impl<'s> Scan<'s> {
         }
     }
 
-    /// Goes from block to block, from `start` until no further one can be found.
+    /// Goes from block to block, from `start` until no other one can be found.
     pub(super) fn run(mut self, start: u64) -> Result<Found> {
         let mut found = Found::default();
         let mut at = start;
@@ -118,7 +118,7 @@ impl<'s> Scan<'s> {
         Ok(found)
     }
 
-    /// The block that starts at `offset`, with its content unless that does not decompress.
+    /// The block that starts at `offset`, with its content if that decompresses.
     fn block_at(&mut self, offset: u64) -> Result<Option<(BlockHandle, Option<Bytes>)>> {
         let left = self.source.limit.saturating_sub(offset);
         for limit in [USUAL_BLOCK, MAX_BLOCK] {
@@ -180,7 +180,7 @@ impl<'s> Scan<'s> {
 }
 
 /// The first and the last key of a block of entries, and whether these are range deletions; `None`
-/// for blocks of something else.
+/// for other blocks.
 fn contents_of(block: &Block) -> Option<(Vec<u8>, Vec<u8>, bool)> {
     let mut iter = BlockIter::over_data(block.clone(), None);
     iter.seek_to_first().ok()?;

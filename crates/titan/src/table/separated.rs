@@ -1,4 +1,4 @@
-//! Data blocks that keep values apart from keys, as RocksDB 11 writes them with
+//! Data blocks that store values separately from keys, as RocksDB 11 writes them with
 //! `separate_key_value_in_data_block`.
 //!
 //! ```text
@@ -6,11 +6,11 @@
 //! block    key * | value * | restart u32 * n | [hash index] | where values start u32 | packed u32
 //! ```
 //!
-//! The offset, from where values start, stands at restart points only. Values follow each other
-//! without gaps in the order of keys.
+//! The offset is relative to the start of the values and is stored at restart points only. Values
+//! follow each other without gaps in the order of keys.
 //!
-//! Such a block is put into the usual layout as soon as it is read, before it is cached, so that
-//! cursors know one layout. That is one copy, and never longer than the block was.
+//! Such a block is converted to the usual layout when it is read, before it is cached, so that
+//! cursors know only one layout. That costs one copy, which is never longer than the block.
 
 use bytes::Bytes;
 
@@ -18,10 +18,10 @@ use super::block::Block;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 
-/// The same entries in the usual layout. `block` is the block as stored, its entries being keys up
-/// to `values_at`, and then values.
+/// The same entries in the usual layout. `block` is the block as stored: its entries are keys up to
+/// `values_at`, then values.
 pub(super) fn joined(block: &Block, values_at: usize) -> Result<Bytes> {
-    let impossible = || Error::corruption("block with impossible values behind its keys");
+    let impossible = || Error::corruption("block with impossible values after its keys");
     let entries = block.entries();
     let (keys, values) = entries.split_at_checked(values_at).ok_or_else(impossible)?;
     let mut values_left = Decoder::new(values);

@@ -1,4 +1,4 @@
-//! Checking a whole table against itself.
+//! Checks that a whole table is consistent.
 
 use super::block::Block;
 use super::block_io::{BlockKind, Window};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{ParsedInternalKey, TRAILER_LEN, ValueType};
 
-/// What a check went through.
+/// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableCheck {
     /// Point entries.
@@ -25,28 +25,29 @@ pub(crate) struct TableCheck {
     /// Bytes of all values, range tombstones' ends included.
     pub(crate) raw_value_size: u64,
     pub(crate) data_blocks: u64,
-    /// References into blob files, by ascending file.
+    /// Pointers into blob files, by ascending file.
     pub(crate) blob_refs: Vec<BlobRefs>,
     /// Whether no data block was damaged, so that the counts are those of the whole table.
     pub(crate) complete: bool,
 }
 
-/// Follows a check through a table.
+/// Receives what a check of a table finds.
 pub(crate) trait TableVisitor {
     /// An entry of a block, which starts at `block_offset` in the file. `ikey` is `key`'s encoding.
     fn entry(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8], block_offset: u64);
 
-    /// A contradiction, with file and offset. The check goes on behind it.
+    /// A contradiction, with file and offset. The check continues after it.
     fn damage(&mut self, error: Error);
 }
 
 impl TableReader {
-    /// Reads every block from the file (not the cache) and checks checksums, the order of keys,
-    /// the index's separators, range deletions, entry counts, that the filter has every key, and
-    /// that the liveness block is what a scan finds (BLOB-3). Behind a damaged block the check goes
-    /// on with the next.
+    /// Reads every block from the file (not the cache) and checks checksums, the order of keys, the
+    /// index's separators, range deletions, entry counts, that the filter has every key, and that
+    /// the liveness block is what a scan finds (BLOB-3). After a damaged block the check continues
+    /// with the next one.
     ///
-    /// Cost: reads the file once, front to back; 24 bytes of memory a reference to a blob.
+    /// Cost: reads the file once, front to back; 24 bytes of memory for each pointer into a blob
+    /// file.
     pub(crate) fn verify(&self, visitor: &mut impl TableVisitor) -> TableCheck {
         let mut report = |checked: Result<()>| {
             if let Err(e) = checked {
@@ -106,7 +107,7 @@ impl TableReader {
         state.check
     }
 
-    /// Each covers something, and they are sorted by start, newest first.
+    /// Checks that each covers something and that they are sorted by start, newest first.
     fn verify_range_tombstones(&self) -> Result<()> {
         let order = &self.options.comparator;
         for t in &self.range_tombstones {
@@ -131,7 +132,7 @@ impl TableReader {
     fn verify_liveness(&self, found: &LivenessBlock) -> Result<()> {
         match (self.liveness()?, self.properties.liveness) {
             (Some(liveness), Some(property)) if liveness != *found => Err(self.at(
-                Error::corruption("liveness block is not what the entries refer to"),
+                Error::corruption("liveness block does not match the entries"),
                 property.handle,
             )),
             _ => Ok(()),
@@ -233,8 +234,8 @@ impl TableReader {
             (name::RAW_VALUE_SIZE, p.raw_value_size, check.raw_value_size),
         ];
         for (what, stored, found) in found {
-            // RocksDB leaves out the blocks that it gathered for a dictionary first: all of a small
-            // table, for which it may end up with none.
+            // RocksDB does not count the blocks that it buffered to make a dictionary. These may be
+            // all blocks of a small table, which may end up without a dictionary.
             let gathered = stored == 0 || self.source.dictionary.is_some();
             let uncounted = what == name::NUM_DATA_BLOCKS && stored < found && gathered;
             // Very old files do not have them all.

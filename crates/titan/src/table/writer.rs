@@ -1,8 +1,8 @@
-//! Writing a table.
+//! Writes a table.
 //!
-//! Data blocks go out as they fill up; filter, index, range tombstones, liveness and properties
-//! follow in [`TableWriter::finish`]. Nothing names the file before that returned, so an error on
-//! the way leaves a file that nobody will open; the caller drops the writer and removes it.
+//! Data blocks are written as they fill up; filter, index, range tombstones, liveness and
+//! properties follow in [`TableWriter::finish`]. Nothing names the file before that returns, so an
+//! error leaves a file that is never opened; the caller drops the writer and removes the file.
 
 use std::path::{Path, PathBuf};
 
@@ -28,18 +28,18 @@ use crate::vfs::WritableFile;
 
 /// Bytes collected before they are appended to the file.
 const WRITE_BUFFER: usize = 512 << 10;
-/// A block this full (in percent) is closed rather than made to exceed its size.
+/// A block that is this full (in percent) is closed if the next entry would exceed its size.
 const NEARLY_FULL_PERCENT: usize = 90;
-/// The most that key and value of an entry may take: a block's size must fit 32 bits.
+/// The most bytes of an entry's key and value together: a block's size must fit into 32 bits.
 const MAX_ENTRY: usize = (u32::MAX - (64 << 20)) as usize;
 const CHECKSUM: ChecksumType = ChecksumType::Xxh3;
 
 /// How a table is written.
 pub(crate) struct TableWriterOptions {
     pub(crate) comparator: InternalKeyComparator,
-    /// Uncompressed bytes of a data block, about.
+    /// Uncompressed bytes of a data block, approximately.
     pub(crate) block_size: usize,
-    /// Entries of a data block that share a whole key.
+    /// Entries of a data block from one restart point to the next.
     pub(crate) restart_interval: usize,
     /// 0 writes no filter.
     pub(crate) bloom_bits_per_key: f64,
@@ -62,7 +62,7 @@ pub(crate) struct TableSummary {
     pub(crate) file_size: u64,
     /// The smallest internal key, range tombstones' starts included.
     pub(crate) smallest: Vec<u8>,
-    /// The largest internal key; where a range tombstone ends behind the points, its end with the
+    /// The largest internal key. If a range tombstone ends after the points, its end with the
     /// largest sequence number, as the end itself is not covered.
     pub(crate) largest: Vec<u8>,
     pub(crate) smallest_seq: SequenceNumber,
@@ -76,19 +76,19 @@ pub(crate) struct TableSummary {
     pub(crate) raw_key_size: u64,
     /// Bytes of all values, range tombstones' ends included.
     pub(crate) raw_value_size: u64,
-    /// What the table refers to in blob files, by ascending file.
+    /// What the table points to in blob files, by ascending file.
     pub(crate) blob_refs: Vec<BlobRefs>,
     /// The smallest of those files.
     pub(crate) oldest_blob_file: Option<BlobFileNumber>,
     pub(crate) unique_id: Option<UniqueId>,
 }
 
-/// The file, behind a buffer.
+/// The file, with a write buffer.
 struct Output {
     file: Box<dyn WritableFile>,
     path: PathBuf,
     buffer: Vec<u8>,
-    /// Bytes of the file before the buffer.
+    /// Bytes appended to the file, without the buffer.
     appended: u64,
     scratch: Vec<u8>,
 }
@@ -186,9 +186,9 @@ impl TableWriter {
     /// Adds a point entry.
     ///
     /// # Errors
-    /// `Corruption` if the key is not after the one before it, is no internal key of a point, or
-    /// the value of a blob index does not decode: what is written must be readable.
-    /// `InvalidArgument` if it is too large for a block.
+    /// `Corruption` if the key is not after the one before it, if it is not an internal key of a
+    /// point, or if the value of a blob index does not decode: what is written must be readable.
+    /// `InvalidArgument` if the entry is too large for a block.
     pub(crate) fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
         if ikey.len().saturating_add(value.len()) > MAX_ENTRY {
@@ -261,7 +261,7 @@ impl TableWriter {
         self.output.position() + self.data.size() as u64 + self.index.size() as u64
     }
 
-    /// Bytes of the blob records (header, key, stored value) that the entries so far refer to.
+    /// Bytes of the blob records (header, key, stored value) that the entries so far point to.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
         self.referenced_blob_bytes
     }
@@ -271,11 +271,10 @@ impl TableWriter {
         self.num_entries == 0 && self.tombstones.is_empty()
     }
 
-    /// Writes the rest and makes the file durable (its name is the caller's to sync).
+    /// Writes the rest and makes the file durable. The caller syncs its name.
     ///
     /// # Errors
-    /// `InvalidArgument` if [`TableWriter::is_empty`]: a table without keys has no place in a
-    /// version.
+    /// `InvalidArgument` if [`TableWriter::is_empty`]: a version cannot have a table without keys.
     pub(crate) fn finish(mut self) -> Result<TableSummary> {
         if self.is_empty() {
             return Err(Error::invalid_argument("table without entries").in_file(&self.output.path));
@@ -303,8 +302,8 @@ impl TableWriter {
         let data_size = self.output.position();
         let mut properties = PropertiesBuilder::default();
         let mut metaindex = BlockBuilder::new(1);
-        // Metaindex entries go in by name: the filter's, then `rocksdb.properties`, then
-        // `rocksdb.range_del`. What lies where in the file is free.
+        // Metaindex entries are added by name: the filter's, then `rocksdb.properties`, then
+        // `rocksdb.range_del`. The order of the blocks in the file is free.
         let mut range_del = None;
         properties.number(
             name::NUM_FILTER_ENTRIES,
@@ -437,7 +436,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The properties that do not depend on how the blocks fell.
+    /// The properties that do not depend on how entries were divided into blocks.
     fn describe(&self, p: &mut PropertiesBuilder) {
         let o = &self.options;
         let range_deletions = self.tombstones.len() as u64;
@@ -479,8 +478,8 @@ impl TableWriter {
 }
 
 /// The smallest and largest internal key of a table: those of its points (empty if there are none)
-/// and of its range tombstones. Where a tombstone ends behind all else, its end is the largest,
-/// with the largest sequence number, as the end itself is not covered.
+/// and of its range tombstones. If a tombstone ends after everything else, its end is the largest
+/// key, with the largest sequence number, as the end itself is not covered.
 pub(crate) fn bounds(
     points: (Vec<u8>, Vec<u8>),
     tombstones: &[RangeTombstone],

@@ -1,7 +1,8 @@
-//! The blob files of one version, with the sums and links that would take a walk over all of them.
+//! The blob files of one version, with sums and links that would otherwise need a walk over all of
+//! them.
 //!
-//! A change costs as much as it changes: copies share what stays ([`SharedMap`]). Sums are kept in
-//! more bits than what is summed up, so that numbers out of damaged files do no harm.
+//! A change costs as much as it changes: copies share the rest ([`SharedMap`]). Sums have more bits
+//! than the numbers they add up, so that numbers from damaged files do no harm.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -17,23 +18,23 @@ use crate::shared_map::SharedMap;
 #[derive(Clone, Default)]
 pub(crate) struct BlobSet {
     files: SharedMap<BlobFileNumber, BlobFileMeta>,
-    /// The physical files that hold their records.
+    /// The physical files that have their records.
     physical: SharedMap<BlobFileNumber, Physical>,
-    /// How many tables name a file as the oldest that they refer to.
+    /// How many tables name a file as the oldest to which they point.
     links: SharedMap<BlobFileNumber, u64>,
     live_bytes: u128,
     live_count: u128,
     physical_bytes: u128,
 }
 
-/// What a version knows of a physical file. Not the file itself: a collection takes the records of
-/// all versions out of it, and nobody is to keep it on their account.
+/// What a version knows about a physical file. Not the file itself: a collection relocates the
+/// records of all versions out of it, so a version must not pin it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Physical {
     /// Sum over all records of header, key and stored value, as in
     /// [`PhysicalBlobFile::total_bytes`].
     pub(crate) total_bytes: u64,
-    /// The logical files that it holds records of.
+    /// The logical files whose records it has.
     pub(crate) logical: BTreeSet<BlobFileNumber>,
 }
 
@@ -46,12 +47,12 @@ impl Deref for BlobSet {
 }
 
 impl BlobSet {
-    /// Bytes of the records that tables refer to.
+    /// Bytes of the records to which tables point.
     pub(crate) fn live_bytes(&self) -> u64 {
         u64::try_from(self.live_bytes).unwrap_or(u64::MAX)
     }
 
-    /// How many records tables refer to.
+    /// The number of records to which tables point.
     pub(crate) fn live_count(&self) -> u64 {
         u64::try_from(self.live_count).unwrap_or(u64::MAX)
     }
@@ -66,7 +67,7 @@ impl BlobSet {
         &self.physical
     }
 
-    /// Adds a file of which nothing is garbage.
+    /// Adds a file without garbage.
     ///
     /// # Errors
     /// `Corruption` if it is there already.
@@ -89,11 +90,11 @@ impl BlobSet {
         Ok(())
     }
 
-    /// Takes notice of garbage.
+    /// Adds garbage to what is known of a file.
     ///
     /// # Errors
-    /// `Corruption` if the file is not there, or has less content (BLOB-3: what is not referenced
-    /// can be no more than what was written).
+    /// `Corruption` if the file is not there, or has less content (BLOB-3: garbage cannot be more
+    /// than what was written).
     pub(super) fn add_garbage(&mut self, garbage: &BlobFileGarbage) -> Result<()> {
         let number = garbage.number;
         let Some(meta) = self.files.get_mut(&number) else {
@@ -116,7 +117,7 @@ impl BlobSet {
         Ok(())
     }
 
-    /// Takes notice that the records of a logical file have moved from one physical file to another.
+    /// Notes that the records of a logical file were relocated from one physical file to another.
     pub(super) fn relocate(
         &mut self,
         logical: BlobFileNumber,
@@ -155,7 +156,7 @@ impl BlobSet {
         }
     }
 
-    /// A table that names the file as the oldest that it refers to has come.
+    /// Notes a new table that names the file as the oldest to which it points.
     pub(super) fn link(&mut self, file: BlobFileNumber) {
         match self.links.get_mut(&file) {
             Some(links) => *links += 1,
@@ -165,7 +166,7 @@ impl BlobSet {
         }
     }
 
-    /// A table that names the file as the oldest that it refers to has gone.
+    /// Notes that a table that named the file as the oldest to which it points was removed.
     pub(super) fn unlink(&mut self, file: BlobFileNumber) {
         if let Some(links) = self.links.get_mut(&file) {
             *links -= 1;
@@ -175,15 +176,16 @@ impl BlobSet {
         }
     }
 
-    /// Whether a table names the file as the oldest that it refers to.
+    /// Whether a table names the file as the oldest to which it points.
     pub(super) fn is_linked(&self, file: BlobFileNumber) -> bool {
         self.links.contains_key(&file)
     }
 
-    /// The files that nothing can refer to any more. No record says so; two rules do, and RocksDB
-    /// applies the same: a file older than the oldest that any table names is not referred to, nor
-    /// is one whose records are all garbage unless a table names it. `changed` are those that edits
-    /// have added, found garbage in or unlinked since this was asked last.
+    /// The files to which nothing can point any more. No edit says so. Two rules do, which RocksDB
+    /// also applies: nothing points to a file that is older than the oldest that any table names,
+    /// and nothing points to a file whose records are all garbage unless a table names it.
+    /// `changed` are the files that edits have added, added garbage to or unlinked since the last
+    /// call.
     pub(super) fn unused(&self, changed: &BTreeSet<BlobFileNumber>) -> Vec<BlobFileNumber> {
         let oldest = self.links.keys().next();
         let too_old = |number: &&BlobFileNumber| oldest.is_none_or(|oldest| *number < oldest);
@@ -253,7 +255,7 @@ mod tests {
         }
     }
 
-    /// What a walk over all files finds.
+    /// Checks that the sums are those of a walk over all files.
     fn assert_sums(set: &BlobSet) {
         assert_eq!(
             set.live_bytes(),

@@ -1,7 +1,7 @@
-//! Edits applied to a version give the next one.
+//! Applies edits to a version, which gives the next one.
 //!
-//! What no edit touches is shared with the version before: levels, and most of the set of blob
-//! files. So the cost of an edit is that of the levels it changes, and of the blob files it names.
+//! What no edit changes is shared with the version before: levels, and most of the set of blob
+//! files. So an edit costs as much as the levels that it changes and the blob files that it names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::format::{BlobFileNumber, FileNumber};
 pub(crate) struct VersionBuilder {
     levels: Vec<LevelDraft>,
     blob_files: BlobSet,
-    /// Those that may have fallen out.
+    /// Blob files that may have become unused.
     changed_blob_files: BTreeSet<BlobFileNumber>,
-    /// Which table names a blob file as the oldest that it refers to, of tables that came.
+    /// For blob files that an added table names as the oldest to which it points: that table.
     linked: HashMap<BlobFileNumber, FileNumber>,
-    /// Where records of logical files go.
+    /// The new physical files of relocated logical files.
     moved: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>>,
     /// Tables that the base does not have.
     created: BTreeSet<FileNumber>,
@@ -37,9 +37,9 @@ pub(crate) struct VersionBuilder {
 /// A level while edits are applied.
 #[derive(Default)]
 struct LevelDraft {
-    /// The base's, with what has come that is newer.
+    /// The level of the base, with added tables that are newer than all of it.
     base: Level,
-    /// What it has in the place of that, once it has been changed otherwise.
+    /// Replaces `base` once the level has been changed otherwise.
     changed: Option<BTreeMap<FileNumber, Arc<TableFile>>>,
 }
 
@@ -51,7 +51,8 @@ impl LevelDraft {
         }
     }
 
-    /// Adds a table; gives the one that had its number. The newest of level 0 is just added to it.
+    /// Adds a table and returns the one that had its number. The newest of level 0 is added without
+    /// a copy of the whole level.
     fn insert(
         &mut self,
         level: usize,
@@ -65,7 +66,7 @@ impl LevelDraft {
         self.tables().insert(file.number(), file)
     }
 
-    /// The tables, to be changed.
+    /// The tables, for changing them.
     fn tables(&mut self) -> &mut BTreeMap<FileNumber, Arc<TableFile>> {
         self.changed.get_or_insert_with(|| {
             let tables = self.base.iter().map(|f| (f.number(), Arc::clone(f)));
@@ -74,7 +75,7 @@ impl LevelDraft {
     }
 }
 
-/// A version, what fell out on the way to it, and what is elsewhere now.
+/// A version, the files that it no longer has, and the new locations of relocated files.
 pub(crate) struct BuiltVersion {
     version: Arc<Version>,
     dropped_tables: Vec<Arc<TableFile>>,
@@ -83,8 +84,8 @@ pub(crate) struct BuiltVersion {
 }
 
 impl BuiltVersion {
-    /// The version, while what would fall out must stay. What was moved has come with the same
-    /// edit, so that nobody else looks for it.
+    /// The version, without making any file obsolete. A relocated file was added by the same edit,
+    /// so no other version looks for its records.
     pub(crate) fn before_it_is_durable(self) -> Arc<Version> {
         for (file, place) in &self.moved {
             file.move_to(place);
@@ -92,8 +93,9 @@ impl BuiltVersion {
         self.version
     }
 
-    /// The version, with its consequences: what fell out is obsolete, and what was moved is found
-    /// where it is now, by older versions too. To be called once the edits are durable.
+    /// The version, with its consequences: the files that it no longer has become obsolete, and
+    /// relocated records are found at their new location, also by older versions. Must be called
+    /// only after the edits are durable.
     pub(crate) fn install(self) -> Arc<Version> {
         let mut left = Vec::new();
         for (file, place) in &self.moved {
@@ -132,7 +134,7 @@ impl VersionBuilder {
         }
     }
 
-    /// With at least so many levels.
+    /// Makes sure that there are at least `levels` levels.
     pub(crate) fn with_levels(mut self, levels: usize) -> Self {
         let levels = self.levels.len().max(levels);
         self.levels.resize_with(levels, LevelDraft::default);
@@ -142,8 +144,8 @@ impl VersionBuilder {
     /// Applies one edit.
     ///
     /// # Errors
-    /// `Corruption` if the edit contradicts the state: deletes or garbles a file that is not
-    /// there, or adds one that is.
+    /// `Corruption` if the edit contradicts the state: deletes or adds garbage to a file that is
+    /// not there, or adds one that is.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut deleted = HashMap::new();
         for &(level, number) in &edit.deleted_files {
@@ -193,7 +195,7 @@ impl VersionBuilder {
         Ok(file)
     }
 
-    /// Adds the tables of an edit, and takes those that it only moves from what it `deleted`.
+    /// Adds the tables of an edit. Those that it only moves are taken from what it `deleted`.
     fn add_tables(
         &mut self,
         edit: &VersionEdit,
@@ -245,16 +247,16 @@ impl VersionBuilder {
         Ok(())
     }
 
-    /// Takes over facts about a table that is there already, if it is.
+    /// Takes over facts about a table, if it is there already.
     fn learn(&mut self, facts: &TableFacts) {
         let draft = self.levels.iter_mut().find(|draft| draft.has(facts.table));
-        // As a change of the level: what its tables measure together changes.
+        // This changes the level, because the sums over its tables change.
         if let Some(file) = draft.and_then(|draft| draft.tables().get(&facts.table)) {
             file.learn(facts.clone());
         }
     }
 
-    /// The physical file that a logical one's records are in.
+    /// The physical file that has a logical one's records.
     fn place(&self, logical: BlobFileNumber) -> Option<BlobFileNumber> {
         if let Some(place) = self.moved.get(&logical) {
             return Some(place.number);
@@ -279,7 +281,7 @@ impl VersionBuilder {
         for number in self.blob_files.unused(&self.changed_blob_files) {
             let place = self.place(number);
             let removed = place.and_then(|place| self.blob_files.remove(number, place));
-            // What has come and gone since the base was never there.
+            // A file that was added and removed since the base was in no version.
             dropped_blob_files.extend(
                 removed
                     .filter(|_| self.base.blob_files.contains_key(&number))
@@ -339,7 +341,7 @@ fn sorted(
 fn is_newest(file: &TableFile, level: &Level) -> bool {
     let age = |f: &TableFile| (f.meta.largest_seq, f.meta.smallest_seq, f.number());
     let has_epoch = |f: &TableFile| f.meta.epoch_number.is_some_and(|e| e > 0);
-    // One without an epoch in the level means that epochs do not count.
+    // If a table of the level has no epoch, epochs do not count.
     let is_newer = |newest: &Arc<TableFile>| !has_epoch(newest) && age(file) > age(newest);
     let first = level.iter().next();
     first.is_none_or(is_newer) && level.newest_number() < Some(file.number())

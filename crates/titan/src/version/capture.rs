@@ -1,4 +1,4 @@
-//! What a database consists of at one moment, held on to.
+//! Pins the files of a database at one moment.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,21 +14,22 @@ use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::vfs::Vfs;
 
-/// The files of all families and what a MANIFEST says of them. While it lives, none of the files is
-/// deleted (BLOB-2).
+/// The files of all families and what a MANIFEST says about them. While it exists, none of the
+/// files is deleted (BLOB-2).
 pub(crate) struct Capture {
     edits: Vec<VersionEdit>,
     files: BTreeSet<FileKind>,
-    /// They hold the tables, and what punches holes or collects counts their references.
+    /// They pin the tables, and hole punching and collections count what these point to as live.
     _versions: Vec<Arc<Version>>,
-    /// A collection takes a version's records out of the files they were in; these hold the files.
+    /// A collection relocates a version's records out of the files they were in; these pin the
+    /// files.
     _blob_files: Vec<Arc<PhysicalBlobFile>>,
 }
 
 impl VersionSet {
-    /// Captures the current versions, for a database that starts with the WAL `log`. Its number and
-    /// those of all other files that are to go with it must have been given out. Cost: as much
-    /// memory as a MANIFEST takes.
+    /// Captures the current versions, for a database that starts with the WAL `log`. Its number,
+    /// and those of all other files of the new database, must have been allocated before. Cost: as
+    /// much memory as a MANIFEST takes.
     pub(crate) fn capture(&self, log: FileNumber) -> Capture {
         let versions = || self.families.values().map(|family| &family.current);
         let mut edits = self.state();

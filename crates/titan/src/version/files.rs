@@ -1,9 +1,9 @@
 //! What the engine knows about each live SST and blob file.
 //!
-//! A file is *live* while any version refers to it; versions share its description through an
-//! `Arc`. When an edit that removes the file is durable, the description is marked obsolete, and
-//! the last version to let go of it hands the name over for deletion. So BLOB-2 needs no search:
-//! whoever can still reach a file holds the `Arc` that keeps it.
+//! A file is *live* while any version names it; versions share its description through an `Arc`.
+//! When an edit that removes the file is durable, the description is marked obsolete, and when the
+//! last version drops it, the file's name is queued for deletion. So BLOB-2 needs no search:
+//! everything that can still reach a file has the `Arc` that pins it.
 
 use std::cmp::Reverse;
 use std::ops::{Bound, Range};
@@ -18,10 +18,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::edit::{BlobFileAddition, NewFile, Relocation, TableFacts};
 
-/// What a value is taken to measure, in bytes, beside a table that holds tombstones alone.
+/// The assumed size of a value in bytes, for a table that has only tombstones.
 const ASSUMED_VALUE_SIZE: u64 = 1024;
 
-/// Files that no version refers to any more, waiting to be deleted.
+/// Files that no version names any more and that wait to be deleted.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
     waiting: Mutex<Vec<FileKind>>,
@@ -41,7 +41,7 @@ impl ObsoleteFiles {
     }
 }
 
-/// Hands files over for deletion when the last holder lets go, once it is marked.
+/// Queues files for deletion when its last owner is dropped, if it has been marked.
 struct Lifetime {
     files: Vec<FileKind>,
     obsolete: AtomicBool,
@@ -70,7 +70,7 @@ impl Drop for Lifetime {
     }
 }
 
-/// The facts about a table, and what is often asked of them.
+/// The facts about a table, and a sum over them that is often needed.
 struct Known {
     facts: TableFacts,
     referenced_blob_bytes: u64,
@@ -89,10 +89,10 @@ impl From<TableFacts> for Known {
 pub(crate) struct TableFile {
     /// What the MANIFEST says about it.
     pub(crate) meta: NewFile,
-    /// Counts that RocksDB's MANIFEST has no room for, from our own advice record. A table without
-    /// one, written by RocksDB, counts by its file size until it is rewritten.
+    /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
+    /// written by RocksDB, counts with its file size until it is rewritten.
     facts: OnceLock<Known>,
-    /// The table's range tombstones, once somebody asked for them.
+    /// The table's range tombstones, after their first use.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Input of a running compaction; guarded by the state lock of the database.
     compacting: AtomicBool,
@@ -146,8 +146,8 @@ impl TableFile {
         self.facts.get().map(|known| &known.facts)
     }
 
-    /// Whether Titan wrote it, for certain: then its bounds are those of its content, and it was
-    /// not ingested.
+    /// Whether it is certain that Titan wrote it. Then its bounds are those of its content, and it
+    /// was not ingested.
     pub(crate) fn is_own(&self) -> bool {
         self.facts().is_some_and(|facts| !facts.foreign)
     }
@@ -157,33 +157,33 @@ impl TableFile {
         self.facts().is_none_or(|f| f.num_range_deletions > 0)
     }
 
-    /// Takes over an advice record that came in a later edit than the table.
+    /// Takes over facts that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
         let _ = self.facts.set(facts.into());
     }
 
-    /// Bytes of the values in blob files that this table's keys refer to; 0 while unknown.
+    /// Bytes of the values in blob files to which this table's keys point; 0 while unknown.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
         let known = self.facts.get();
         known.map_or(0, |known| known.referenced_blob_bytes)
     }
 
-    /// The size that level targets and scores are measured in: the table and the values its keys
-    /// refer to, as if they stood in it. A tree of keys then keeps the shape it would have with
-    /// the values inside, so overwritten and deleted values are found as early as there, at the
-    /// cost of rewriting only keys.
+    /// The size that counts for level targets and scores: the table and the values to which its
+    /// keys point, as if they were inline. So a tree of keys keeps the shape that it would have
+    /// with inline values, and overwritten and deleted values are found as early as in that tree,
+    /// at the cost of rewriting only keys.
     pub(crate) fn logical_size(&self) -> u64 {
         self.size().saturating_add(self.referenced_blob_bytes())
     }
 
-    /// An estimate of the bytes of values in blob files that this table's entries hide: garbage
-    /// that is found when the table meets the older entries in a compaction.
+    /// An estimate of the bytes of values in blob files that this table's entries shadow. They
+    /// become garbage when a compaction merges the table with the older entries.
     pub(crate) fn shadowed_bytes(&self) -> u64 {
         self.facts().map_or(0, |facts| facts.shadowed_bytes)
     }
 
-    /// Of [`TableFile::shadowed_bytes`] of a table in the last level, which it kept for snapshots,
-    /// what none of them sees any more.
+    /// The [`TableFile::shadowed_bytes`] of a table of the last level that were kept for snapshots
+    /// and that no snapshot sees any more.
     pub(crate) fn released_bytes(&self, oldest_snapshot: Option<SequenceNumber>) -> u64 {
         match oldest_snapshot.is_none_or(|oldest| oldest >= self.meta.largest_seq) {
             true => self.shadowed_bytes(),
@@ -191,9 +191,9 @@ impl TableFile {
         }
     }
 
-    /// [`TableFile::logical_size`] with values in blob files that the table hides counted again, and
-    /// each tombstone counted as an inline value of average size, where tombstones are a
-    /// considerable part: they free space below only once compacted.
+    /// [`TableFile::logical_size`] plus the values in blob files that the table shadows, plus
+    /// inline values of average size for tombstones if these outnumber other entries: tombstones
+    /// free space below only once they are compacted.
     pub(crate) fn compensated_size(&self) -> u64 {
         let Some(facts) = self.facts() else {
             return self.size();
@@ -222,7 +222,7 @@ impl TableFile {
         self.compacting.store(yes, Ordering::Relaxed);
     }
 
-    /// To be called only after the edit that removes the file is durable.
+    /// Must be called only after the edit that removes the file is durable.
     pub(crate) fn mark_obsolete(&self) {
         self.lifetime.end();
     }
@@ -234,19 +234,19 @@ fn files_of(number: BlobFileNumber, map: Option<FileNumber>) -> impl Iterator<It
     std::iter::once(FileKind::Blob(number)).chain(map)
 }
 
-/// A blob file on disk. It holds the records of the logical file of the same number, or of those
-/// that garbage collection gathered in it.
+/// A blob file on disk. It has the records of the logical file of the same number, or of those that
+/// a collection relocated to it.
 pub(crate) struct PhysicalBlobFile {
     pub(crate) number: BlobFileNumber,
-    /// Where in it the records of each logical file are; `None` if they are where they were
-    /// written.
+    /// The relocation map, which says where the records of each logical file are; `None` if they
+    /// are where they were written.
     pub(crate) map: Option<FileNumber>,
     pub(crate) count: u64,
     /// Sum over all records of header, key and stored value.
     pub(crate) total_bytes: u64,
     /// Bytes of blocks that were given back to the file system, as far as known.
     hole_bytes: AtomicU64,
-    /// Where holes were punched since the database was opened, by place.
+    /// The holes that were punched since the database was opened, by offset.
     holes: Mutex<Vec<Range<u64>>>,
     lifetime: Lifetime,
 }
@@ -270,7 +270,7 @@ impl PhysicalBlobFile {
         }
     }
 
-    /// The file that garbage collection wrote.
+    /// The file that a collection wrote.
     pub(crate) fn of_relocation(relocation: &Relocation, queue: &Arc<ObsoleteFiles>) -> Self {
         let records = (relocation.count, relocation.total_bytes);
         Self::new(relocation.file, Some(relocation.map), records, queue)
@@ -319,23 +319,23 @@ impl PhysicalBlobFile {
         found.is_ok_and(|at| holes.get(at) == Some(hole))
     }
 
-    /// Takes notice of holes that were punched.
+    /// Adds holes that were punched.
     pub(crate) fn add_holes(&self, punched: impl IntoIterator<Item = Range<u64>>) {
         let mut holes = self.holes.lock();
         holes.extend(punched);
-        // Of those that start together, the longest holds the others.
+        // Of holes with the same start, the longest includes the others.
         holes.sort_unstable_by_key(|hole| (hole.start, Reverse(hole.end)));
         holes.dedup_by_key(|hole| hole.start);
     }
 
-    /// To be called only after the edit that removed its logical files or moved them is durable.
+    /// Must be called only after the edit that removed or relocated its logical files is durable.
     pub(super) fn mark_obsolete(&self) {
         // MUTANT: obsolete blob files are deleted while older versions still refer to them.
         if mutant!(
             "blob-file-deleted-under-readers",
             "-p titan-campaigns --test it metamorphic::"
         ) {
-            let files = self.lifetime.what.iter().copied();
+            let files = self.lifetime.files.iter().copied();
             self.lifetime.queue.waiting.lock().extend(files);
             return;
         }
@@ -351,8 +351,8 @@ pub(crate) struct SharedBlobFile {
     pub(crate) total_bytes: u64,
     pub(crate) checksum_method: Vec<u8>,
     pub(crate) checksum_value: Vec<u8>,
-    /// The file that its records are in. Garbage collection replaces it, for every version at once:
-    /// the file before is then held by nobody on its account.
+    /// The file that has its records. A collection replaces it, for every version at once; after
+    /// that, this logical file does not pin the file before.
     place: ArcSwap<PhysicalBlobFile>,
 }
 
@@ -378,7 +378,7 @@ impl SharedBlobFile {
         self.place.load_full()
     }
 
-    /// To be called only after the edit that moves the records is durable.
+    /// Must be called only after the edit that relocates the records is durable.
     pub(super) fn move_to(&self, place: &Arc<PhysicalBlobFile>) {
         self.place.store(Arc::clone(place));
     }
@@ -388,7 +388,7 @@ impl SharedBlobFile {
 #[derive(Clone)]
 pub(crate) struct BlobFileMeta {
     pub(crate) shared: Arc<SharedBlobFile>,
-    /// Records that no table of the version refers to.
+    /// Records to which no table of the version points.
     pub(crate) garbage_count: u64,
     /// Their bytes, in the unit of [`SharedBlobFile::total_bytes`].
     pub(crate) garbage_bytes: u64,

@@ -1,8 +1,8 @@
 //! The tables of one level, in pieces that versions share, with sums over them.
 //!
-//! A sorted level is one piece: a compaction that changes it rewrites more than a list. Level 0 grows
-//! by a table with every flush, and may have thousands where compactions are off: so a flush copies the
-//! piece with the newest tables at most.
+//! A sorted level is one piece, because a compaction that changes it rewrites far more than a list.
+//! Level 0 grows by a table with every flush, and may have thousands of tables if compactions are
+//! disabled. So a flush copies at most the piece with the newest tables.
 
 use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
@@ -11,16 +11,16 @@ use super::files::TableFile;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{FileNumber, total};
 
-/// Tables of a piece of level 0 at most.
+/// The most tables of a piece of level 0.
 const PIECE: usize = 64;
 
 /// Tables in the order of a level.
 pub(crate) type Tables = Arc<[Arc<TableFile>]>;
 
-/// What the tables of a level measure together, in bytes.
+/// Sums over the tables of a level, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LevelSums {
-    /// Of the files.
+    /// Sizes of the files.
     pub(crate) size: u64,
     /// See [`TableFile::logical_size`].
     pub(crate) logical_size: u64,
@@ -51,12 +51,12 @@ impl LevelSums {
     }
 }
 
-/// Neighbours of a level.
+/// Neighbouring tables of a level.
 struct Piece {
     tables: Tables,
-    /// Which of them has the smallest user key.
+    /// The index of the table with the smallest user key.
     smallest: usize,
-    /// Which of them ends last.
+    /// The index of the table that ends last.
     last: usize,
     newest: FileNumber,
     may_have_tombstones: bool,
@@ -93,7 +93,7 @@ impl Piece {
         }
     }
 
-    /// Whether a table of it may meet the keys from `begin` to `end`.
+    /// Whether one of its tables may overlap the keys from `begin` to `end`.
     fn may_meet(
         &self,
         comparator: &InternalKeyComparator,
@@ -111,7 +111,7 @@ impl Piece {
             Bound::Excluded(end) => comparator.compare_user(first, end).is_ge(),
             Bound::Unbounded => false,
         };
-        // Whether the last key is itself part of the table is for the table to say.
+        // Whether the last key itself belongs to the table is not checked here.
         let last = last.largest_user_key();
         !starts_behind && comparator.compare_user(last, begin).is_ge()
     }
@@ -126,13 +126,13 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// No table.
+    /// A level without tables.
     pub(crate) fn none() -> &'static Level {
         static NONE: LazyLock<Level> = LazyLock::new(Level::default);
         &NONE
     }
 
-    /// Of tables that are in order.
+    /// A sorted level of tables that are in order.
     pub(crate) fn sorted(tables: Vec<Arc<TableFile>>, comparator: &InternalKeyComparator) -> Self {
         match tables.is_empty() {
             true => Level::default(),
@@ -140,7 +140,7 @@ impl Level {
         }
     }
 
-    /// Of tables of level 0, the newest first.
+    /// A level 0 of these tables, which come newest first.
     pub(crate) fn newest_first(
         tables: &[Arc<TableFile>],
         comparator: &InternalKeyComparator,
@@ -209,14 +209,14 @@ impl Level {
         self.pieces.first().map_or(&[], |piece| &piece.tables)
     }
 
-    /// The same, to be kept.
+    /// The tables of a sorted level, shared.
     pub(crate) fn shared_tables(&self) -> Tables {
         let first = self.pieces.first();
         first.map_or_else(Tables::default, |piece| Arc::clone(&piece.tables))
     }
 
-    /// Those of level 0 that are not known to end before `begin` or to start behind `end`, the
-    /// newest first. Passes over whole pieces where it can.
+    /// The tables of level 0 that are not known to end before `begin` or to start after `end`,
+    /// newest first. Skips whole pieces where possible.
     pub(crate) fn near<'a>(
         &'a self,
         comparator: &'a InternalKeyComparator,
@@ -228,7 +228,7 @@ impl Level {
         pieces.flat_map(|piece| piece.tables.iter())
     }
 
-    /// What the tables measure together.
+    /// Sums over the tables.
     pub(crate) fn sums(&self) -> LevelSums {
         self.sums
     }

@@ -32,7 +32,7 @@ pub(crate) struct LevelIterator {
     /// The file `current` reads.
     position: usize,
     current: Option<TableIterator>,
-    /// Before the first entry or behind the last one. `current` stays as it was, for the next seek.
+    /// Before the first entry or after the last one. `current` stays as it was, for the next seek.
     outside: bool,
 }
 
@@ -54,7 +54,7 @@ impl LevelIterator {
         }
     }
 
-    /// Goes to the file at `position`, wherever in it; outside if there is none.
+    /// Goes to the file at `position`, at any entry of it; outside if there is none.
     fn enter(&mut self, position: usize) -> Result<()> {
         self.outside = position >= self.files.len();
         if self.outside || position == self.position && self.current.is_some() {
@@ -87,7 +87,7 @@ impl LevelIterator {
         }
     }
 
-    /// While the current file is exhausted, goes on at the first entry of the next.
+    /// While the current file is exhausted, continues at the first entry of the next.
     fn skip_forward(&mut self) -> Result<()> {
         while self.cursor().is_some_and(|c| !c.valid()) {
             self.enter(self.position + 1)?;
@@ -96,7 +96,7 @@ impl LevelIterator {
         Ok(())
     }
 
-    /// While the current file is exhausted, goes on at the last entry of the previous.
+    /// While the current file is exhausted, continues at the last entry of the previous.
     fn skip_backward(&mut self) -> Result<()> {
         while self.cursor().is_some_and(|c| !c.valid()) {
             if self.position == 0 {
@@ -159,7 +159,7 @@ impl InternalIterator for LevelIterator {
         self.skip_backward()
     }
 
-    /// Opens no file of which nothing is to be read: their bounds tell.
+    /// Skips files by their bounds: does not open a file from which nothing is to be read.
     fn skip_older(&mut self, target: &[u8], sequence: SequenceNumber) -> Result<bool> {
         // MUTANT: skipping what a range deletion covers passes over files with newer entries.
         let sequence = if mutant!(

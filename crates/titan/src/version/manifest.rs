@@ -1,4 +1,4 @@
-//! Writing MANIFEST files and pointing CURRENT at them.
+//! Writes MANIFEST files and makes CURRENT name them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Starts a MANIFEST that holds `state`, durable, and makes it the current one. Until the
-    /// last step the previous MANIFEST stays in force, whatever fails.
+    /// Writes a new MANIFEST with `state`, makes it durable, and makes it the current one. Until
+    /// the last step the previous MANIFEST stays in force, whatever fails.
     pub(crate) fn start(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -58,8 +58,8 @@ impl Manifest {
 
     /// Appends edits and makes them durable.
     pub(crate) fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
-        // ORDER: everything before is durable, or the append before would have failed: the edits
-        // say so, and what a crash leaves of them is told from damage by it.
+        // ORDER: everything before is durable, or the append before would have failed. The edits
+        // say so, which distinguishes what a crash leaves of them from damage.
         let start = self.log.file_size();
         for edit in &mut *edits {
             edit.synced_before = Some(start);
@@ -79,7 +79,7 @@ impl Manifest {
         self.number
     }
 
-    /// Bytes that the state it started with takes.
+    /// Bytes of the state with which it started.
     pub(crate) fn initial_size(&self) -> u64 {
         self.initial_size
     }

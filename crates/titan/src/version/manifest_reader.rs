@@ -1,15 +1,17 @@
-//! Reading a MANIFEST, of which a crash may have torn the last append.
+//! Reads a MANIFEST whose last append may have been torn by a crash.
 //!
-//! An append may cover several pages, and what a machine that stops leaves of them before their
-//! sync is any part: the first may be gone and the second not. So a hole with something behind it
-//! can be how a MANIFEST that nobody damaged ends. But no append begins before the last one is
-//! durable, and each of its records says where it began: if such a record is found behind a hole,
-//! the hole had been written once. RocksDB's records do not say that. Where the last record before
-//! a hole is one of those, only a record that is longer than the file can be torn: one that is
-//! there as a whole and fails its checksum is damaged.
+//! An append may cover several pages. If the machine stops before their sync, any of them may be
+//! missing, for example the first but not the second. So an undamaged MANIFEST can end in a gap
+//! with records after it. But an append begins only after the one before it is durable, and each
+//! record says where its append began. So a gap is damage if a record after it belongs to an append
+//! that began after the gap: then the bytes of the gap had been durable. RocksDB's records do not
+//! say where their append began. If the last record before a gap is one of these, only a record
+//! that is longer than the file counts as torn; one that is complete and fails its checksum is
+//! damage.
 //!
-//! No crash tears the state that a MANIFEST starts with: that is durable before CURRENT names the
-//! file. Where its first record says that a state follows, an end before that is complete is damage.
+//! A crash cannot tear the state with which a MANIFEST starts: it is durable before CURRENT names
+//! the file. If the first record says that a state follows, an end before the state is complete is
+//! damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,24 +26,24 @@ use crate::wal::{LogEnd, LogReader, TailMode};
 pub(crate) struct ManifestRecord {
     /// Where it begins.
     pub(crate) offset: u64,
-    /// What it says; an error names the file and the offset.
+    /// Its content; an error names the file and the offset.
     pub(crate) edit: Result<VersionEdit>,
 }
 
-/// Reads the records of a MANIFEST up to where an opening takes it to end.
+/// Reads the records of a MANIFEST up to its end, as the opening of a database sees it.
 pub(crate) struct ManifestReader {
     log: LogReader,
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
     number: FileNumber,
-    /// Where the last append begins to be torn.
+    /// Where the torn part of the last append begins.
     torn_at: Option<u64>,
     state: StartState,
     /// Whether the last record said where its append began.
     marked: bool,
 }
 
-/// How far the state that the MANIFEST starts with has been read.
+/// How far the state with which the MANIFEST starts has been read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StartState {
     /// No record has been read.
@@ -109,7 +111,7 @@ impl ManifestReader {
         }
     }
 
-    /// At the end: where what is behind the last whole edit begins, if anything is.
+    /// At the end: the end of the last complete edit, if anything follows it.
     pub(crate) fn cut_short_at(&self) -> Option<u64> {
         let cut = match self.log.end() {
             Some(LogEnd::Truncated { offset } | LogEnd::Corrupt { offset, .. }) => Some(*offset),
@@ -119,9 +121,9 @@ impl ManifestReader {
     }
 }
 
-/// Whether the first thing in the MANIFEST that is no record, with something behind it, can be
-/// what a crash left of the last append. False where the records do not say: in MANIFESTs of
-/// RocksDB, and before the state that one starts with is complete.
+/// Whether the first gap in the MANIFEST with something after it can be what a crash left of the
+/// last append. False if the records do not say: in MANIFESTs of RocksDB, and before the state with
+/// which one starts is complete.
 fn ends_in_torn_append(
     file: &Arc<dyn ReadableFile>,
     path: &Path,

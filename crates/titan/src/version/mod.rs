@@ -1,13 +1,14 @@
-//! Versions: which files a database consists of, and the MANIFEST that says so.
+//! Versions: the files of a database, and the MANIFEST that names them.
 //!
 //! * A [`VersionEdit`](edit::VersionEdit) is one change: files added and removed, a family created
 //!   or dropped, a WAL no longer needed. The MANIFEST is a log of edits; `CURRENT` names it.
-//! * A [`Version`] is one immutable state of a family's files. Readers hold it while they read;
-//!   installing the next never blocks or changes them (VER-1).
-//! * The [`VersionSet`] applies edits: it builds the next version, makes the edit durable, and
-//!   only then lets go of what the edit replaced (BLOB-2).
+//! * A [`Version`] is one immutable state of a family's files. Readers pin it while they read;
+//!   installing the next one never blocks them or changes it (VER-1).
+//! * The [`VersionSet`] applies edits: it builds the next version, makes the edit durable, and only
+//!   then releases what the edit replaced (BLOB-2).
 //!
-//! Whoever installs an edit holds the set's lock throughout; readers and writers never take it.
+//! A thread that installs an edit holds the set's lock throughout; readers and writers never take
+//! it.
 
 pub(crate) mod blob_set;
 pub(crate) mod builder;
@@ -26,7 +27,7 @@ mod set;
 pub(crate) mod tombstones;
 #[expect(
     clippy::module_inception,
-    reason = "a version is what the room is about"
+    reason = "a version is what the module is about"
 )]
 pub(crate) mod version;
 mod watch;

@@ -1,4 +1,5 @@
-//! The end of a file: deleted once, after its edit is durable and its last reader has let go.
+//! Models the deletion of a file: it is deleted once, after its edit is durable and its last reader
+//! has finished.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Directory {
         }
     }
 
-    /// As a reader that comes at any time: takes the version, and reads the file.
+    /// As a reader at any time: takes the version, and reads the file.
     fn read(&self) {
         let held = self.current.lock().clone();
         if let Some(table) = held {

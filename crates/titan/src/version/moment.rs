@@ -1,15 +1,15 @@
-//! Which moment of a database is shown.
+//! The moment at which a database is shown.
 
 use serde::Serialize;
 
-/// The moment of a database's history that is shown of it where another process may be writing it.
+/// The moment of its history at which a database is shown, if another process may be writing it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Moment {
-    /// The sequence number of the last operation that is there.
+    /// The sequence number of the last operation that is visible.
     pub sequence: u64,
-    /// The number of the MANIFEST that says which files there were.
+    /// The number of the MANIFEST that names the files.
     pub manifest: u64,
-    /// When it was, in seconds since the beginning of 1970, UTC.
+    /// The time, in seconds since the beginning of 1970, UTC.
     pub unix_seconds: u64,
 }

@@ -1,4 +1,4 @@
-//! Reading a MANIFEST back.
+//! Recovers the state of a database from its MANIFEST.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ struct Replayed {
     builder: Option<VersionBuilder>,
 }
 
-/// What a MANIFEST says.
+/// The state that a MANIFEST describes.
 pub(crate) struct RecoveredState {
     families: BTreeMap<ColumnFamilyId, Replayed>,
     max_column_family: ColumnFamilyId,
@@ -39,10 +39,10 @@ pub(crate) struct RecoveredState {
     min_log_number_to_keep: FileNumber,
     next_file: FileNumber,
     last_sequence: SequenceNumber,
-    /// Whether an edit named them: a state that is complete does.
+    /// Whether an edit named them. A complete state does.
     names_log: bool,
     names_sequence: bool,
-    /// Whether an edit moved records of blob files, be it of files that are gone by now.
+    /// Whether an edit relocated records of blob files, even of files that are gone by now.
     moves_values: bool,
     db_id: Option<String>,
     unknown: Vec<(u32, Vec<u8>)>,
@@ -57,8 +57,8 @@ impl RecoveredState {
     /// Reads the MANIFEST that CURRENT names.
     ///
     /// # Errors
-    /// `NotFound` without CURRENT; `Corruption` with file and offset for damage; `Unsupported`
-    /// for features this version does not know. A comparator that is not known is an error of
+    /// `NotFound` without CURRENT; `Corruption` with file and offset for damage; `Unsupported` for
+    /// features this version does not know. An unknown comparator is an error of
     /// [`into_set`](Self::into_set).
     pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Self> {
         let (manifest, path) = read_current(vfs, dir)?;
@@ -126,12 +126,12 @@ impl RecoveredState {
                 None if group.is_empty() => state.apply(edit, options).map_err(at)?,
                 None => {
                     return Err(at(Error::corruption(
-                        "an edit stands inside an atomic group",
+                        "an edit appears inside an atomic group",
                     )));
                 }
             }
         }
-        // A group that was cut off never happened.
+        // An atomic group that is cut off has no effect.
         for (is_named, what) in [
             (state.next_file > FileNumber(0), "next file number"),
             (state.names_log, "log number"),
@@ -162,7 +162,7 @@ impl RecoveredState {
                 return Err(Error::corruption(text));
             }
             let known = self.families.insert(id, family);
-            // The default family is there before an edit adds it.
+            // The default family exists before an edit adds it.
             if known.is_some_and(|known| !is_default || known.builder.is_some()) {
                 return Err(Error::corruption(format!(
                     "column family {id} is added twice"
@@ -181,7 +181,7 @@ impl RecoveredState {
         if let Some(family) = self.families.get_mut(&id) {
             family.apply(id, &edit, options, &self.obsolete)?;
         } else if !edit.new_files.is_empty() || !edit.deleted_files.is_empty() {
-            // RocksDB may leave edits of a family behind the edit that dropped it.
+            // RocksDB may write edits of a family after the edit that dropped it.
             if id > self.max_column_family {
                 return Err(Error::corruption(format!(
                     "an edit of unknown column family {id}"
@@ -220,7 +220,7 @@ impl RecoveredState {
         self.families.values().map(|f| f.name.clone()).collect()
     }
 
-    /// What the MANIFEST and the newest OPTIONS of `dir` keep of options.
+    /// The options that the MANIFEST and the newest OPTIONS file of `dir` keep.
     pub(crate) fn kept_options(&self, vfs: &dyn Vfs, dir: &Path) -> Result<Kept> {
         let families = self.families.iter().map(|(&id, f)| (id, f.name.as_str()));
         Kept::read(vfs, dir, self.manifest, &self.settings, families)
@@ -293,8 +293,8 @@ impl RecoveredState {
 }
 
 impl Replayed {
-    /// RocksDB creates a database with a MANIFEST that does not name the order of the default
-    /// family. If it is killed then, the order is the next opening's to choose.
+    /// RocksDB creates a database with a MANIFEST that does not name the comparator of the default
+    /// family. If it is killed then, the next opening chooses the comparator.
     fn start_default(&mut self, options: &Options, obsolete: &Arc<ObsoleteFiles>) {
         let given = Arc::clone(&options.family(&self.name).comparator);
         let comparator = InternalKeyComparator::new(given);
@@ -343,8 +343,8 @@ impl Replayed {
     }
 }
 
-/// The comparator to read a family with: the given one if its name is the recorded one, or a
-/// built-in one, by its own name or an alias of it, where none was chosen.
+/// The comparator to read a family with: the given one if its name is the recorded one, or if none
+/// was chosen, a built-in one, by its own name or an alias of it.
 pub(crate) fn choose_comparator(
     family: &str,
     recorded: &str,
@@ -370,7 +370,7 @@ pub(crate) fn choose_comparator(
     }
 }
 
-/// What a MANIFEST would say, found out by other means.
+/// What a MANIFEST would say, reconstructed by other means.
 pub(crate) struct Rebuilt {
     pub(crate) families: BTreeMap<ColumnFamilyId, Family>,
     pub(crate) max_column_family: ColumnFamilyId,

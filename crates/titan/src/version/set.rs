@@ -22,7 +22,7 @@ use crate::stats::{self, Statistics};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::vfs::Vfs;
 
-/// The counters that every file and every write draws from. Shared without the set's lock.
+/// The counters for file numbers and sequence numbers. Shared without the set's lock.
 #[derive(Default)]
 pub(crate) struct Counters {
     next_file: AtomicU64,
@@ -35,7 +35,7 @@ impl Counters {
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes sure `number` is never given out.
+    /// Makes sure that `number` is never allocated.
     pub(crate) fn mark_file_number_used(&self, number: FileNumber) {
         self.next_file.fetch_max(number.0 + 1, Ordering::Relaxed);
     }
@@ -52,7 +52,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Refuses names that no database comes to, and from which it could not count on.
+    /// Refuses numbers that no database reaches and after which no numbers could be allocated.
     ///
     /// # Errors
     /// `Unsupported` naming such a file in `dir`.
@@ -62,8 +62,8 @@ impl Counters {
         match files.iter().find(is_far) {
             None => Ok(()),
             Some(file) => {
-                let message = "the number in a file's name is too large to count on from it; no \
-                               database writes such a file: move it elsewhere";
+                let message = "the number in a file's name is too large to allocate others after \
+                               it; no database writes such a file: move it elsewhere";
                 Err(Error::unsupported(message).in_file(&file.path(dir)))
             }
         }
@@ -84,17 +84,18 @@ impl Counters {
     }
 }
 
-/// From where on WAL files are read.
+/// The WAL files from which recovery reads on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogsSince {
-    /// From here on they are kept: transactions may have been prepared there.
+    /// The first WAL file that is kept: transactions may have been prepared from there on.
     pub(crate) kept: FileNumber,
-    /// From here on some family needs what they have.
+    /// The first WAL file with data that a family needs.
     pub(crate) needed: FileNumber,
 }
 
 impl LogsSince {
-    /// By what the MANIFEST says of all files, and of those that each family needs.
+    /// From the MANIFEST's number of the first WAL file that is kept and those that each family
+    /// needs.
     pub(crate) fn new(kept: FileNumber, families: impl Iterator<Item = FileNumber>) -> Self {
         let needed = kept.max(families.min().unwrap_or_default());
         LogsSince { kept, needed }
@@ -105,12 +106,12 @@ impl LogsSince {
 pub(crate) struct Family {
     pub(crate) name: String,
     pub(crate) comparator: InternalKeyComparator,
-    /// WAL files with a smaller number hold nothing that this family still needs.
+    /// WAL files with a smaller number have nothing that this family still needs.
     pub(crate) log_number: FileNumber,
-    /// The options kept for the next opening.
+    /// The options that the MANIFEST keeps for the next opening.
     pub(crate) settings: SettingTexts,
     pub(crate) current: Arc<Version>,
-    /// Those before `current`, as far as somebody still holds them, with when each was replaced.
+    /// The versions before `current` that are still in use, and when each was replaced.
     older: Vec<(Weak<Version>, Duration)>,
 }
 
@@ -131,8 +132,8 @@ impl Family {
         }
     }
 
-    /// Every version that somebody may read from, the current one first. Together they have all
-    /// tables that are live, but for what a job is writing.
+    /// Every version that a reader may use, the current one first. Together they have all live
+    /// tables, except those that a job is writing.
     pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
         let older = self.older_versions().map(|(version, _)| version);
         std::iter::once(Arc::clone(&self.current))
@@ -140,8 +141,8 @@ impl Family {
             .collect()
     }
 
-    /// The versions before the current one that somebody may read from, with when each was
-    /// replaced, by [`SystemClock::monotonic`].
+    /// The versions before the current one that a reader may use, and when each was replaced, by
+    /// [`SystemClock::monotonic`].
     pub(crate) fn older_versions(&self) -> impl Iterator<Item = (Arc<Version>, Duration)> {
         let older = self.older.iter();
         older.filter_map(|(version, replaced)| Some((version.upgrade()?, *replaced)))
@@ -160,21 +161,21 @@ pub(crate) struct VersionSet {
     pub(super) dir: PathBuf,
     pub(super) families: BTreeMap<ColumnFamilyId, Family>,
     pub(super) max_column_family: ColumnFamilyId,
-    /// Whether the MANIFEST recorded it. RocksDB forgets it when it starts a MANIFEST, so that
-    /// families dropped before may have had larger ids.
+    /// Whether the MANIFEST recorded it. RocksDB omits it when it starts a MANIFEST, so families
+    /// that were dropped before may have had larger ids.
     pub(super) max_column_family_is_exact: bool,
-    /// WAL files with a smaller number are needed by nobody.
+    /// No family needs WAL files with a smaller number.
     pub(super) min_log_number_to_keep: FileNumber,
     pub(super) db_id: String,
     /// The database's options kept for the next opening.
     pub(super) settings: SettingTexts,
-    /// Records of other engines that may be ignored, kept for them.
+    /// Ignorable fields of other engines, kept for them.
     pub(super) unknown: Vec<(u32, Vec<u8>)>,
     pub(super) counters: Arc<Counters>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
     pub(super) statistics: Arc<Statistics>,
-    /// None before the first MANIFEST of this opening, and after a failure: what the file then
-    /// ends with is unknown, so it is never appended to again.
+    /// `None` before the first MANIFEST of this opening, and after a failure: the end of the file
+    /// is then unknown, so it is never appended to again.
     pub(super) manifest: Option<Manifest>,
     pub(super) max_manifest_file_size: u64,
     pub(super) clock: Arc<dyn SystemClock>,
@@ -182,8 +183,7 @@ pub(crate) struct VersionSet {
     pub(super) previous_manifest: Option<FileNumber>,
     /// Why there is no `manifest` now, if one failed.
     pub(super) manifest_failure: Option<Error>,
-    /// Files that jobs wrote whose edits failed: until another MANIFEST is in force one that needs
-    /// them may be.
+    /// Files of jobs whose edits failed. The MANIFEST may need them until another one is in force.
     pub(super) unrecorded: Vec<FileKind>,
 }
 
@@ -200,13 +200,13 @@ impl VersionSet {
         &self.db_id
     }
 
-    /// The WAL file that recovery starts with: what ordinary batches in older ones have is in
-    /// tables.
+    /// The WAL file with which recovery starts: ordinary batches in older ones are in tables
+    /// already.
     pub(crate) fn oldest_log_needed(&self) -> FileNumber {
         self.logs_since().needed
     }
 
-    /// From where on WAL files are read.
+    /// The WAL files from which recovery reads on.
     pub(crate) fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
         LogsSince::new(self.min_log_number_to_keep, families)
@@ -228,7 +228,7 @@ impl VersionSet {
         &self.families
     }
 
-    /// The OPTIONS file of what is kept for the next opening.
+    /// The OPTIONS file with the options that are kept for the next opening.
     pub(crate) fn options_file(&self) -> OptionsFile {
         let families = self.families.values().map(|family| {
             let comparator = family.comparator.user().name();
@@ -237,8 +237,8 @@ impl VersionSet {
         rocksdb::options_file(&self.settings, families)
     }
 
-    /// Sets, in memory alone, the options that are kept for the next opening: the database's, and
-    /// by its name each family's.
+    /// Sets, only in memory, the options that are kept for the next opening: those of the database,
+    /// and those of each family by its name.
     pub(crate) fn keep_settings(
         &mut self,
         of_database: SettingTexts,
@@ -268,7 +268,7 @@ impl VersionSet {
         ColumnFamilyId(self.max_column_family.0 + 1)
     }
 
-    /// Whether no family ever had this id, for certain.
+    /// Whether it is certain that no family ever had this id.
     pub(crate) fn never_had(&self, id: ColumnFamilyId) -> bool {
         self.max_column_family_is_exact && id > self.max_column_family
     }
@@ -283,8 +283,8 @@ impl VersionSet {
         self.apply_all(vec![edit])
     }
 
-    /// Applies edits, of different families, as one: after a crash all of them are there or none.
-    /// Otherwise as [`VersionSet::apply`].
+    /// Applies edits of different families atomically: after a crash either all of them are in
+    /// effect or none. Otherwise like [`VersionSet::apply`].
     pub(crate) fn apply_all(&mut self, mut edits: Vec<VersionEdit>) -> Result<()> {
         let mut built = Vec::new();
         for edit in &edits {
@@ -333,7 +333,7 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Applies an edit to the state in memory alone: for recovery, which then makes everything
+    /// Applies an edit only to the state in memory: for recovery, which then makes everything
     /// durable at once with [`VersionSet::start_manifest`].
     pub(crate) fn apply_in_memory(&mut self, edit: &VersionEdit) -> Result<()> {
         let Some(family) = self.families.get_mut(&edit.column_family) else {
@@ -347,13 +347,13 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Adds a family to the state in memory alone; see [`VersionSet::apply_in_memory`].
+    /// Adds a family only to the state in memory; see [`VersionSet::apply_in_memory`].
     pub(crate) fn add_family_in_memory(&mut self, id: ColumnFamilyId, family: Family) {
         self.max_column_family = self.max_column_family.max(id);
         self.families.insert(id, family);
     }
 
-    /// Says, in memory alone, that everything logged before `number` is in tables.
+    /// Notes, only in memory, that everything in WAL files before `number` is in tables.
     pub(crate) fn advance_logs_in_memory(&mut self, number: FileNumber) {
         self.min_log_number_to_keep = number;
         for family in self.families.values_mut() {
@@ -361,7 +361,7 @@ impl VersionSet {
         }
     }
 
-    /// The identity of a database that has none yet.
+    /// Sets the identity of a database that has none yet.
     pub(crate) fn set_db_id(&mut self, db_id: String) {
         self.db_id = db_id;
     }
@@ -426,7 +426,7 @@ impl VersionSet {
                 crate::ErrorKind::WritesStopped,
                 "the MANIFEST failed earlier and has not been replaced",
             );
-            // Of two jobs that meet the failure, this one may be the first to report it.
+            // If two jobs meet the failure, this one may be the first to report it.
             return Err(match self.manifest_failure.clone() {
                 Some(failure) => stopped.with_source(failure),
                 None => stopped,
@@ -448,7 +448,7 @@ impl VersionSet {
     }
 
     /// Starts a MANIFEST with the current state and makes it the current one. The previous one
-    /// becomes obsolete, and with it what only failed edits named.
+    /// becomes obsolete, and so do files that only failed edits named.
     pub(crate) fn start_manifest(&mut self) -> Result<()> {
         let number = self.counters.new_file_number();
         let mut state = self.state();
@@ -460,7 +460,8 @@ impl VersionSet {
         if let Some(previous) = previous.or(self.previous_manifest.take()) {
             self.obsolete.push(FileKind::Manifest(previous));
         }
-        // ORDER: CURRENT names a MANIFEST that has none of those edits; only now may their files go.
+        // ORDER: CURRENT names a MANIFEST that has none of those edits; only now may their files be
+        // deleted.
         for file in self.unrecorded.drain(..) {
             self.obsolete.push(file);
         }

@@ -1,4 +1,4 @@
-//! The range tombstones of tables, as far as the tables' bounds let them count.
+//! The range tombstones of tables, clipped to the tables' bounds.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::range_del::{FragmentedTombstones, clip};
 use crate::version::edit::NewFile;
 
 /// The tombstones of `file`, clipped to its key range. RocksDB writes the whole tombstone to every
-/// table it was split over and relies on the range; counted beyond it, a tombstone could hide a
-/// newer key whose sequence number a compaction has reset to zero.
+/// table over which it was split and relies on the range. Beyond that range, a tombstone could
+/// delete a newer key whose sequence number a compaction has reset to zero.
 ///
 /// Cost: none for tables known to have no tombstones; else the table is opened the first time.
 pub(crate) fn table_tombstones(

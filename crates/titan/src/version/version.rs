@@ -15,8 +15,8 @@ use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 use crate::range_del::FragmentedTombstones;
 
-/// The files of a column family, as of one edit. Readers hold it for as long as they read
-/// (VER-1); installing another never changes or waits for this one.
+/// The files of a column family, as of one edit. Readers pin it while they read (VER-1); installing
+/// another one never changes this one or waits for it.
 pub(crate) struct Version {
     pub(crate) column_family: ColumnFamilyId,
     pub(crate) comparator: InternalKeyComparator,
@@ -24,10 +24,10 @@ pub(crate) struct Version {
     levels: Vec<Level>,
     /// Whether a table has range tombstones, or may have.
     may_have_tombstones: bool,
-    /// Those of all tables together, once somebody asked for them.
+    /// The range tombstones of all tables together, after their first use.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     pub(crate) blob_files: BlobSet,
-    /// Who waits for this version to end.
+    /// Is notified when this version ends.
     watch: OnceLock<Arc<Watch>>,
 }
 
@@ -80,9 +80,9 @@ impl Version {
         }
     }
 
-    /// Tells `watch` when this version, which is not the current one any more, has ended. Whoever
-    /// may be the last to hold it then lets go of it without the state lock, which is taken to
-    /// wake those who wait.
+    /// Notifies `watch` when this version, which is no longer the current one, has ended. A thread
+    /// that may be its last holder must drop it after releasing the state lock, because the
+    /// notification takes that lock to wake the threads that wait.
     pub(crate) fn watch(&self, watch: &Arc<Watch>) {
         let _ = self.watch.set(Arc::clone(watch));
     }
@@ -102,11 +102,11 @@ impl Version {
         self.may_have_tombstones
     }
 
-    /// Bytes of the records of a logical blob file that this version refers to.
+    /// Bytes of the records of a logical blob file to which this version points.
     ///
-    /// What a version refers to every version before does too, from the one on that brought the
-    /// file. So of several versions the one that refers to most has what all of them have, and what
-    /// an older one has beyond a newer one is the difference.
+    /// If a version points to a record, so does every earlier version back to the one that added
+    /// the file. So of several versions, the one that points to most has what all of them have, and
+    /// what an older one has in addition to a newer one is the difference.
     pub(crate) fn live_bytes_of(&self, logical: BlobFileNumber) -> u64 {
         let file = self.blob_files.get(&logical);
         file.map_or(0, BlobFileMeta::live_bytes)
@@ -120,14 +120,14 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The files of a sorted level that may hold `user_key`. More than one only where another
-    /// engine split the versions of one key over two files.
+    /// The files of a sorted level that may hold `user_key`. More than one only if another engine
+    /// split the versions of one key over two files.
     pub(crate) fn sorted_level_files(&self, level: usize, user_key: &[u8]) -> &[Arc<TableFile>] {
         self.overlapping(level, Some(user_key), Bound::Included(user_key))
     }
 
-    /// The files of a sorted level (not 0) whose key range meets that from `begin`, which is part
-    /// of it, to `end`; an absent `begin` is infinite. Cost: two binary searches.
+    /// The files of a sorted level (not 0) whose key range overlaps the range from `begin`, which
+    /// is included, to `end`; without `begin` the range has no start. Cost: two binary searches.
     pub(crate) fn overlapping(
         &self,
         level: usize,
@@ -143,7 +143,7 @@ impl Version {
         files.get(first..behind).unwrap_or_default()
     }
 
-    /// The logical bytes of the files of a sorted level that meet a file's key range.
+    /// The logical bytes of the files of a sorted level that overlap a file's key range.
     pub(crate) fn overlapped_bytes(&self, level: usize, file: &TableFile) -> u64 {
         let overlapping = self.overlapping(level, Some(file.smallest_user_key()), file.end());
         overlapping.iter().map(|f| f.logical_size()).sum()
@@ -159,7 +159,7 @@ impl Version {
         near.filter(move |file| self.overlaps(file, begin, end))
     }
 
-    /// Whether any file of `level`, sorted or not, meets the range.
+    /// Whether any file of `level`, sorted or not, overlaps the range.
     pub(crate) fn has_overlapping(
         &self,
         level: usize,
@@ -172,7 +172,7 @@ impl Version {
         }
     }
 
-    /// Whether a file's key range meets that from `begin` to `end`.
+    /// Whether a file's key range overlaps the range from `begin` to `end`.
     pub(crate) fn overlaps(
         &self,
         file: &TableFile,
@@ -212,7 +212,7 @@ impl Version {
         files
     }
 
-    /// What garbage collection moved, as a MANIFEST has it.
+    /// What collections relocated, in the form that a MANIFEST has.
     pub(crate) fn relocations(&self) -> Vec<Relocation> {
         let files = self.physical_blob_files().into_values();
         let moved = files.filter_map(|(place, logical)| {
@@ -227,15 +227,15 @@ impl Version {
         moved.collect()
     }
 
-    /// An estimate of the bytes in blob files that are referred to and yet not alive: newer entries
-    /// hide them, and no compaction has found that out. What the last level keeps is kept for
-    /// snapshots.
+    /// An estimate of the shadowed bytes in blob files: tables point to them, but newer entries
+    /// overwrite or delete them and no compaction has dropped the pointers yet. The last level does
+    /// not count: what it keeps, it keeps for snapshots.
     pub(crate) fn hidden_garbage_bytes(&self) -> u64 {
         let last = self.num_levels().saturating_sub(1);
         total((0..last).map(|level| self.sums(level).shadowed))
     }
 
-    /// Bytes in blob files that the last level kept for snapshots, of which none sees them any
+    /// Bytes in blob files that the last level kept for snapshots and that no snapshot sees any
     /// more.
     pub(crate) fn released_bytes(&self, oldest_snapshot: Option<SequenceNumber>) -> u64 {
         let bottom = self.level(self.num_levels().saturating_sub(1));
@@ -246,7 +246,7 @@ impl Version {
         }
     }
 
-    /// What the tables of a level measure together; nothing beyond the last.
+    /// Sums over the tables of a level; zero beyond the last level.
     pub(crate) fn sums(&self, level: usize) -> LevelSums {
         self.level(level).sums()
     }

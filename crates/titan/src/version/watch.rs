@@ -1,15 +1,14 @@
-//! Word of the end of what is held.
+//! Calls back when the last holder of a watched version or snapshot lets go.
 
 use std::sync::OnceLock;
 
-/// Tells whoever waits for the end of something: of [watched](super::Version::watch) versions, or
-/// of the oldest snapshot.
+/// Calls a function when a [watched](super::Version::watch) version or the oldest snapshot ends.
 #[derive(Default)]
 pub(crate) struct Watch(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 impl Watch {
-    /// Calls `ended` from now on, on the thread that was the last to hold something. Without effect
-    /// the second time.
+    /// Calls `ended` from now on, on the thread that was the last holder. Has no effect the second
+    /// time.
     pub(crate) fn on_end(&self, ended: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(ended));
     }

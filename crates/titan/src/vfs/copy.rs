@@ -1,4 +1,4 @@
-//! The same content under a further name.
+//! Gives the content of a file another name.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes copied at once.
 const COPY_CHUNK: usize = 1 << 20;
 
-/// Gives a file a further name or, where that cannot be, makes a copy of it, whose content is
-/// durable. Returns whether it is the same file. For files that do not change any more.
+/// Links `from` to the name `to` or, where the file system cannot, makes a durable copy. Returns
+/// whether it is the same file. For files that no longer change.
 pub(crate) fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
     match vfs.link(from, to) {
         Ok(()) => Ok(true),

@@ -1,8 +1,8 @@
-//! Writing around the kernel's cache.
+//! Writes that bypass the kernel's cache.
 //!
-//! `O_DIRECT` wants positions, lengths and memory in whole blocks, so bytes gather in an aligned
-//! buffer and go to the device a buffer at a time. The last block is padded, and the file cut to
-//! its length, when it is synced.
+//! `O_DIRECT` requires positions, lengths and memory in whole blocks, so bytes are collected in an
+//! aligned buffer that is written when it is full. A sync writes the rest, padded, and then
+//! truncates the file to its length.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::WritableFile;
 use crate::error::{Error, Result};
 
-/// What positions, lengths and memory are aligned to: no device in use wants more.
+/// Alignment of positions, lengths and memory: no device in use requires more.
 const BLOCK: usize = 4096;
 
 /// Bytes written at once.
@@ -35,7 +35,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// Takes as much of `data` as there is room for; returns how much that was.
+    /// Appends as much of `data` as fits; returns how many bytes that was.
     fn fill(&mut self, data: &[u8]) -> usize {
         let at = self.start + self.len;
         let n = data.len().min(BUFFER - self.len);
@@ -95,7 +95,7 @@ impl DirectFile {
         }
     }
 
-    /// Writes the buffer to its place, padded.
+    /// Writes the buffer, padded, at its position in the file.
     fn write_buffer(&mut self) -> Result<()> {
         let outcome = self.file.write_all_at(self.buffer.padded(), self.written);
         outcome.map_err(|e| Error::io(e, "append", &self.path))

@@ -1,6 +1,6 @@
-//! The files of a directory as somebody has taken hold of them: whatever happens to their names since,
-//! here each keeps its content, and there are no others. Nothing can be changed; what is to be is for
-//! an [`Overlay`](super::Overlay) above.
+//! The files of a directory as they were opened at one moment: whatever happens to their names later,
+//! each keeps its content here, and there are no others. Nothing can be changed; an
+//! [`Overlay`](super::Overlay) on top takes changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Access, FileLock, NotLocked, ReadableFile, Resources, Vfs, WritableFile, only_read};
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] in which one directory has just the files given. Everything outside of it is the base's.
+/// [`Vfs`] in which one directory contains just the given files. The base serves all other paths.
 pub(crate) struct Frozen {
     base: Arc<dyn Vfs>,
     dir: PathBuf,
@@ -17,7 +17,7 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// `dir` of `base` with nothing but `files`, which are in it.
+    /// Shows `files`, which are in the directory `dir` of `base`, as its only content.
     pub(crate) fn new(
         base: Arc<dyn Vfs>,
         dir: &Path,
@@ -30,14 +30,14 @@ impl Frozen {
         }
     }
 
-    /// The file; `None` leaves it to the base.
+    /// The file; `None` if the base serves the path.
     fn file(&self, path: &Path) -> Option<Result<&Arc<dyn ReadableFile>>> {
         if path.parent() != Some(&self.dir) {
             return None;
         }
         let file = self.files.get(path);
         Some(file.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "the file is not of this moment").in_file(path)
+            Error::new(ErrorKind::NotFound, "the file is not in this view").in_file(path)
         }))
     }
 }
@@ -97,7 +97,7 @@ impl Vfs for Frozen {
             return self.base.allocated_bytes(path);
         };
         let size = file?.size()?;
-        // Of a file whose name is gone by now, nothing says which holes it has.
+        // If the name is gone by now, the file cannot be asked for its holes.
         match self.base.allocated_bytes(path) {
             Err(e) if e.is_not_found() => Ok(size),
             bytes => bytes,
@@ -126,7 +126,7 @@ impl Vfs for Frozen {
         self.base.resources()
     }
 
-    /// Nobody changes anything here.
+    /// Nothing can be changed here, so there is nothing to lock.
     fn lock(&self, _: &Path) -> Result<Box<dyn FileLock>> {
         Ok(Box::new(NotLocked))
     }

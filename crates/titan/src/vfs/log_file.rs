@@ -1,9 +1,9 @@
 //! A file for many small appends.
 //!
-//! Each append must reach the kernel, so that it survives the process; most of what that costs
-//! is the kernel setting up one page after the other. So the file is extended by a larger piece of
-//! zeros at a time, which sets up many pages at once, and appends overwrite those. A sync then
-//! mostly finds the file's length unchanged, too.
+//! Each append must reach the kernel, so that it survives a crash of the process; most of the cost
+//! is the kernel's setup of one page after the other. So the file is extended by a larger piece of
+//! zeros at a time, which sets up many pages at once, and appends overwrite those zeros. A sync
+//! then mostly finds the file's length unchanged, too.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use super::WritableFile;
 use crate::error::{Error, Result};
 
-/// Bytes of zeros that the file is extended by. Measured with appends of 4 KiB on ext4: three quarters
-/// of the time of plain appends on the whole. More gains no time, and the append that extends the
-/// file waits the longer for it: 19 µs, and 55 µs for four times as much.
+/// Bytes of zeros that the file is extended by. Measured with appends of 4 KiB on ext4: they take
+/// three quarters of the time of plain appends in total. More zeros save no time, and delay the
+/// append that extends the file: 19 µs, and 55 µs for four times as much.
 const EXTENSION: usize = 64 << 10;
 
-/// Appends of so many bytes set up many pages at once by themselves: no zeros go behind them.
+/// Appends of at least this many bytes set up many pages at once by themselves: no zeros follow them.
 const LARGE: usize = 64 << 10;
 
 static ZEROS: [u8; EXTENSION] = [0; EXTENSION];
@@ -46,10 +46,10 @@ impl LogFile {
     fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
         let end = self.position + data.len() as u64;
         if end > self.extended {
-            // What reaches beyond the zeros extends the file itself; new zeros go behind it.
+            // Data that reaches beyond the zeros extends the file itself; new zeros follow it.
             self.file.write_all_at(data, self.position)?;
             self.extended = end;
-            // Zeros that do not fit do not fail an append that did.
+            // A failure to write the zeros does not fail the append, which has succeeded.
             if data.len() < LARGE && self.file.write_all_at(&ZEROS, end).is_ok() {
                 self.extended = end + EXTENSION as u64;
             }
@@ -76,7 +76,7 @@ impl WritableFile for LogFile {
 
 impl Drop for LogFile {
     fn drop(&mut self) {
-        // Readers take the zeros for the end anyway.
+        // Best effort: readers treat the zeros as the end of the log anyway.
         let _ = self.file.set_len(self.position);
     }
 }

@@ -1,8 +1,7 @@
-//! A file system in which the WAL files of a database are in its directory, though they are in
-//! another one.
+//! A file system that shows the WAL files of another directory in the directory of the database.
 //!
-//! Whoever works on the database need not know where they are. A log that is in the directory
-//! itself, as from before another one was chosen, is found there too; new ones go to the other.
+//! So the engine need not know where they are. A WAL file in the directory of the database itself,
+//! from before another one was chosen, is found there too; new ones are created in the other.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use super::{Access, FileLock, PunchableFile, ReadableFile, Resources, Vfs, WritableFile};
 use crate::error::Result;
 
-/// What the names of WAL files end with.
+/// The extension of WAL files.
 const EXTENSION: &str = "log";
 
 /// See the [module](self).
@@ -22,7 +21,7 @@ pub(crate) struct LogsElsewhere {
 }
 
 impl LogsElsewhere {
-    /// Shows the logs of `logs` in `dir`.
+    /// Shows the WAL files of `logs` in `dir`.
     pub(crate) fn new(inner: Arc<dyn Vfs>, dir: &Path, logs: &Path) -> Self {
         LogsElsewhere {
             inner,
@@ -31,7 +30,7 @@ impl LogsElsewhere {
         }
     }
 
-    /// Where a file with this name is created.
+    /// The path at which a file with this name is created.
     fn new_place(&self, path: &Path) -> PathBuf {
         match path.file_name() {
             Some(name) if path.parent() == Some(&self.dir) && is_log(Path::new(name)) => {
@@ -41,7 +40,7 @@ impl LogsElsewhere {
         }
     }
 
-    /// Where the file that has this name is.
+    /// The path of the file that has this name.
     fn place(&self, path: &Path) -> Result<PathBuf> {
         let elsewhere = self.new_place(path);
         let is_here =
@@ -114,7 +113,7 @@ impl Vfs for LogsElsewhere {
         let mut names = self.inner.read_dir(dir)?;
         if dir == self.dir {
             let logs = match self.inner.read_dir(&self.logs) {
-                // A new database has yet to create it.
+                // A new database has not created it yet.
                 Err(e) if e.is_not_found() => Vec::new(),
                 logs => logs?,
             };

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use super::{ReadableFile, WritableFile};
 use crate::error::Result;
 
-/// A file's content; whoever has it open sees what is appended.
+/// A file's content; every open handle sees what is appended.
 #[derive(Clone, Default)]
 pub(crate) struct MemoryFile(Arc<RwLock<Vec<u8>>>);
 
@@ -17,7 +17,7 @@ impl MemoryFile {
         Arc::new(MemoryFile(Arc::new(RwLock::new(bytes.into()))))
     }
 
-    /// What is in it now.
+    /// The current content.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn content(&self) -> Vec<u8> {
         self.0.read().clone()

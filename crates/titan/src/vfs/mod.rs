@@ -3,20 +3,20 @@
 //! Every byte the engine reads or writes passes through [`Vfs`], so tests can crash it, fill it
 //! or make it fail at any operation. `std::fs` appears nowhere else in the crate.
 //!
-//! What the engine assumes of an implementation, and a simulated one models:
+//! The engine assumes these properties of an implementation, and the simulated one models them:
 //!
-//! 1. Appended bytes are readable at once, and survive the *process* (of [`Vfs::create_bulk`] files
-//!    neither before their next sync); they survive the *machine* after [`WritableFile::sync`]
-//!    returned.
-//! 2. A created, renamed, linked or removed name survives the machine after [`Vfs::sync_dir`] of
-//!    its directory returned. Syncing a file does not make its name durable.
+//! 1. Appended bytes are readable at once, and survive a crash of the *process* (for
+//!    [`Vfs::create_bulk`] files neither holds before their next sync); they survive a crash of the
+//!    *machine* after [`WritableFile::sync`] returned.
+//! 2. A created, renamed, linked or removed name survives a crash of the machine after
+//!    [`Vfs::sync_dir`] of its directory returned. Syncing a file does not make its name durable.
 //! 3. A rename replaces its target atomically.
 //! 4. After a failed sync nothing is known about the file's unsynced bytes, and a later sync that
 //!    succeeds proves nothing about them: the engine never syncs such a file again.
 //! 5. An open file stays readable after its name was removed.
-//! 6. Behind the bytes appended to a [`Vfs::create_log`] file zeros may stand, after a crash too.
-//! 7. A punched hole reads as zeros at once; until a sync a crash of the machine may bring back
-//!    what was there, for each block by itself.
+//! 6. Zeros may follow the bytes appended to a [`Vfs::create_log`] file, after a crash too.
+//! 7. A punched hole reads as zeros at once; until a sync, a crash of the machine may restore the old
+//!    content, for each block separately.
 
 mod copy;
 mod direct;
@@ -54,10 +54,10 @@ pub trait Vfs: Send + Sync + 'static {
         self.create(path)
     }
 
-    /// Creates a file that will be written in large pieces and read only after it was synced:
-    /// SSTs and blob files. Until then the implementation may keep appended bytes to itself
-    /// and the file's size is open; `direct` asks it to go around the kernel's cache if it can. The
-    /// default is [`Vfs::create`].
+    /// Creates a file that is written in large pieces and read only after a sync: SSTs and blob
+    /// files. Until then the implementation may buffer appended bytes, and the file's size is
+    /// undefined; `direct` asks it to bypass the kernel's cache if it can. The default is
+    /// [`Vfs::create`].
     fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {
         let _ = direct;
         self.create(path)
@@ -66,17 +66,17 @@ pub trait Vfs: Send + Sync + 'static {
     /// Opens a file for positioned reads.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>>;
 
-    /// Opens a file for positioned reads at scattered places, and keeps holes from being punched into
-    /// it, by this process or another, for as long as it is open. May wait for a hole that is being
-    /// punched. The default keeps nobody from it: enough where [`Vfs::open_to_punch`] cannot.
+    /// Opens a file for positioned reads at scattered places, and prevents this process and others from
+    /// punching holes into it for as long as it is open. May wait until a hole in progress has been
+    /// punched. The default prevents nothing: enough where [`Vfs::open_to_punch`] is unsupported.
     fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
         self.open(path, Access::Random)
     }
 
-    /// Opens a file to give ranges of it back to the file system. The default cannot.
+    /// Opens a file to give ranges of it back to the file system. Unsupported by default.
     ///
     /// # Errors
-    /// `Unsupported` where files have no holes; some file systems say so only when one is punched.
+    /// `Unsupported` where files have no holes; some file systems report it only when one is punched.
     fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
         Err(Error::unsupported("the file system punches no holes").in_file(path))
     }
@@ -84,22 +84,22 @@ pub trait Vfs: Send + Sync + 'static {
     /// Removes a file's name. Open handles stay usable.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Atomically gives `from`, a file or a directory, the name `to`. A file replaces a file that
-    /// had it.
+    /// Atomically renames `from`, a file or a directory, to `to`. A file replaces a file that had
+    /// that name.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Gives the file `from` a further name `to`, a hard link: the file stays as long as it has a
-    /// name. The default cannot.
+    /// Gives the file `from` another name `to`, a hard link: the file exists as long as it has a
+    /// name. Unsupported by default.
     ///
     /// # Errors
-    /// `AlreadyExists` if something has the name `to`. `Unsupported` where the file system has no
-    /// links, allows this file no more of them, or `to` lies in another one: copying may work.
+    /// `AlreadyExists` if `to` exists. `Unsupported` if the file system has no links or allows no
+    /// more of them for this file, or if `to` is in another file system: copying may work.
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         let _ = to;
         Err(Error::unsupported("the file system has no hard links").in_file(from))
     }
 
-    /// How many names a file has. The default knows of no links: one.
+    /// The number of names of a file. The default assumes no links: one.
     fn link_count(&self, path: &Path) -> Result<u64> {
         self.size(path).map(|_| 1)
     }
@@ -120,16 +120,16 @@ pub trait Vfs: Send + Sync + 'static {
     fn size(&self, path: &Path) -> Result<u64>;
 
     /// Bytes that a file takes on the device: about its size, in whole blocks, less its holes. The
-    /// default knows of no holes: the size.
+    /// default assumes no holes: the size.
     fn allocated_bytes(&self, path: &Path) -> Result<u64> {
         self.size(path)
     }
 
-    /// Whether something has this name.
+    /// Whether a file or directory of this name exists.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// The absolute path, without `.`, `..` and symbolic links, of what has this name. The default
-    /// knows of no links.
+    /// The absolute path of an existing file or directory, without `.`, `..` and symbolic links. The
+    /// default assumes no links.
     fn canonicalize(&self, path: &Path) -> Result<PathBuf> {
         let absolute = std::path::absolute(path).map_err(|e| Error::io(e, "find", path))?;
         let mut canonical = PathBuf::new();
@@ -142,8 +142,8 @@ pub trait Vfs: Send + Sync + 'static {
         Ok(canonical)
     }
 
-    /// What the process may use of the machine, now. `memory` is what bounds the cache through which
-    /// files of this file system are read. The default knows of nothing: no file is cached.
+    /// What the process may use of the machine at present. `memory` bounds the cache through which
+    /// files of this file system are read. The default knows no limits: no file is cached.
     fn resources(&self) -> Resources {
         Resources::default()
     }
@@ -154,11 +154,11 @@ pub trait Vfs: Send + Sync + 'static {
     /// `Locked` if another process or another guard of this one holds it.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// Takes a lock on the file `path` that excludes [`Vfs::lock`] alone; held until the guard is
+    /// Takes a lock on the file `path` that only excludes [`Vfs::lock`]; held until the guard is
     /// dropped. The default takes the exclusive one.
     ///
     /// # Errors
-    /// `Locked` if somebody holds the exclusive lock; `NotFound` if there is no such file.
+    /// `Locked` if another guard has the exclusive lock; `NotFound` if there is no such file.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         match self.exists(path)? {
             true => self.lock(path),
@@ -167,7 +167,7 @@ pub trait Vfs: Send + Sync + 'static {
     }
 }
 
-/// How a file will be read, so that the kernel's readahead can be told.
+/// How a file will be read: advice for the kernel's readahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
@@ -188,11 +188,12 @@ pub trait WritableFile: Send + Sync {
 
 /// A file open to have holes punched into it.
 pub trait PunchableFile: Send + Sync {
-    /// Makes a range read as zeros, and gives the blocks that lie in it as a whole back. The file
-    /// keeps its size; what of the range lies behind its end, or a range of no bytes, is nothing.
+    /// Makes a range read as zeros, and gives back the blocks that lie in it as a whole. The file
+    /// keeps its size; a part of the range after the end of the file has no effect, nor has an
+    /// empty range.
     ///
     /// # Errors
-    /// `Unsupported` where files have no holes; `Locked` while somebody has the file open by
+    /// `Unsupported` where files have no holes; `Locked` while the file is open by
     /// [`Vfs::open_guarded`].
     fn punch_hole(&mut self, offset: u64, len: u64) -> Result<()>;
 
@@ -209,7 +210,7 @@ pub trait ReadableFile: Send + Sync {
     /// The file's size in bytes now.
     fn size(&self) -> Result<u64>;
 
-    /// Asks the kernel to bring a range into its cache without waiting for it. No promise.
+    /// Asks the kernel to bring a range into its cache without waiting for it. Best effort.
     fn prefetch(&self, offset: u64, len: usize) {
         let _ = (offset, len);
     }
@@ -217,14 +218,14 @@ pub trait ReadableFile: Send + Sync {
     /// Reads exactly `len` bytes.
     ///
     /// # Errors
-    /// `Corruption` if the file ends before: the caller learnt the place from stored data.
+    /// `Corruption` if the file ends early: the position comes from stored data.
     fn read_exact_at(&self, offset: u64, len: usize) -> Result<Bytes> {
         let mut buf = vec![0; len];
         self.fill_at(offset, &mut buf)?;
         Ok(Bytes::from(buf))
     }
 
-    /// Fills `buf` whole.
+    /// Fills all of `buf`.
     ///
     /// # Errors
     /// As [`ReadableFile::read_exact_at`].
@@ -237,7 +238,7 @@ pub trait ReadableFile: Send + Sync {
     }
 }
 
-/// What was to be read is not there.
+/// The error of a read beyond the end of a file.
 fn ends_early(offset: u64, n: usize, len: usize) -> Error {
     Error::corruption(format!("file ends after {n} of {len} bytes")).at_offset(offset)
 }
@@ -245,17 +246,17 @@ fn ends_early(offset: u64, n: usize, len: usize) -> Error {
 /// Holds a lock until dropped.
 pub trait FileLock: Send + Sync {}
 
-/// What stands for a lock where there is nothing to be locked.
+/// The guard to return where there is nothing to lock.
 struct NotLocked;
 
 impl FileLock for NotLocked {}
 
 fn only_read(path: &Path) -> Error {
-    Error::new(ErrorKind::ReadOnly, "nothing is written to this place").in_file(path)
+    Error::new(ErrorKind::ReadOnly, "the file system is read-only here").in_file(path)
 }
 
-/// A lock for who changes nothing: others who only read may hold it as well. Where there is no
-/// file to be locked nobody writes now, and nothing keeps anybody from beginning to.
+/// Takes a lock for a reader; other readers may have it at the same time. Without a lock file
+/// nobody writes now, and nothing prevents a writer from starting.
 pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLock>> {
     match vfs.lock_shared(path) {
         Err(e) if e.is_not_found() => Ok(Box::new(NotLocked)),
@@ -266,7 +267,7 @@ pub(crate) fn lock_to_read(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn FileLoc
 /// Opens a file that the database needs.
 ///
 /// # Errors
-/// `Corruption` if it is missing: that is damage, not a wrong question.
+/// `Corruption` if it is missing: that is damage, not a caller's mistake.
 pub(crate) fn open_live(
     vfs: &dyn Vfs,
     path: &Path,

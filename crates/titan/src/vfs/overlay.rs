@@ -1,5 +1,5 @@
-//! A file system over another one that is only read: what is written stays in memory and goes with
-//! it. So a database can be opened, recovered and looked at without a byte of it being changed.
+//! A file system over another one that it only reads: writes stay in memory and are lost with it. So
+//! a database can be opened, recovered and inspected without changing a byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] whose changes are in memory. Directories cannot be made, removed or renamed.
+/// [`Vfs`] whose changes are in memory. Directories cannot be created, removed or renamed.
 pub(crate) struct Overlay {
     base: Arc<dyn Vfs>,
-    /// What is otherwise than in the base: a file's content, or `None` for a name that is gone.
+    /// Differences from the base: a file's content, or `None` for a name that was removed.
     changed: Mutex<BTreeMap<PathBuf, Option<MemoryFile>>>,
 }
 
@@ -28,7 +28,7 @@ impl Overlay {
         }
     }
 
-    /// The file in memory that has this name; the outer `None` leaves it to the base.
+    /// The file in memory that has this name; the outer `None` if the base serves the path.
     fn changed(&self, path: &Path) -> Option<Result<MemoryFile>> {
         let changed = self.changed.lock();
         let file = changed.get(path)?.clone();

@@ -1,14 +1,14 @@
 //! What the process may use of the machine: memory and open files.
 //!
-//! The kernel says it in `/proc` and, where the process is in control groups, in the files of their
-//! memory controller, version 1 or 2. Whatever cannot be read or understood limits nothing.
+//! The kernel reports it in `/proc` and, for a process in control groups, in the files of their memory
+//! controller, version 1 or 2. A file that cannot be read or parsed imposes no limit.
 
 use std::path::{Path, PathBuf};
 
-/// What a process may use, as far as it is known.
+/// What a process may use, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Files that the process may have open at a time.
+    /// Files that the process may have open at the same time.
     pub open_files: Option<u64>,
     /// Memory of the process and of the kernel's cache of its files.
     pub memory: Option<Memory>,
@@ -17,14 +17,14 @@ pub struct Resources {
 /// Bytes of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What there is in all.
+    /// In total.
     pub total: u64,
-    /// What is not in use: free, or taken by files that the kernel caches and can drop.
+    /// Available: free, or taken by cached files that the kernel can drop.
     pub left: u64,
 }
 
 impl Memory {
-    /// What of both is less.
+    /// The smaller value of each field.
     fn min(self, other: Memory) -> Memory {
         Memory {
             total: self.total.min(other.total),
@@ -33,7 +33,7 @@ impl Memory {
     }
 }
 
-/// The resources of this process. Cost: some ten small files of the kernel's.
+/// The resources of this process. Reads about ten small files of the kernel's.
 pub(super) fn of_this_process() -> Resources {
     Resources {
         open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
@@ -57,7 +57,7 @@ fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// `/proc/meminfo`: lines of `name: number kB`.
+/// Parses `/proc/meminfo`: lines of `name: number kB`.
 fn memory_of_machine(meminfo: &str) -> Option<Memory> {
     let kib = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
@@ -100,7 +100,7 @@ struct Mount<'m> {
 }
 
 impl<'m> Mount<'m> {
-    /// A line of `/proc/self/mountinfo`, if it is of a hierarchy that may limit memory.
+    /// Parses a line of `/proc/self/mountinfo`; `None` unless the hierarchy may limit memory.
     fn parse(line: &'m str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut front = front.split(' ').skip(3);
@@ -114,7 +114,7 @@ impl<'m> Mount<'m> {
         Some(Mount { names, root, point })
     }
 
-    /// The path of the process's group in this hierarchy, if this line of `/proc/self/cgroup` says
+    /// The path of the process's group in this hierarchy, if this line of `/proc/self/cgroup` has
     /// it: `number:controllers:path`.
     fn path_in<'g>(&self, line: &'g str) -> Option<&'g str> {
         let (_, line) = line.split_once(':')?;
@@ -127,14 +127,14 @@ impl<'m> Mount<'m> {
         mine.then_some(path)
     }
 
-    /// The least that a group, and those it lies in, leave. `None` if none of them limits anything.
+    /// The least that a group and its ancestors leave. `None` if none of them has a limit.
     fn memory(&self, group: &str) -> Option<Memory> {
         let point = Path::new(self.point);
         let below = match self.root {
             "/" => Some(group),
             root => group.strip_prefix(root),
         };
-        // In a container the path may be the machine's, of which the mount point shows a part.
+        // In a container the path may be that of the machine, and the mount point a part of it.
         let dir = below.map(|below| point.join(below.trim_start_matches('/')));
         let dir = dir.filter(|dir| dir.is_dir());
         let dir: PathBuf = dir.unwrap_or_else(|| point.to_owned());
@@ -168,11 +168,11 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A directory that stands for `/proc`, and one for where control groups are mounted.
+    /// A directory that stands for `/proc`, and one for the mount point of control groups.
     struct Machine(tempfile::TempDir);
 
     impl Machine {
-        /// With 1000 MiB, of which 600 are left.
+        /// A machine with 1000 MiB, of which 600 are available.
         fn new() -> Self {
             let machine = Machine(tempfile::tempdir().unwrap());
             let text = format!(

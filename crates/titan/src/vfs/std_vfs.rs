@@ -19,8 +19,8 @@ use super::resources::{self, Resources};
 use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, ends_early};
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`Vfs`] over the operating system. Bulk files are written around the kernel's cache where that is
-/// asked for and the file system can; everything else is ordinary buffered I/O.
+/// [`Vfs`] over the operating system. Bulk files bypass the kernel's cache if the caller asks for it
+/// and the file system supports it; everything else is ordinary buffered I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdVfs;
 
@@ -59,7 +59,7 @@ impl Vfs for StdVfs {
             Access::Random => Advice::Random,
             Access::Sequential => Advice::Sequential,
         };
-        // Only advice: a file system that does not take it still reads correctly.
+        // Advice only: a file system that ignores it still reads correctly.
         let _ = rustix::fs::fadvise(&file, 0, None, advice);
         Ok(Arc::new(StdReadable {
             file,
@@ -67,7 +67,7 @@ impl Vfs for StdVfs {
         }))
     }
 
-    /// By a shared `flock`, which whoever punches a hole into the file needs for itself.
+    /// Takes a shared `flock`. To punch a hole into the file takes an exclusive one.
     fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
         let file = File::open(path).map_err(failed("open file", path))?;
         let lock = || rustix::fs::flock(&file, FlockOperation::LockShared);
@@ -101,7 +101,7 @@ impl Vfs for StdVfs {
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         rustix::fs::link(from, to).map_err(|e| {
-            // What Linux says of a file system that has no links.
+            // Linux's error for a file system that has no links.
             let e = if e == Errno::PERM {
                 Errno::OPNOTSUPP
             } else {
@@ -155,7 +155,7 @@ impl Vfs for StdVfs {
     }
 
     fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-        /// What `st_blocks` counts in, whatever the file system's blocks are.
+        /// The unit of `st_blocks`, whatever the file system's block size is.
         const UNIT: u64 = 512;
         let meta = std::fs::metadata(path).map_err(failed("stat file", path))?;
         Ok(meta.blocks() * UNIT)
@@ -213,11 +213,11 @@ impl PunchableFile for StdWritable {
         if len == 0 {
             return Ok(());
         }
-        // For each hole by itself: whoever wants to guard the file waits for no more than one.
+        // Locked for each hole separately: a caller that opens the file guarded waits for one at most.
         match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let message = "somebody reads the file as it was before";
+                let message = "a reader still needs the old content of the file";
                 return Err(Error::new(ErrorKind::Locked, message).in_file(&self.path));
             }
             Err(e) => return Err(Error::io(e.into(), "lock file", &self.path)),
@@ -235,8 +235,8 @@ impl PunchableFile for StdWritable {
     }
 }
 
-/// Dirty bytes of a bulk file after which it is synced. A sync of another file, the WAL's, may wait
-/// behind that many.
+/// Dirty bytes of a bulk file after which it is synced. A sync of another file, such as the WAL, may
+/// have to wait until that many are written.
 const MAX_UNSYNCED: usize = 8 << 20;
 
 /// A bulk file written through the kernel's cache.
@@ -306,16 +306,16 @@ impl ReadableFile for StdReadable {
 
     fn prefetch(&self, offset: u64, len: usize) {
         if let Some(len) = std::num::NonZeroU64::new(len as u64) {
-            // Advice: a kernel that refuses it reads later instead.
+            // Advice only: a kernel that ignores it reads later instead.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
         }
     }
 }
 
-/// A lock on the whole file that belongs to this opening of it. It excludes others of its kind, in
-/// this process too, and those that belong to a process, as RocksDB takes them. A process that is
-/// forked has the same opening until it runs another program, so dropping the lock releases it by
-/// name: closing alone would leave it with such a process.
+/// A lock on the whole file that belongs to this open file description. It excludes other locks of its
+/// kind, in this process too, and locks that belong to a process, as RocksDB takes them. A forked
+/// process shares the description until it runs another program, so dropping the lock unlocks
+/// explicitly: closing alone would leave the lock with such a process.
 struct StdLock {
     file: File,
 }
@@ -341,7 +341,7 @@ impl StdLock {
 
 impl Drop for StdLock {
     fn drop(&mut self) {
-        // Closing the file does the same, unless a process that was forked just now has it too.
+        // Closing the file does the same, unless a process that was forked just now has it open too.
         let _ = set_lock(&self.file, libc::F_UNLCK);
     }
 }
@@ -387,7 +387,7 @@ mod tests {
         );
     }
 
-    /// A process that is forked holds the same opening until it runs another program.
+    /// A forked process shares the open file description until it runs another program.
     #[test]
     fn a_lock_goes_with_its_guard_though_another_process_has_the_file_open() {
         let dir = tempfile::tempdir().unwrap();

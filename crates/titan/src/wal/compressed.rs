@@ -1,14 +1,14 @@
-//! Records of a compressed log: each logical one is a Zstandard frame of its own.
+//! Records of a compressed log: each logical record is a separate Zstandard frame.
 
 use std::io::Read;
 
 /// The method that a log can be compressed with.
 pub(super) const ZSTD: u32 = 7;
-/// No batch is larger. While inputs are made up to be as large as possible, less is.
+/// No batch is larger. Fuzzing has a lower limit, because its inputs try to be as large as possible.
 const MAX_SIZE: u64 = if cfg!(fuzzing) { 1 << 26 } else { 1 << 32 };
 
-/// Puts what a record stands for into `out`, which costs no more memory than that; false if it
-/// stands for nothing, or for more than a record can hold.
+/// Decompresses a record into `out`, with no more memory than the result needs; false if it is not a
+/// valid frame, or is larger than a record can be.
 pub(super) fn decompress(stored: &[u8], out: &mut Vec<u8>) -> bool {
     out.clear();
     let Ok(decoder) = zstd::stream::read::Decoder::with_buffer(stored) else {

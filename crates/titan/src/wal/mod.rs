@@ -1,8 +1,8 @@
 //! The log format that WAL files and MANIFESTs share.
 //!
-//! A log is a sequence of 32 KiB blocks. A *logical* record, the unit this room reads and writes,
-//! is stored as one physical record or, where it meets the end of a block, as several. A physical
-//! record never crosses a block; where fewer bytes than a header are left, they are zero.
+//! A log is a sequence of 32 KiB blocks. A *logical* record, the unit this module reads and writes,
+//! is stored as one physical record or, where it reaches the end of a block, as several. A physical
+//! record never crosses a block; if fewer bytes than a header are left in a block, they are zero.
 //!
 //! ```text
 //! legacy      crc u32 | length u16 | type u8 | payload                 types 1-4, 9, 10, 130
@@ -10,7 +10,7 @@
 //!
 //! crc     masked CRC-32C of everything from the type to the end of the payload
 //! type    1 full, 2 first, 3 middle, 4 last; 5-8 the same in a recycled file, whose log number
-//!         (low 32 bits) tells new records from those of the file's previous life
+//!         (low 32 bits) distinguishes new records from those of the file's earlier use
 //!         9 the records that follow are compressed, each logical one as a Zstandard frame;
 //!         10/11 sizes of user-defined timestamps;
 //!         130/131 what the preceding WAL ended with; other types from 128 may be skipped
@@ -19,12 +19,12 @@
 //!
 //! [`LogWriter`] writes the legacy form only. [`LogReader`] reads both.
 //!
-//! What is promised:
+//! Guarantees:
 //!
 //! 1. A record comes back whole and unchanged or not at all, and only after all records before
-//!    it did: the reader yields a prefix of what was written, whatever happened to the file.
-//! 2. A writer that met an error writes nothing more: behind a torn record nothing is readable,
-//!    and after a failed sync nothing is known about what came before it.
+//!    it: the reader yields a prefix of what was written, whatever happened to the file.
+//! 2. After an error a writer writes nothing more: nothing after a torn record is readable, and
+//!    after a failed sync nothing is known about the bytes before it.
 
 mod compressed;
 mod reader;
@@ -39,16 +39,16 @@ use crate::format::checksum::{crc32c_extend, mask};
 
 /// Bytes of a block.
 const BLOCK_SIZE: usize = 32 << 10;
-/// Bytes in front of a payload.
+/// Bytes before a payload.
 const HEADER_SIZE: usize = 7;
-/// Bytes in front of a payload in a recycled file.
+/// Bytes before a payload in a recycled file.
 const RECYCLABLE_HEADER_SIZE: usize = HEADER_SIZE + 4;
 
 const TYPE_FULL: u8 = 1;
 const TYPE_FIRST: u8 = 2;
 const TYPE_MIDDLE: u8 = 3;
 const TYPE_LAST: u8 = 4;
-/// What the type of a recyclable record exceeds that of the same legacy record by.
+/// The type of a recyclable record minus that of the same legacy record.
 const RECYCLABLE: u8 = 4;
 const TYPE_COMPRESSION: u8 = 9;
 const TYPE_TIMESTAMP_SIZES: u8 = 10;
@@ -62,7 +62,7 @@ fn record_crc(record_type: u8, body: &[u8]) -> u32 {
     mask(crc32c_extend(crc32c_extend(0, &[record_type]), body))
 }
 
-/// What other rooms need to test their records against files that RocksDB wrote.
+/// Helpers for the tests of other modules, which compare their records with files of RocksDB.
 #[cfg(test)]
 pub(crate) mod testing {
     use std::path::Path;
@@ -72,7 +72,7 @@ pub(crate) mod testing {
     use crate::format::numbers::FileNumber;
     use crate::vfs::{Access, StdVfs, Vfs};
 
-    /// Runs RocksDB's `db_bench` on `dir`; says so and returns false if it is not installed.
+    /// Runs RocksDB's `db_bench` on `dir`; prints a note and returns false if it is not installed.
     pub(crate) fn db_bench(dir: &Path, args: &[&str]) -> bool {
         let mut command = Command::new("db_bench");
         match command
@@ -92,7 +92,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// All records of a log that must be whole.
+    /// All records of a log, which must be undamaged.
     pub(crate) fn read_whole_log(path: &Path, number: FileNumber, mode: TailMode) -> Vec<Vec<u8>> {
         let file = StdVfs.open(path, Access::Sequential).unwrap();
         let mut reader = LogReader::new(file, path, number, mode);

@@ -16,28 +16,28 @@ use crate::vfs::ReadableFile;
 /// Bytes read at once: whole blocks, so that a physical record is always in one piece.
 const READ_SIZE: usize = 8 * BLOCK_SIZE;
 
-/// What to do where a log cannot be read on.
+/// What to do where a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TailMode {
     /// For a WAL: the log ends before the first thing that is not a whole record, whatever it is
-    /// and whatever comes behind it.
+    /// and whatever follows it.
     PointInTime,
-    /// For a MANIFEST: damage at the very end is a write the crash cut short and ends the log;
-    /// damage with anything behind it is an error.
+    /// For a MANIFEST: damage at the very end is a write that a crash cut short and ends the log;
+    /// damage that anything follows is an error.
     Strict,
 }
 
 /// Why a log ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogEnd {
-    /// Behind a whole record: at the end of the file or at preallocated zeros.
+    /// After a whole record: at the end of the file or at preallocated zeros.
     Clean,
     /// In the middle of a record. Valid records end at `offset`.
     Truncated { offset: u64 },
     /// At bytes that are not what was written. Valid records end at `offset`.
     Corrupt { offset: u64, reason: &'static str },
     /// In a recycled file, at bytes that are not of this log: the previous content, which is
-    /// how such a log normally ends, or damage, which nothing here can tell from it. A log that
+    /// how such a log normally ends, or damage: they cannot be distinguished here. A log that
     /// follows must continue the sequence numbers. Valid records end at `offset`.
     Stale { offset: u64 },
 }
@@ -45,13 +45,13 @@ pub(crate) enum LogEnd {
 /// One logical record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// What was given to the writer.
+    /// The bytes given to the writer.
     pub(crate) payload: &'a [u8],
     /// Where in the file its first physical record starts.
     pub(crate) offset: u64,
 }
 
-/// Reads the records of a log from front to back, in memory of the largest record plus 256 KiB.
+/// Reads the records of a log from front to back. Needs the memory of the largest record and 256 KiB.
 pub(crate) struct LogReader {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
@@ -64,14 +64,14 @@ pub(crate) struct LogReader {
     position: usize,
     /// Whether the file ends with the buffer.
     last_buffer: bool,
-    /// Whether this log is known to be written over an older one.
+    /// Whether this log is known to overwrite an older one.
     recycled: bool,
     /// The fragments of the current logical record, and where its first one started.
     fragments: Vec<u8>,
     fragments_start: Option<u64>,
-    /// Whether fragments of a record whose start was passed over may come.
+    /// Whether fragments of a record whose start was skipped may follow.
     resumed: bool,
-    /// Whether records are compressed, and the last one as it was before.
+    /// Whether records are compressed, and the last one decompressed.
     compressed: bool,
     decompressed: Vec<u8>,
     /// Set once there is nothing more to read.
@@ -87,13 +87,13 @@ struct Fragment {
     payload: Range<usize>,
 }
 
-/// The next thing in the file.
+/// What follows in the file.
 enum Physical {
     Fragment(Fragment),
     End(LogEnd),
 }
 
-/// The next logical record, with the offset of its start, or what is there instead.
+/// The next logical record, with the offset of its start, or the end of the log.
 enum Logical {
     InBuffer(u64, Range<usize>),
     InFragments(u64),
@@ -131,9 +131,9 @@ impl LogReader {
     /// The next record, or `None` at the end of the log, which [`LogReader::end`] explains.
     ///
     /// # Errors
-    /// `Unsupported` for a record type from the future, in both modes, and for compression by
+    /// `Unsupported` for a record type of a later version, in both modes, and for compression by
     /// another method than Zstandard.
-    /// `Corruption` in [`TailMode::Strict`]. An error repeats.
+    /// `Corruption` in [`TailMode::Strict`]. Later calls return the same error.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         match &self.outcome {
             Some(Ok(_)) => return Ok(None),
@@ -160,7 +160,7 @@ impl LogReader {
         if self.compressed {
             if !compressed::decompress(payload, &mut self.decompressed) {
                 let reason = "a compressed record does not decompress";
-                // Its checksum is right, so it is no write that a crash cut short.
+                // The checksum is right, so this is not a write that a crash cut short.
                 if self.mode == TailMode::Strict {
                     let error = Error::corruption(reason).at(&self.path, offset);
                     self.outcome = Some(Err(error.clone()));
@@ -182,13 +182,13 @@ impl LogReader {
         }
     }
 
-    /// After damage ended the log, goes on behind it; false if nothing more can follow. For
-    /// inspection and repair only: what comes back then is no longer a prefix of what was written.
+    /// Continues after the damage that ended the log; false if nothing more can follow. For
+    /// inspection and repair only: the records are then no longer a prefix of what was written.
     ///
-    /// Where the damaged record's length leads to a whole record, that is the next; else the first
+    /// If the damaged record's length leads to a whole record, that is the next one; else the first
     /// that starts in a later block. Bytes in between are not searched: a value may well look like
-    /// a record. At the stale end of a recycled log it was damage only if records of this log
-    /// follow; the rest of the file is searched for one, at the starts of its blocks.
+    /// a record. The stale end of a recycled log was damage only if records of this log follow; the
+    /// rest of the file is searched for one, at the starts of its blocks.
     ///
     /// # Errors
     /// Failures to read.
@@ -213,9 +213,9 @@ impl LogReader {
         Ok(found)
     }
 
-    /// Where in the buffer the first whole record is, of the one at the current position (which is
-    /// whole if it only came out of place) and the one behind it. One of another log is none, nor
-    /// one that does not say its log if it must be `recyclable`.
+    /// Where in the buffer the first whole record of this log starts, among two: the one at the
+    /// current position (which is whole if it was only out of place) and the one after it. If
+    /// `recyclable`, a record without a log number does not count.
     fn whole_record_from_here(&self, recyclable: bool) -> Option<usize> {
         let block = self.rest_of_block();
         let is_own = |at: usize| {
@@ -230,7 +230,7 @@ impl LogReader {
         found.map(|at| self.position + at)
     }
 
-    /// Goes to the next place where a whole record of this log starts.
+    /// Moves to the next position where a whole record of this log starts.
     fn find_own_record(&mut self) -> Result<bool> {
         let mut found = self.whole_record_from_here(true);
         while found.is_none() {
@@ -250,13 +250,13 @@ impl LogReader {
         Ok(true)
     }
 
-    /// Whether a recyclable record is of this log and no earlier one that the file was used for.
+    /// Whether a recyclable record is of this log and not of an earlier use of the file.
     fn is_of_this_log(&self, body: &[u8]) -> bool {
         let number = body.first_chunk::<4>().map(|n| u32::from_le_bytes(*n));
         number == Some(self.log_number.0 as u32)
     }
 
-    /// Joins fragments to the next logical record, or finds the end.
+    /// Joins fragments into the next logical record, or finds the end.
     fn next_logical(&mut self) -> Result<Logical> {
         loop {
             let Fragment {
@@ -302,7 +302,7 @@ impl LogReader {
         }
     }
 
-    /// An end in the middle of a fragmented record is at that record's start.
+    /// Moves an end in the middle of a fragmented record to the start of that record.
     fn cut_at_fragments(&self, end: LogEnd) -> LogEnd {
         let Some(start) = self.fragments_start else {
             return end;
@@ -336,7 +336,7 @@ impl LogReader {
             let rest = self.rest_of_block();
             let available = rest.len();
             let Some(header) = rest.first_chunk::<HEADER_SIZE>() else {
-                // Only the end of the file makes a block shorter than its last header.
+                // Only at the end of the file can a block end within a header.
                 if rest.iter().all(|&b| b == 0) {
                     return Ok(Physical::End(LogEnd::Clean));
                 }
@@ -391,8 +391,8 @@ impl LogReader {
             let kind = match record_type {
                 TYPE_FULL | TYPE_FIRST | TYPE_MIDDLE | TYPE_LAST => record_type,
                 5..=8 => record_type - RECYCLABLE,
-                // Sizes of user-defined timestamps: a family that has them is refused by the
-                // name of its comparator.
+                // Sizes of user-defined timestamps are skipped: a family that has timestamps is
+                // refused because of the name of its comparator.
                 TYPE_TIMESTAMP_SIZES | TYPE_RECYCLABLE_TIMESTAMP_SIZES => continue,
                 TYPE_COMPRESSION => {
                     let method = self.buffer.get(payload).unwrap_or_default();
@@ -421,7 +421,7 @@ impl LogReader {
         }
     }
 
-    /// What the buffer holds from the current position to the end of that block.
+    /// The buffered bytes from the current position to the end of that block.
     fn rest_of_block(&self) -> &[u8] {
         let end = (self.position / BLOCK_SIZE + 1) * BLOCK_SIZE;
         self.buffer
@@ -429,7 +429,7 @@ impl LogReader {
             .unwrap_or_default()
     }
 
-    /// Reads the blocks behind the buffer.
+    /// Reads the blocks that follow the buffer.
     fn fill(&mut self) -> Result<()> {
         self.buffer_start += self.buffer.len() as u64;
         self.position = 0;
@@ -440,7 +440,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Judges a header of zeros: preallocated space, unless something is behind it.
+    /// Classifies a header of zeros: preallocated space, unless other bytes follow.
     fn zeros(&mut self, offset: u64) -> Result<LogEnd> {
         if !self.nonzero_from(offset)? {
             return Ok(LogEnd::Clean);
@@ -448,7 +448,7 @@ impl LogReader {
         self.damage(offset, Some(offset), "zeros between records")
     }
 
-    /// Judges bytes at `offset` that are no record: the end of the log, or an error.
+    /// Classifies bytes at `offset` that are no record: the end of the log, or an error.
     /// `claimed_end` is where the record would end if its length were right, if that is known.
     fn damage(
         &mut self,
@@ -461,8 +461,8 @@ impl LogReader {
         }
         let size = self.file.size()?;
         let block_end = (offset / BLOCK_SIZE as u64 + 1) * BLOCK_SIZE as u64;
-        // A length may be what is damaged, so a whole record anywhere behind counts, too: else
-        // one flipped bit could pass the rest of a short log off as a record cut short.
+        // The length itself may be damaged, so a whole record anywhere after it counts, too: else
+        // one flipped bit could make the rest of a short log look like a record cut short.
         let more_behind = self.record_in_block_behind(offset)
             || self.nonzero_from(claimed_end.unwrap_or(block_end))?;
         if more_behind && self.mode == TailMode::Strict {
@@ -478,7 +478,7 @@ impl LogReader {
         Ok(self.cut_at_fragments(end))
     }
 
-    /// Whether the buffered block has a whole record that starts behind `offset`.
+    /// Whether the buffered block has a whole record that starts after `offset`.
     fn record_in_block_behind(&self, offset: u64) -> bool {
         let start = offset.saturating_sub(self.buffer_start) as usize;
         let end = ((start / BLOCK_SIZE + 1) * BLOCK_SIZE).min(self.buffer.len());
@@ -513,8 +513,8 @@ impl LogReader {
     }
 }
 
-/// The type of the record that `bytes` start with, and what follows the first seven bytes of its
-/// header, if the record is there as a whole and has its checksum.
+/// The type of the record at the start of `bytes`, and what follows the first seven bytes of its
+/// header, if the record is complete and its checksum is right.
 fn whole_record(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let [c0, c1, c2, c3, _, _, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;
     let body = bytes.get(HEADER_SIZE..record_size(bytes)?)?;
@@ -522,7 +522,7 @@ fn whole_record(bytes: &[u8]) -> Option<(u8, &[u8])> {
     whole.then_some((record_type, body))
 }
 
-/// The size of the record that `bytes` start with, as its header has it.
+/// The size of the record at the start of `bytes`, according to its header.
 fn record_size(bytes: &[u8]) -> Option<usize> {
     let [_, _, _, _, l0, l1, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;
     Some(header_size(record_type) + usize::from(u16::from_le_bytes([l0, l1])))

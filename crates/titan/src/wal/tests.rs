@@ -20,7 +20,7 @@ struct MemFile {
 impl MemFile {
     fn outcome(&self) -> Result<()> {
         match *self.failing.lock() {
-            true => Err(Error::new(crate::ErrorKind::Io, "failing as told")),
+            true => Err(Error::new(crate::ErrorKind::Io, "injected failure")),
             false => Ok(()),
         }
     }
@@ -291,7 +291,7 @@ fn preallocated_zeros_are_the_end() {
             assert_eq!(result.1.unwrap(), LogEnd::Clean, "{zeros} zeros");
         }
     }
-    // Zeros with something behind them are not preallocated.
+    // Zeros that other bytes follow are not preallocated space.
     let mut hole = bytes.clone();
     hole.resize(2 * BLOCK_SIZE, 0);
     hole.extend_from_slice(&physical(TYPE_FULL, None, b"behind"));

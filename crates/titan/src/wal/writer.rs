@@ -6,13 +6,13 @@ use super::{BLOCK_SIZE, HEADER_SIZE, TYPE_FIRST, TYPE_FULL, TYPE_LAST, TYPE_MIDD
 use crate::error::{Error, Result};
 use crate::vfs::WritableFile;
 
-/// The framing buffer is given back after a record that needed more than this.
+/// The framing buffer is freed after a record that needed more than this.
 const BUFFER_KEPT: usize = 4 << 20;
 
 /// Appends records to a new log file.
 ///
-/// A record is handed to the file in one call: readable once `add_record` returned, durable once
-/// a later `sync` did. The first error, of either, is final: all later calls return it.
+/// A record is appended to the file in one call: it is readable once `add_record` returned, and
+/// durable once a later `sync` did. The first error of either is final: all later calls return it.
 pub(crate) struct LogWriter {
     file: Box<dyn WritableFile>,
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! Writing: batches, the commit queue, WAL files, and what batches in those mean.
+//! Writing: batches, the commit queue, WAL files, and the transactions in those.
 
 pub(crate) mod batch;
 mod options;

@@ -3,11 +3,11 @@
 /// How a write is made durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Return only after the write survives a power failure. Without it, a write survives the
-    /// process but the last ones may be lost with the machine. Default: false.
+    /// Return only after the write survives a power failure. Without it, a write survives a crash of
+    /// the process, but a crash of the machine may lose the last ones. Default: false.
     pub sync: bool,
-    /// Do not log the write: it is lost if the process ends before the next flush of its column
-    /// family. Default: false.
+    /// Do not write to the WAL: the write is lost if the process ends before the next flush of its
+    /// column family. Default: false.
     pub disable_wal: bool,
     /// Fail with `Busy` instead of waiting while writes are stalled. Default: false.
     pub no_slowdown: bool,

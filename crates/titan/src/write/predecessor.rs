@@ -1,11 +1,11 @@
 //! What the first record of a WAL file says about the file before it.
 //!
-//! Bytes of an earlier WAL that were never synced may be lost with the machine while those of a
-//! later one survive. Replaying the later one all the same would bring back operations without
-//! those before them. So each WAL names its predecessor and the last operation in it, and
-//! recovery stops where that operation is missing, or the predecessor's own first record: it may
-//! hold no operation and still stand between this file and one that was lost. Hence every WAL has
-//! this record, also the first of a chain, which names file 0.
+//! Bytes of an earlier WAL file that were never synced may be lost in a crash of the machine while
+//! those of a later one survive. Replaying the later one all the same would bring back operations
+//! without those before them. So each WAL file names its predecessor and the last operation in it,
+//! and recovery stops where that operation is missing, or the predecessor's own first record: the
+//! predecessor may have no operation and still stand between this file and one that was lost. Hence
+//! every WAL file has this record, also the first of a chain, which names file 0.
 //!
 //! The record is an empty write batch with log data, which RocksDB replays as nothing:
 //!
@@ -20,7 +20,7 @@ use crate::write::batch::{BatchOp, BatchView, WriteBatch};
 
 const MAGIC: &[u8] = b"titan.wal\x01";
 
-/// The WAL before this one; number 0 if everything before is in tables.
+/// The WAL file before this one; number 0 if everything before is in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Predecessor {
     pub(crate) number: FileNumber,
@@ -29,7 +29,7 @@ pub(crate) struct Predecessor {
 }
 
 impl Predecessor {
-    /// The record's payload. `next` is the sequence number the first operation behind it takes.
+    /// The record's payload. `next` is the sequence number that the first operation after it takes.
     pub(crate) fn encode(&self, next: SequenceNumber) -> Result<Vec<u8>> {
         let mut data = MAGIC.to_vec();
         put_varint(&mut data, self.number.0);

@@ -1,9 +1,9 @@
-//! The commit queue: writers line up, one leads, the others ride along.
+//! The commit queue: writers wait in line, and the leader commits the batches of several.
 //!
-//! A writer that finds nobody leading leads: it takes along the batches that wait behind it, has
-//! them committed as one group, hands out the results, and passes the lead to the next writer in
-//! line. So at most one thread commits at a time, in the order of arrival, and one WAL record and
-//! one sync serve a whole group.
+//! A writer that finds no leader becomes the leader: it takes the batches that wait after it in
+//! line, has them committed as one group, hands out the results, and passes the lead to the next
+//! writer in line. So at most one thread commits at a time, in the order of arrival, and one WAL
+//! record and one sync serve a whole group.
 
 use std::collections::VecDeque;
 use std::hint::spin_loop;
@@ -15,16 +15,17 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use crate::write::WriteOptions;
 
-/// Bytes of batches committed together at most.
+/// The most bytes of batches that are committed together.
 const MAX_GROUP_BYTES: usize = 1 << 20;
 
-/// A group led by a small batch stays small, so that the small write need not wait for large ones.
+/// A group whose leader has a small batch stays small, so that the small write need not wait for
+/// large ones.
 const SMALL_BATCH: usize = 128 << 10;
 
-/// How often a writer in line looks whether its turn has come before it sleeps. A commit without a
-/// sync takes a few microseconds, and waking a thread up takes ten times as long.
+/// How often a writer in line checks for progress before it sleeps. A commit without a sync takes a
+/// few microseconds, and waking a thread up takes ten times as long.
 const SPINS: u32 = 200;
-/// How often it looks again then, letting other threads run in between.
+/// How often it checks after that, letting other threads run in between.
 const YIELDS: u32 = 100;
 
 /// Batches to commit together.
@@ -36,8 +37,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Takes out a batch that cannot be committed; the others must not suffer for it. Its writer
-    /// gets `error`, and nothing is left of it but an empty batch in its place.
+    /// Takes out a batch that cannot be committed, so that the others can be. Its writer gets
+    /// `error`, and an empty batch stays in its place.
     pub(crate) fn refuse(&mut self, index: usize, error: Error) {
         if let Some(batch) = self.batches.get_mut(index) {
             batch.clear();
@@ -45,7 +46,7 @@ impl Group {
         }
     }
 
-    /// What a writer gets to know when `result` holds for those that were not refused.
+    /// The result for a writer, if `result` holds for those that were not refused.
     fn result_for(&self, index: usize, result: &Result<()>) -> Result<()> {
         match self.refused.iter().find(|(refused, _)| *refused == index) {
             Some((_, error)) => Err(error.clone()),
@@ -56,7 +57,7 @@ impl Group {
 
 enum Progress {
     Waiting,
-    /// It is this writer's turn to lead.
+    /// This writer leads now.
     Lead,
     Done(Result<()>),
 }
@@ -65,10 +66,10 @@ enum Progress {
 struct Writer {
     batch: Mutex<Option<WriteBatch>>,
     bytes: usize,
-    /// None for a writer that wants to be alone.
+    /// `None` for a writer that wants to be alone.
     options: Option<WriteOptions>,
     progress: Mutex<Progress>,
-    /// Whether `progress` is more than `Waiting`, for those who look at it without the lock.
+    /// Whether `progress` is more than `Waiting`, to be read without the lock.
     has_moved_on: AtomicBool,
     moved_on: Condvar,
 }
@@ -91,7 +92,7 @@ impl Writer {
         self.moved_on.notify_one();
     }
 
-    /// Waits for a moment without sleeping, unless what is waited for is likely to take long.
+    /// Waits for a moment without sleeping, unless the wait is likely to be long.
     fn spin(&self) {
         // A model checker has no use for it: each look is one more step.
         let waits_for_device = self.options.is_none_or(|options| options.sync);
@@ -123,8 +124,8 @@ pub(crate) struct CommitQueue {
 }
 
 impl CommitQueue {
-    /// Commits `batch`, alone or in a group: whichever thread leads calls its own `commit`, which
-    /// must do the same for every writer of a queue. Returns when the batch's group is done.
+    /// Commits `batch`, alone or in a group: the leader calls its own `commit`, which must do the
+    /// same for every writer of a queue. Returns when the batch's group is done.
     pub(crate) fn submit(
         &self,
         batch: WriteBatch,
@@ -145,7 +146,7 @@ impl CommitQueue {
         group.result_for(0, &result)
     }
 
-    /// Runs `f` while no batch is being committed, in its turn.
+    /// Waits in line, then runs `f` while no batch is being committed.
     pub(crate) fn exclusive<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         let writer = Writer::new(None, None);
         match self.wait_for_lead(&writer) {
@@ -153,13 +154,13 @@ impl CommitQueue {
                 let _lead = Lead(self);
                 f()
             }
-            // Nobody takes along a writer without options.
+            // No leader takes a writer without options into its group.
             Some(Err(e)) => Err(e),
             Some(Ok(())) => Err(Error::internal("a writer lost its turn in the queue")),
         }
     }
 
-    /// Returns `None` when it is this writer's turn to lead, or its result if another led it.
+    /// Returns `None` when this writer leads, or its result if another one has led its group.
     fn wait_for_lead(&self, writer: &Arc<Writer>) -> Option<Result<()>> {
         {
             let mut line = self.line.lock();
@@ -180,7 +181,7 @@ impl CommitQueue {
         }
     }
 
-    /// The leader's batch and those behind it that may ride along.
+    /// The leader's batch and those after it in line that may join its group.
     fn gather(&self, leader: &Writer, options: WriteOptions) -> (Group, Vec<Arc<Writer>>) {
         let mut group = Group {
             batches: leader.batch.lock().take().into_iter().collect(),
@@ -214,7 +215,7 @@ impl CommitQueue {
     }
 }
 
-/// Writers that ride along. If the leader panics, they learn that they were let down.
+/// The writers in a group besides its leader. If the leader panics, they get an error.
 struct Followers(Vec<Arc<Writer>>);
 
 impl Drop for Followers {
@@ -226,7 +227,7 @@ impl Drop for Followers {
     }
 }
 
-/// Passes the lead on when dropped, even by a panic.
+/// Passes the lead on when dropped, also by a panic.
 struct Lead<'a>(&'a CommitQueue);
 
 impl Drop for Lead<'_> {
@@ -305,7 +306,8 @@ mod tests {
         };
         let alone = std::thread::scope(|scope| {
             queue.exclusive(|| {
-                // The first in line, which will lead, does not ask; one that rides along does.
+                // The first in line, which will lead, does not ask for a sync; another one of its
+                // group does.
                 for (n, sync) in [(1, false), (2, true), (3, false)] {
                     scope.spawn(move || submit(sync, &note));
                     waiting(n);

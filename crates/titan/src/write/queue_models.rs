@@ -1,5 +1,5 @@
-//! The commit queue under every schedule of a few writers. A wake-up that is lost, or a lead that
-//! is not passed on, leaves a writer waiting, which the model checker reports.
+//! The commit queue under every schedule of a few writers. A lost wake-up, or a lead that is not
+//! passed on, leaves a writer waiting, which the model checker reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, model, spawn, thread};
 use crate::write::WriteOptions;
 
-/// The queue, and what its leaders have in common: the last sequence number. Relaxed, and not added
-/// to in one step: only what the queue itself orders makes two leaders see each other's number.
+/// The queue, and what its leaders share: the last sequence number. It is relaxed and not added to
+/// in one step: only the order that the queue itself makes lets two leaders see each other's
+/// number.
 #[derive(Default)]
 struct Committed {
     queue: CommitQueue,
     last_sequence: AtomicU64,
-    /// The marks of batches in groups that did not fail.
+    /// The marks of batches in groups that succeeded.
     succeeded: Mutex<Vec<u8>>,
 }
 
-/// The key of a batch's only operation, an empty value being its last byte.
+/// The key of a batch's only operation; its empty value is the last byte.
 fn mark_of(batch: &WriteBatch) -> u8 {
     let data = batch.data();
     data[data.len() - 2]
@@ -41,7 +42,7 @@ impl Committed {
         next
     }
 
-    /// Commits a batch; fails the whole group of whoever leads if `fails`.
+    /// Commits a batch; its whole group fails if this writer leads it and `fails`.
     fn submit(&self, mark: u8, fails: bool) -> Result<()> {
         let commit = |group: &mut Group| {
             for batch in &group.batches {
@@ -117,7 +118,7 @@ fn a_leader_that_fails_or_panics_passes_the_lead_on() {
             };
             catch_unwind(AssertUnwindSafe(submit))
         });
-        // In the company of another, each has the leader's result.
+        // In a group with others, each has the leader's result.
         let own = committed.submit(2, false);
         let failed = failing.join().unwrap();
         let panicked = panicking.join().unwrap();

@@ -1,20 +1,20 @@
 //! Which operations of WAL files take effect, and with which sequence numbers, where RocksDB wrote
 //! transactions into them.
 //!
-//! Of a transaction that is prepared before it is committed, a batch has the operations between
-//! markers, and a later one, maybe in another file, has a marker that commits it or rolls it back.
-//! RocksDB has three policies:
+//! For a transaction that is prepared before it is committed, a batch has the operations between
+//! markers, and a later batch, maybe in another file, has a marker that commits it or rolls it
+//! back. RocksDB has three policies:
 //!
 //! * *write-committed*: the operations take effect with the marker that commits them, and take the
 //!   sequence numbers from there on. Until then they take none.
 //! * *write-prepared* and *write-unprepared*: the operations are in memtables, and soon in tables,
-//!   from the moment they are logged; the marker decides whether anybody may see them. What a
-//!   rollback restores stands in front of its marker, as ordinary operations. All operations of a
-//!   batch share one sequence number, also of batches without transactions; where a batch has a
-//!   key again, the next number begins.
+//!   from the moment they are logged; the marker decides whether readers may see them. What a
+//!   rollback restores comes before its marker, as ordinary operations. All operations of a batch
+//!   share one sequence number, also in batches without transactions; where a key occurs again in a
+//!   batch, the next number begins.
 //!
-//! Applying a transaction that nobody has decided, or leaving it out, would be wrong either way,
-//! and in tables it cannot be told from others. So whoever replays must refuse it.
+//! Applying an undecided transaction, or leaving it out, would be wrong either way, and in tables
+//! its operations cannot be told from others. So a replay must refuse it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,19 +25,19 @@ use crate::write::batch::{BatchOp, BatchOps, BatchView};
 /// How operations are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Numbering {
-    /// Each takes a number: as Titan does, and RocksDB but for two policies.
+    /// Each takes a number: in Titan, and in RocksDB except under two policies.
     #[default]
     Operations,
     /// Those of a batch share one: write-prepared and write-unprepared.
     Batches,
 }
 
-/// The transactions of a database while its WAL files are replayed, in memory of what is prepared
-/// and not decided.
+/// The transactions of a database while its WAL files are replayed; remembers what is prepared and
+/// not decided.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     numbering: Numbering,
-    /// By name: the encoded operations, but for those that took effect at once.
+    /// By name: the encoded operations, except those that took effect at once.
     prepared: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -49,12 +49,12 @@ impl Transactions {
         }
     }
 
-    /// Calls `take` with each operation that takes effect by this batch, and its sequence number.
-    /// Returns the number behind the last one that the batch takes.
+    /// Calls `take` with each operation that takes effect with this batch, and its sequence number.
+    /// Returns the number after the last one that the batch takes.
     ///
     /// # Errors
     /// `Corruption` for markers that make no sense, `Unsupported` for those of transactions with
-    /// timestamps, and what `take` fails with.
+    /// timestamps, and failures of `take`.
     pub(crate) fn apply(
         &mut self,
         batch: &BatchView<'_>,
@@ -105,7 +105,7 @@ impl Transactions {
                 (BatchOp::CommitWithTimestamp { .. }, None) => {
                     return Err(Error::unsupported("a transaction with a timestamp"));
                 }
-                // Behind operations, the end of a batch that was joined with others.
+                // After operations, the end of a batch that was joined with others.
                 (BatchOp::Noop, None) => numbers.end_operations(),
                 (
                     BatchOp::BeginPrepare
@@ -131,7 +131,7 @@ impl Transactions {
         }
     }
 
-    /// Refuses what is prepared and not decided.
+    /// Refuses transactions that are prepared and not decided.
     ///
     /// # Errors
     /// `Unsupported` with the names.
@@ -160,17 +160,17 @@ impl Transactions {
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     transactions: Transactions,
-    /// Markers of write-committed were there.
+    /// There were markers of write-committed.
     held: bool,
-    /// Markers of the other policies were there, or fewer numbers than operations.
+    /// There were markers of the other policies, or fewer numbers than operations.
     at_once: bool,
-    /// Markers were there that all policies have.
+    /// There were markers that all policies have.
     decided: bool,
 }
 
 impl Census {
-    /// Looks at the next batch of a file. `behind` is what this returned for the batch before it
-    /// in that file.
+    /// Looks at the next batch of a file. `behind` is what this returned for the previous batch of
+    /// that file.
     ///
     /// # Errors
     /// As [`Transactions::apply`].
@@ -191,7 +191,7 @@ impl Census {
         self.transactions.apply(batch, &mut |_, _| Ok(()))
     }
 
-    /// Whether there is anything that is not an ordinary batch.
+    /// Whether there is anything but ordinary batches.
     pub(crate) fn has_transactions(&self) -> bool {
         self.held || self.at_once || self.decided
     }
@@ -215,14 +215,14 @@ impl Census {
 }
 
 fn misplaced() -> Error {
-    Error::corruption("a marker of a transaction stands where it makes no sense")
+    Error::corruption("a transaction marker in the wrong place")
 }
 
 /// Gives operations their numbers.
 struct Numbers {
     numbering: Numbering,
     next: SequenceNumber,
-    /// What has the number `next` already.
+    /// What has taken the number `next` already.
     keys: BTreeSet<(ColumnFamilyId, Vec<u8>)>,
 }
 
@@ -265,10 +265,10 @@ impl Numbers {
         }
     }
 
-    /// What follows is of another batch, in the same record.
+    /// What follows belongs to another batch in the same record.
     fn end_batch(&mut self) {
         if self.numbering == Numbering::Batches {
-            // A marker alone takes a number, too; no operation has it, so that is all the same.
+            // A marker alone takes a number, too; no operation has it, so that makes no difference.
             self.keys.clear();
             self.next = self.next.plus(1);
         }
@@ -281,7 +281,7 @@ impl Numbers {
         }
     }
 
-    /// The number behind the last one.
+    /// The number after the last one.
     fn end(mut self) -> SequenceNumber {
         self.end_operations();
         self.next
@@ -323,7 +323,7 @@ mod tests {
         [header, operations.concat()].concat()
     }
 
-    /// What takes effect, and the number behind it.
+    /// What takes effect, and the number after it.
     fn applied(transactions: &mut Transactions, record: &[u8]) -> Result<(Vec<String>, u64)> {
         let mut found = Vec::new();
         let batch = BatchView::parse_whole(record)?;

@@ -25,12 +25,12 @@ struct Wal {
 #[derive(Default)]
 struct Current {
     wal: Option<Wal>,
-    /// Closed since, oldest first, with bytes that may not be durable.
+    /// Closed files with bytes that may not be durable, oldest first.
     closed: Vec<Wal>,
 }
 
-/// Appends are made by the thread that leads the commit queue; a flush may sync closed files
-/// beside it.
+/// Appends are made by the leader of the commit queue; a flush may sync closed files at the same
+/// time.
 ///
 /// A synced write must find every earlier write durable, or recovery would stop before it: so a
 /// sync covers closed files, oldest first, then the current one.
@@ -43,8 +43,8 @@ pub(crate) struct WalSet {
     created: AtomicU64,
     /// How many of those have durable names.
     durable_names: Mutex<u64>,
-    /// Held while files are synced, so that whoever waits for it finds them durable. Taken before
-    /// `current`.
+    /// Locked while files are synced, so that a thread that waits for it finds them durable. Taken
+    /// before `current`.
     syncing: Mutex<()>,
 }
 
@@ -64,8 +64,8 @@ impl WalSet {
     /// Starts the WAL file `number`; the current one is closed. `next` is the sequence number of
     /// the next operation.
     pub(crate) fn start(&self, number: FileNumber, next: SequenceNumber) -> Result<()> {
-        // ORDER: a WAL's name is durable before its successor exists, so that recovery can tell a
-        // file that is missing from one that never was. A flush has mostly seen to it.
+        // ORDER: a WAL file's name is durable before its successor exists, so that recovery can
+        // tell a file that is missing from one that never was. Usually a flush has made it so.
         self.sync_names()?;
         let path = FileKind::Wal(number).path(&self.dir);
         let mut log = LogWriter::new(self.vfs.create_log(&path)?, &path);
@@ -91,8 +91,8 @@ impl WalSet {
         Ok(())
     }
 
-    /// Appends one record, given in parts, whose last operation is `last_sequence`; none if it
-    /// holds no operation.
+    /// Appends one record, given in parts, whose last operation is `last_sequence`; `None` if it
+    /// has no operation.
     pub(crate) fn append(
         &self,
         parts: &[&[u8]],
@@ -157,7 +157,7 @@ impl WalSet {
             }
             done += 1;
         }
-        // Those not durable stay; the writer that failed refuses to be synced again.
+        // Files that are not durable stay; the writer that failed refuses to be synced again.
         closed.drain(..done);
         self.current.lock().closed.splice(0..0, closed);
         outcome
@@ -182,7 +182,7 @@ impl WalSet {
         current.closed.clear();
     }
 
-    /// Drops closed files that nobody needs any more, synced or not.
+    /// Drops closed files that are no longer needed, synced or not.
     pub(crate) fn forget_before(&self, number: FileNumber) {
         self.current
             .lock()

@@ -12,8 +12,8 @@ fn small_file(kind: CompressionType) -> (Vec<u8>, Vec<Pair>, Vec<BlobIndex>) {
     (bytes, pairs, indexes)
 }
 
-/// Each `get` gives the right value or a clean error; returns whether anything was noticed by
-/// the walk and by the gets.
+/// Checks that each `get` returns the right value or a clean error. Returns whether the walk and
+/// the gets noticed anything.
 fn noticed(bytes: Vec<u8>, pairs: &[Pair], indexes: &[BlobIndex], what: &str) -> (bool, bool) {
     let r = match open_bytes(bytes) {
         Ok(r) => r,
@@ -44,7 +44,7 @@ fn noticed(bytes: Vec<u8>, pairs: &[Pair], indexes: &[BlobIndex], what: &str) ->
             Ok(record) => {
                 let (key, _) = pairs.iter().find(|(k, _)| record.key == k).unwrap();
                 assert_eq!(record.key, key, "{what}");
-                // Damaged compression in the header shows only here.
+                // Only this notices a damaged compression in the header.
                 let _ = record.value(&r);
             }
             Err(e) => {
@@ -77,7 +77,7 @@ fn every_flipped_bit_is_noticed() {
                 let (by_walk, by_get) = noticed(bad, &pairs, &indexes, &what);
                 let in_footer = at >= bytes.len() - 32;
                 match at {
-                    // The family's number is compared by whoever knows it.
+                    // The family's number is compared by callers that know it.
                     8..=11 => assert!(!by_walk && !by_get, "{what}"),
                     13 => assert!(by_get, "{what}"),
                     _ => assert!(by_walk && (by_get || in_footer), "{what}"),
@@ -199,7 +199,7 @@ fn pointers_that_lie_are_corruption() {
             },
         ),
         (
-            "behind the end",
+            "after the end",
             key.to_vec(),
             BlobIndex {
                 offset: size,

@@ -14,8 +14,7 @@ enum Operation {
     Sync,
 }
 
-/// Counts the operations of one kind down; the one that reaches zero fails, those after it
-/// succeed.
+/// Counts down the operations of one kind. The one that reaches zero fails; those after it succeed.
 struct Countdown {
     operation: Operation,
     left: AtomicU64,

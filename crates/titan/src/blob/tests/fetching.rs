@@ -57,7 +57,7 @@ impl ReadableFile for CountingFile {
 
 struct Readers {
     files: HashMap<BlobFileNumber, Arc<BlobFileReader>>,
-    /// Of the maps.
+    /// The directory of the maps.
     dir: PathBuf,
 }
 
@@ -223,7 +223,7 @@ fn neighbours_are_joined_and_hints_come_before_reads() {
         assert_eq!(Counts::take(&f.counts.reads), reads, "every {step}th");
     }
 
-    // One read waits for itself: no hint.
+    // A single read gets no hint.
     Counts::take(&f.counts.hints);
     assert!(f.fetcher.fetch_many(&f.locations, &requests[..3])[2].is_ok());
     assert_eq!(

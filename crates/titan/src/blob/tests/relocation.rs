@@ -1,4 +1,4 @@
-//! Relocation maps: what goes in comes out, and damage is noticed.
+//! Relocation maps: everything written is read back, and damage is noticed.
 
 use super::*;
 use crate::ErrorKind;
@@ -10,7 +10,7 @@ const PHYSICAL: BlobFileNumber = BlobFileNumber(11);
 
 type Moved = Vec<(BlobFileNumber, Vec<MovedRecord>)>;
 
-/// Records of a few files, of which some are longer than a chunk.
+/// Records of a few files, some of which have more records than a chunk.
 fn random(rng: &mut fastrand::Rng) -> Moved {
     let mut moved = Vec::new();
     for file in 1..=rng.u64(1..5) {
@@ -101,7 +101,7 @@ fn damage_anywhere_is_an_error_and_changes_no_answer() {
                     }
                 }
             }
-            panic!("damage that nobody notices");
+            panic!("damage that was not noticed");
         }
         Err(e) => {
             let kinds = [ErrorKind::Corruption, ErrorKind::Unsupported];

@@ -1,17 +1,18 @@
-//! How many bytes of values in blob files newer entries hide: those of older versions of their
-//! keys, which are garbage that no compaction has found yet.
+//! Estimates shadowed bytes: bytes of values in blob files that belong to older versions of keys.
+//! Newer entries overwrite or delete them, and no compaction has dropped them yet.
 //!
-//! Each older version is counted once, by what is next newer: an entry of its key, or a range
-//! deletion. So the sum over all tables is what compactions will find.
+//! Each older version is counted once, for what is next newer: an entry of its key, or a range
+//! deletion. So the sum over all tables is what compactions will drop.
 //!
-//! * [`Shadows`] is told what a flush writes, or what memtables hold. Of a sample of the entries it
-//!   looks up what older tables have at their keys ([`points`]); what range deletions cover it sums
-//!   up from what is known of those tables ([`ranges`]).
-//! * [`outputs`] hands on what a compaction did not find to the tables it wrote.
+//! * [`Shadows`] receives the entries that a flush writes or that memtables have. For a sample of
+//!   these it looks up what older tables have at their keys ([`points`]). What range deletions
+//!   cover, it sums up from what is known about those tables ([`ranges`]).
+//! * [`outputs`] assigns the shadowed bytes that a compaction did not drop to the tables that it
+//!   wrote.
 //!
-//! Estimates, all of it. They decide how soon memtables are flushed and tables compacted, and how
-//! much of the space is taken to be alive; never what is garbage. So a table that cannot be read
-//! has nothing to say here: those who need it will be told.
+//! All of these are estimates. They decide how soon memtables are flushed and tables compacted, and
+//! how much of the space is assumed to be live; never what is garbage. So a table that cannot be
+//! read counts as nothing here: its readers will get the error.
 
 pub(super) mod outputs;
 mod points;
@@ -29,40 +30,40 @@ use crate::version::Version;
 use crate::version::tombstones::version_tombstones;
 use points::Lookup;
 
-/// The tables that what is about to be written may hide something in.
+/// The older tables, of which new entries may shadow something.
 #[derive(Clone, Copy)]
 pub(crate) struct OlderTables<'a> {
     pub(crate) version: &'a Version,
     pub(crate) open_files: &'a OpenFiles,
 }
 
-/// How many keys are looked up at most.
+/// The most keys that are looked up.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// Of entries with large values, which mostly replace what is about as large.
+    /// Of entries with large values, which mostly replace values of similar size.
     large: u64,
-    /// Of deletions and small values, which may hide anything.
+    /// Of deletions and small values, which may shadow anything.
     small: u64,
-    /// Of each kind where a lookup may have to wait for the device; fewer than [`MIN_LOOKUPS`].
+    /// Of each kind, if a lookup may have to wait for the device; fewer than [`MIN_LOOKUPS`].
     cold: u64,
 }
 
 impl Effort {
-    /// For what goes into the facts of a table.
+    /// For the facts of a table.
     pub(crate) const FLUSH: Effort = Effort {
         large: 2048,
         small: 16 << 10,
         cold: 64,
     };
-    /// For what decides whether to flush.
+    /// For the decision whether to flush.
     pub(crate) const LOOK: Effort = Effort {
         large: 512,
         small: 2048,
         cold: 16,
     };
 
-    /// What of it is spent on so many tables: each lookup asks many filters where there are many
-    /// tables at level 0, and reads a block of its own where blocks are many.
+    /// The part of it that is spent on these tables: each lookup probes many filters if level 0 has
+    /// many tables, and reads a block of its own if there are many blocks.
     fn on(self, older: OlderTables<'_>) -> Effort {
         let version = older.version;
         let asked = (version.level(0).len() + version.num_levels()) as u64;
@@ -79,15 +80,15 @@ impl Effort {
     }
 }
 
-/// About the bytes of a data block.
+/// The approximate bytes of a data block.
 const BLOCK: u64 = 4096;
-/// A tree of so many blocks is taken to be in memory.
+/// A tree with at most this many blocks is assumed to be in memory.
 const MAX_CACHED_BLOCKS: u64 = 2048;
-/// The most filters that are asked.
+/// The most filters that are probed.
 const MAX_PROBES: u64 = 256 << 10;
 const MIN_LOOKUPS: u64 = 128;
 
-/// Of entries of one kind, one in so many is looked up and counts for all of those.
+/// A sample of the entries of one kind: one in `stride` is looked up and counts for all of them.
 struct Sample {
     stride: u64,
     seen: u64,
@@ -101,8 +102,8 @@ impl Sample {
         }
     }
 
-    /// What the next entry counts for, if it is one of the sample: one in each stride, at a place
-    /// that differs from stride to stride, since kinds of keys may take turns at a fixed distance.
+    /// The weight of the next entry, if it belongs to the sample: one in each stride, at a position
+    /// that differs from stride to stride, since kinds of keys may alternate at a fixed distance.
     fn next(&mut self) -> Option<u64> {
         let (stride, at) = (self.seen / self.stride, self.seen % self.stride);
         self.seen += 1;
@@ -111,21 +112,22 @@ impl Sample {
     }
 }
 
-/// Adds up what entries and range deletions hide in older tables.
+/// Adds up what entries and range deletions shadow in older tables.
 pub(crate) struct Shadows<'a> {
     older: OlderTables<'a>,
     lookup: Lookup<'a>,
     min_blob_size: u64,
     large: Sample,
     small: Sample,
-    /// What is written along: what they cover they hide, whatever else does.
+    /// The range deletions that are written too. What they cover counts for them, even if an entry
+    /// shadows it as well.
     ranges: Arc<FragmentedTombstones>,
     bytes: u64,
 }
 
 impl<'a> Shadows<'a> {
-    /// Of what these memtables hold, whose range deletions are `ranges`; `None` where older tables
-    /// have nothing in blob files. Cost: as of [`ranges::hidden_by`].
+    /// For the content of these memtables, whose range deletions are `ranges`. `None` if older
+    /// tables have nothing in blob files. Cost: that of [`ranges::hidden_by`].
     pub(crate) fn of(
         memtables: &[Arc<Memtable>],
         ranges: &Arc<FragmentedTombstones>,
@@ -153,14 +155,14 @@ impl<'a> Shadows<'a> {
         })
     }
 
-    /// Takes notice of an entry. Keys come in order. Cost: of a small part of them, a lookup.
+    /// Counts an entry. Keys must come in order. Cost: a lookup for a small part of the entries.
     #[inline]
     pub(crate) fn see(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let key = ParsedInternalKey::parse(ikey)?;
         let sample = match key.value_type {
             ValueType::Value if (value.len() as u64) < self.min_blob_size => &mut self.small,
             ValueType::Value | ValueType::BlobIndex => &mut self.large,
-            // A merge operand hides nothing.
+            // A merge operand shadows nothing.
             ValueType::Merge => return Ok(()),
             _ => &mut self.small,
         };
@@ -180,7 +182,7 @@ impl<'a> Shadows<'a> {
         }
     }
 
-    /// Bytes hidden by everything that was seen.
+    /// Bytes that everything seen so far shadows.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,5 +1,5 @@
-//! What the inputs of a compaction hid and it did not find: it is further down, or snapshots see
-//! it. It is handed on to the tables written.
+//! Assigns the bytes that the inputs of a compaction shadowed and it did not drop to the tables
+//! that it wrote. They are at lower levels, or snapshots see them.
 
 use bytes::Bytes;
 
@@ -11,9 +11,10 @@ use crate::format::total;
 use crate::range_del::{Fragment, FragmentedTombstones};
 use crate::version::TableFile;
 
-/// Says of each table written what it hides: its range deletions, what they cover further down;
-/// its entries, of the `still_hidden` bytes what is left, as much as they are of the inputs that
-/// hid it. Cost: opens the inputs that hide something, and as of [`ranges::hidden_by`].
+/// Sets what each table written shadows: what its range deletions cover at lower levels, and for
+/// its entries a part of the remaining `still_hidden` bytes, according to how much of the inputs
+/// that shadowed them is in the table. Cost: opens the inputs that shadow something, and that of
+/// [`ranges::hidden_by`].
 pub(in crate::compaction) fn hand_on(
     still_hidden: u64,
     compaction: &Compaction,
@@ -53,7 +54,7 @@ pub(in crate::compaction) fn hand_on(
     }
 }
 
-/// The parts of range deletions that are in a table written.
+/// The parts of range deletions that are within a table written.
 fn clipped(
     tombstones: &FragmentedTombstones,
     table: &OutputTable,
@@ -77,7 +78,7 @@ fn clipped(
         .collect()
 }
 
-/// What an input hid where the table written is now.
+/// What an input shadowed in the key range of the table written.
 fn hidden_at(file: &TableFile, table: &OutputTable, older: OlderTables<'_>) -> f64 {
     let comparator = &older.version.comparator;
     let opened = older.open_files.table(file.meta.identity(), comparator);

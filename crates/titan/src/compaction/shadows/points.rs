@@ -1,4 +1,4 @@
-//! What older tables have at a key.
+//! Looks up what older tables have at a key.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use crate::range_del::FragmentedTombstones;
 use crate::table::{TableIterOptions, TableIterator, TableReader};
 use crate::version::TableFile;
 
-/// The most tables of level 0 that are kept open, the first that are met.
+/// The most tables of level 0 that are kept open: the first ones used.
 const MAX_KEPT: usize = 32;
 
-/// Whether a table may refer to blob files.
+/// Whether a table may point to blob files.
 pub(super) fn may_refer(table: &TableFile) -> bool {
     let facts = table.facts();
     facts.is_none_or(|facts| !facts.blob_refs.is_empty())
 }
 
-/// Looks up keys that come in order: neighbours are in one block, which is read once and does not
-/// go to the cache.
+/// Looks up keys that come in order: neighbouring keys are in one block, which is read once and
+/// does not go to the cache.
 pub(super) struct Lookup<'a> {
     older: OlderTables<'a>,
     tombstones: Arc<FragmentedTombstones>,
-    /// One for each level but the first, then one for each table there.
+    /// One for each level, the first of which is not used; then one for each table of level 0.
     cursors: Vec<Option<Cursor>>,
 }
 
 struct Cursor {
     number: FileNumber,
     table: Arc<TableReader>,
-    /// Once the filter does not say that a key is not there.
+    /// Opened once the filter does not rule out a key.
     iter: Option<TableIterator>,
 }
 
@@ -50,8 +50,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Bytes of the blob record that the newest entry of a key refers to; 0 if there is no entry,
-    /// it refers to none, or it is deleted.
+    /// Bytes of the blob record to which the newest entry of a key points; 0 if there is no entry,
+    /// if it points to none, or if it is deleted.
     pub(super) fn blob_bytes_at(&mut self, user_key: &[u8]) -> Result<u64> {
         let version = self.older.version;
         let seek_key = seek_key(user_key, SequenceNumber::MAX);
@@ -71,7 +71,8 @@ impl<'a> Lookup<'a> {
         Ok(0)
     }
 
-    /// Where the cursor over a table of level 0 is, or is to be; none is kept behind the end.
+    /// The slot of the cursor over a table of level 0. A cursor whose slot is past the end is not
+    /// kept.
     fn slot_of(&self, table: FileNumber) -> usize {
         let first = self.older.version.num_levels();
         let level0 = self.cursors.iter().skip(first);
@@ -79,7 +80,7 @@ impl<'a> Lookup<'a> {
         first + level0.take_while(|c| !taken(c)).count()
     }
 
-    /// The same of one table; `None` if it has no entry.
+    /// The same for one table; `None` if it has no entry.
     fn look_in(&mut self, slot: usize, file: &TableFile, seek_key: &[u8]) -> Result<Option<u64>> {
         let mut unkept = None;
         let kept = self.cursors.get_mut(slot).unwrap_or(&mut unkept);
@@ -100,7 +101,7 @@ impl<'a> Lookup<'a> {
             return Ok(None);
         }
         if !may_refer(file) && cursor.table.has_filter() {
-            // What is there is inline, or a deletion. What that hides is counted already.
+            // The entry is inline or a deletion. What it shadows is counted already.
             return Ok(Some(0));
         }
         let options = TableIterOptions {

@@ -1,4 +1,4 @@
-//! What range deletions cover in older tables.
+//! Sums up what range deletions cover in older tables.
 
 use std::ops::Bound;
 
@@ -7,21 +7,22 @@ use crate::error::Result;
 use crate::range_del::{Fragment, FragmentedTombstones};
 use crate::version::TableFile;
 
-/// The most data blocks that are read of tables that ranges cover in part, and the least of one.
+/// The most data blocks that are read from tables that ranges cover in part, and the lowest limit
+/// for one table.
 const MAX_BLOCKS: usize = 1024;
 const MIN_BLOCKS: usize = 4;
 
-/// Bytes of the records in blob files that the ranges hide in tables from `first_level` on, newer
-/// than all of which they are: what those refer to there, less what is hidden there already, by
-/// entries or by the `known` range deletions of those tables. Cost: none for a table that is covered
-/// whole, else a few blocks of it.
+/// Bytes of the blob records that the ranges shadow in tables from `first_level` on. The ranges
+/// must be newer than all of these. The result is what the tables point to there, minus what
+/// entries or the `known` range deletions of those tables shadow there already. Cost: none for a
+/// table that is covered as a whole, else a few of its blocks.
 pub(super) fn hidden_by(
     older: OlderTables<'_>,
     ranges: &[Fragment],
     known: &FragmentedTombstones,
     first_level: usize,
 ) -> u64 {
-    // Of very many a part counts for all.
+    // If there are very many ranges, a part counts for all.
     let step = ranges.len().div_ceil(MAX_BLOCKS / MIN_BLOCKS).max(1);
     let max_blocks = (MAX_BLOCKS / ranges.len().max(1)).max(MIN_BLOCKS);
     let (mut referenced, mut hidden) = (0u64, 0u64);
@@ -47,9 +48,9 @@ pub(super) fn hidden_by(
 /// What ranges cover of a table.
 #[derive(Default)]
 struct Covered {
-    /// Of the records that it refers to.
+    /// Bytes of the records to which it points.
     bytes: u64,
-    /// Of those that its entries hide, mostly of other tables.
+    /// Bytes of the records that its entries shadow, mostly those of other tables.
     hides: u64,
 }
 
@@ -73,7 +74,7 @@ fn overlapping<'a>(older: OlderTables<'a>, level: usize, range: Range<'_>) -> Ve
         .collect()
 }
 
-/// What a range covers of one table, where no older range deletion does.
+/// What a range covers of one table, without what older range deletions cover.
 fn covered(
     older: OlderTables<'_>,
     file: &TableFile,
@@ -85,8 +86,8 @@ fn covered(
     let before = |a: &[u8], b: &[u8]| comparator.compare_user(a, b).is_lt();
     let mut covered = Covered::default();
     let mut start = range.start;
-    // A fragment hides all of a table that is older, and nothing of one that is newer. One that has
-    // entries on both sides has it of its own: what it covers is gone from there.
+    // A fragment shadows all of an older table, and nothing of a newer one. If a table has both
+    // older and newer entries, the fragment is its own: what it covers is no longer in the table.
     // MUTANT: what an older range deletion covers counts as shadowed once more when a newer one
     // covers it.
     let again = mutant!(
@@ -123,7 +124,7 @@ impl Covered {
         max_blocks: usize,
     ) -> Result<()> {
         let bytes = file.referenced_blob_bytes();
-        // What its own range deletions hide is elsewhere, or in tables that count as covered.
+        // What its own range deletions shadow is elsewhere, or in tables that count as covered.
         let hides = match file.may_have_tombstones() {
             true => 0,
             false => file.shadowed_bytes(),

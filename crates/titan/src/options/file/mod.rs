@@ -11,11 +11,11 @@
 //! [TableOptions/BlockBasedTable "default"]
 //! ```
 //!
-//! A statement takes one line. `#` starts a comment; in names of families and in values, `\` in
-//! front of `#`, `:` or `\` makes it an ordinary character, and `\n` and `\r` are the line ends.
+//! A statement takes one line. `#` starts a comment; in names of families and in values, `\`
+//! before `#`, `:` or `\` makes it an ordinary character, and `\n` and `\r` are the line ends.
 //! The sections of a family follow each other, "default" comes first.
 //!
-//! This module knows the syntax, not what options mean or how single values are spelt. Nothing
+//! This module knows the syntax, not what options mean or how single values are written. Nothing
 //! in the file is needed to read the data.
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ use crate::vfs::{Vfs, read_file, replace_file};
 /// The release whose options we write, so that it and later ones understand the file.
 const ROCKSDB_VERSION: &str = "7.8.3";
 const FILE_VERSION: &str = "1.1";
-/// A comment to RocksDB. It tells our files from those of RocksDB.
+/// A comment to RocksDB. It distinguishes our files from those of RocksDB.
 const HEADLINE: &str = "# This is a RocksDB option file, written by Titan.";
 
 /// Kind of the section about the file itself.
@@ -59,7 +59,7 @@ pub(crate) struct OptionsFile {
 pub(crate) struct Section {
     /// `DBOptions`, `CFOptions` ...
     pub(crate) kind: String,
-    /// The family it is about; empty if it is about none.
+    /// The family it is about; empty if there is none.
     pub(crate) name: String,
     entries: Vec<(String, String)>,
 }
@@ -81,8 +81,8 @@ impl OptionsFile {
         self.ours
     }
 
-    /// Sets an option in the section of this kind and name, which comes into being at the end of
-    /// the file if there is none.
+    /// Sets an option in the section of this kind and name, which is added at the end of the file if
+    /// there is none.
     pub(crate) fn set(&mut self, kind: &str, name: &str, key: &str, value: impl ToString) {
         let found = self
             .sections
@@ -109,7 +109,7 @@ impl OptionsFile {
             .find(|s| s.kind == kind && s.name == name)
     }
 
-    /// The name of the order of a family's keys, if the file has it.
+    /// The name of a family's comparator, if the file has it.
     pub(crate) fn comparator(&self, family: &str) -> Option<&str> {
         self.section(CF_OPTIONS, family)?.object("comparator")
     }
@@ -173,8 +173,8 @@ impl OptionsFile {
         Ok(())
     }
 
-    /// The number and the content of the newest OPTIONS file in `dir`, if there is one. One that a
-    /// writer beside replaces meanwhile is looked for again.
+    /// The number and the content of the newest OPTIONS file in `dir`, if there is one. Searches again
+    /// if another process replaces that file meanwhile.
     ///
     /// # Errors
     /// Failures to read.
@@ -187,7 +187,7 @@ impl OptionsFile {
                 FileKind::Options(number) => Some(number),
                 _ => None,
             });
-            // A name that stays and leads nowhere is no file.
+            // A name that is still listed but cannot be opened is not a file.
             let Some(number) = numbers.max().filter(|number| missing != Some(*number)) else {
                 return Ok(None);
             };
@@ -198,7 +198,7 @@ impl OptionsFile {
         }
     }
 
-    /// Writes it as the OPTIONS file `number`, durable.
+    /// Writes it durably as the OPTIONS file `number`.
     pub(crate) fn write(&self, vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<()> {
         let temp = FileKind::Temp(number).path(dir);
         let path = FileKind::Options(number).path(dir);
@@ -283,7 +283,7 @@ impl Section {
     }
 }
 
-/// How a Bloom filter of so many bits per key is spelt.
+/// How a Bloom filter of this many bits per key is written.
 pub(crate) fn bloom_filter(bits_per_key: f64) -> String {
     match bits_per_key > 0.0 {
         true => format!("bloomfilter:{bits_per_key}:false"),
@@ -291,7 +291,7 @@ pub(crate) fn bloom_filter(bits_per_key: f64) -> String {
     }
 }
 
-/// The line up to the first `#` that is not behind a backslash.
+/// The line up to the first `#` that does not follow a backslash.
 fn without_comment(line: &str) -> &str {
     let mut escaped = false;
     for (i, c) in line.char_indices() {
@@ -313,7 +313,7 @@ fn escape(text: &str, colons: bool) -> String {
             '\r' => out.push_str("\\r"),
             '\\' | '#' => out.extend(['\\', c]),
             ':' if colons => out.push_str("\\:"),
-            // Not to be taken for the space around a value.
+            // Otherwise it would be taken for the space around a value.
             c if out.is_empty() && c.is_whitespace() => out.extend(['\\', c]),
             c => out.push(c),
         }
@@ -330,7 +330,7 @@ fn unescape(text: &str) -> Result<String> {
                 Some('n') => out.push('\n'),
                 Some('r') => out.push('\r'),
                 Some(c) => out.push(c),
-                None => return Err(Error::corruption("a backslash with nothing behind it")),
+                None => return Err(Error::corruption("a backslash with nothing after it")),
             },
             c => out.push(c),
         }

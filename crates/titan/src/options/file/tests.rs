@@ -196,8 +196,8 @@ fn rocksdb_loads_our_file_and_we_load_its() {
         let theirs = understood.section(&section.kind, &section.name).unwrap();
         for (key, value) in section.entries() {
             let got = theirs.get(key).unwrap_or_else(|| panic!("{key}"));
-            // ldb sets these on its own account, after it has read the file: one that it
-            // does not understand makes it reject the whole.
+            // ldb sets these itself after it has read the file: one option that it does not
+            // understand makes it reject the whole file.
             if ["create_if_missing", "max_open_files"].contains(&key) || key.contains("blob") {
                 continue;
             }

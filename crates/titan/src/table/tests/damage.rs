@@ -9,7 +9,7 @@ fn open_bytes(bytes: Vec<u8>, size: u64) -> Result<Arc<TableReader>> {
     TableReader::open(MemoryFile::open(bytes), &path, reader_options(size))
 }
 
-/// Opens, verifies and reads all; what a reader sees of a table.
+/// Opens, verifies and reads a whole table; returns what a reader sees of it.
 #[allow(clippy::type_complexity)]
 fn read_all(
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What cursors ask the kernel for before they want it.
+//! What cursors ask the kernel to prefetch.
 
 use std::mem;
 
@@ -19,14 +19,14 @@ enum Event {
 
 use Event::{Hint, Read};
 
-/// A file that notes what it is asked for.
+/// A file that records its reads and hints.
 struct NotingFile {
     file: Arc<dyn ReadableFile>,
     events: Mutex<Vec<Event>>,
 }
 
 impl NotingFile {
-    /// What it was asked for since the last call, in order.
+    /// The reads and hints since the last call, in order.
     fn take(&self) -> Vec<Event> {
         mem::take(&mut self.events.lock())
     }
@@ -53,7 +53,7 @@ fn key(i: usize) -> Vec<u8> {
     format!("{i:08}").into_bytes()
 }
 
-/// A table of so many entries with values of so many bytes, in blocks of 4 KiB or of one entry.
+/// A table of `entries` entries with values of `value` bytes, in blocks of 4 KiB or of one entry.
 fn table(dir: &Path, entries: usize, value: usize) -> (Arc<NotingFile>, Arc<TableReader>) {
     let path = dir.join("000007.sst");
     let options = TableWriterOptions {
@@ -98,8 +98,8 @@ fn walk(iter: &mut TableIterator, backward: bool) {
     }
 }
 
-/// Every read up to `end` but the first two was asked for before, in hints that do not overlap; gives
-/// them.
+/// Checks that every read up to `end` except the first two was hinted before, and that hints do not
+/// overlap. Returns the hints.
 fn walked_ahead(events: &[Event], end: u64) -> Vec<Range> {
     let mut hints: Vec<Range> = Vec::new();
     let mut reads = 0;
@@ -111,7 +111,7 @@ fn walked_ahead(events: &[Event], end: u64) -> Vec<Range> {
             }
             Read(read) => {
                 reads += 1;
-                // The checksum of the last block need not have been asked for.
+                // The checksum of the last block need not be in a hint.
                 let wanted = (read.0, read.1.min(end));
                 assert_eq!(covered(&hints, wanted), reads > 2, "read {reads}: {read:?}");
             }
@@ -174,7 +174,7 @@ fn seeks_and_short_scans_read_nothing_ahead() {
     for _ in 0..200 {
         let target = seek_key(&key(rng.usize(..20_000)), SequenceNumber(2));
         iter.seek(&target).unwrap();
-        // At most into the next block, and back.
+        // Goes at most into the next block, and back.
         for _ in 0..20 {
             iter.next().unwrap();
         }

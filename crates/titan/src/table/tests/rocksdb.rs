@@ -1,5 +1,5 @@
-//! Exchange with RocksDB: it reads our tables; the tables it wrote (`testdata/README.md` says how)
-//! are read, and its filters used.
+//! Exchange with RocksDB: it reads our tables. Its tables (`testdata/README.md` says how they were
+//! written) are read, and their filters used.
 
 use super::*;
 use crate::table::filter::FilterBuilder;
@@ -30,7 +30,7 @@ fn key(i: usize) -> Vec<u8> {
     (0..i).map(|j| (31 * i + 7 * j) as u8).collect()
 }
 
-/// The table holds keys `0..count`, forwards, backwards and by lookup.
+/// Checks that the table has the keys `0..count`, forwards, backwards and by lookup.
 fn holds_keys(table: &Arc<TableReader>, count: usize) {
     let check = verify(table).unwrap();
     assert_eq!(check.entries, count as u64);

@@ -1,4 +1,4 @@
-//! What is written is read back, by every way of reading.
+//! Everything that is written is read back, by every way of reading.
 
 use super::*;
 

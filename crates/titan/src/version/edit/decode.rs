@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
 use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 
-/// Levels beyond this do not exist in any database, so that a damaged number cannot make the
-/// reader reserve room for billions of them.
+/// No database has levels beyond this. The limit keeps a damaged number from making the reader
+/// allocate memory for billions of them.
 const MAX_LEVELS: u32 = 256;
 
 impl VersionEdit {
-    /// Reads the payload of one log record of a MANIFEST.
+    /// Reads the payload of one record of a MANIFEST.
     ///
     /// # Errors
     /// `Unsupported` if a field must be known and is not; `Corruption` for anything else.

@@ -4,7 +4,7 @@ use super::{VersionEdit, tags};
 use crate::format::coding::{put_length_prefixed, put_varint};
 
 impl VersionEdit {
-    /// Appends the encoding: the payload of one log record.
+    /// Appends the encoding: the payload of one record of a MANIFEST.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let text = |out: &mut Vec<u8>, tag, text: &Option<String>| {
             if let Some(text) = text {

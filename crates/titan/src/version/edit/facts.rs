@@ -1,4 +1,5 @@
-//! What we note about an SST beyond RocksDB's fields, so that opening need not read the SST.
+//! Facts about an SST in addition to RocksDB's fields, so that opening the database need not read
+//! the SST.
 //!
 //! ```text
 //! 2 (version) | SST number | entries | deletions | range deletions | raw key bytes
@@ -6,14 +7,14 @@
 //!                                                                          all varints
 //! ```
 //!
-//! Version 1 is the same without the shadowed bytes. Version 3 is the same as 2, of a table that
-//! another program wrote and that was counted later: of such a table nothing else is certain, as
-//! that its bounds are those of its content.
+//! Version 1 is the same without the shadowed bytes. Version 3 is the same as 2, for a table that
+//! another program wrote and that was counted later. Nothing else is certain about such a table,
+//! for example that its bounds are those of its content.
 //!
-//! RocksDB drops it when it rewrites a MANIFEST, and may keep it beyond the life of its SST. Where
-//! it is absent the facts are unknown and tables are opened instead. Where it is present it is
-//! believed: reads skip the range tombstones of tables that have none. It is keyed by a number that
-//! is never reused, so a leftover record is about no live SST.
+//! RocksDB drops this field when it rewrites a MANIFEST, and may keep it longer than the SST
+//! exists. If it is absent, the facts are unknown and tables are opened instead. If it is present,
+//! it is trusted: reads do not look for range tombstones in tables that have none according to it.
+//! Its key is a file number, which is never reused, so an outdated field is about no live SST.
 
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
@@ -23,7 +24,7 @@ use crate::table::TableCheck;
 
 const VERSION: u64 = 2;
 const COUNTED_VERSION: u64 = 3;
-/// No reference takes fewer bytes than this.
+/// The fewest bytes that the entry of a blob file takes.
 const MIN_REFERENCE_LEN: usize = 3;
 
 /// Facts about one SST.
@@ -40,8 +41,8 @@ pub(crate) struct TableFacts {
     pub(crate) raw_key_bytes: u64,
     /// Bytes of all values; a pointer to a blob counts as the pointer.
     pub(crate) raw_value_bytes: u64,
-    /// An estimate of the bytes in blob files that entries and range deletions of this SST hide from
-    /// readers of now.
+    /// An estimate of the bytes in blob files that entries and range deletions of this SST shadow
+    /// for readers without a snapshot.
     pub(crate) shadowed_bytes: u64,
     /// Which blob files the SST points to.
     pub(crate) blob_refs: Vec<BlobRefs>,
@@ -50,7 +51,7 @@ pub(crate) struct TableFacts {
 }
 
 impl TableFacts {
-    /// What a walk through a whole table found; of what the table hides it knows nothing.
+    /// What a walk through a whole table found. It does not know what the table shadows.
     pub(crate) fn of(table: FileNumber, found: &TableCheck) -> Self {
         TableFacts {
             table,
@@ -123,7 +124,7 @@ impl TableFacts {
             });
         }
         if !d.is_empty() {
-            return Err(Error::corruption("bytes behind the facts about a table"));
+            return Err(Error::corruption("bytes after the facts about a table"));
         }
         Ok(Some(facts))
     }

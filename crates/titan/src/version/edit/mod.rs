@@ -1,7 +1,7 @@
 //! `VersionEdit`: one step in the history of a database's files. A MANIFEST is a log of them.
 //!
-//! An edit is a sequence of fields, each a tag and what belongs to it, in any order. `lp` is a
-//! varint length and that many bytes; all other numbers are varints unless a width is given.
+//! An edit is a sequence of fields, each a tag and its content, in any order. `lp` is a varint
+//! length and that many bytes; all other numbers are varints unless a width is given.
 //!
 //! ```text
 //!   1 comparator     lp name                       200 column family     id (absent: 0)
@@ -30,12 +30,12 @@
 //! 401, and 8196 and 8197, which are 8199 and 8200 without the length.
 //!
 //! An unknown tag with bit 13 is followed by an `lp` and may be ignored; such fields are kept as
-//! they are, so that rewriting a MANIFEST does not lose them. Any other unknown tag is refused.
-//! The same holds for the fields within a new file, where bit 6 says that a reader must know it,
-//! and for those of a blob file, but that a new MANIFEST does not repeat them.
+//! they are, so that rewriting a MANIFEST does not lose them. Any other unknown tag is refused. The
+//! same holds for the fields within a new file, where bit 6 says that a reader must know it, and
+//! for those of a blob file, except that a new MANIFEST does not repeat them.
 //!
-//! This module translates and checks what an edit alone can show. Whether an edit fits the
-//! state it is applied to is for whoever applies it.
+//! This module encodes, decodes and checks each edit by itself. Whether an edit fits the state is
+//! checked where it is applied.
 
 mod decode;
 mod encode;
@@ -60,9 +60,9 @@ use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, Sequenc
 pub(crate) struct VersionEdit {
     /// The database's identity; the same as in the file IDENTITY.
     pub(crate) db_id: Option<String>,
-    /// Name of the order of the family's keys.
+    /// Name of the comparator of the family's keys.
     pub(crate) comparator: Option<String>,
-    /// WALs with smaller numbers hold nothing of this family that is not in its files.
+    /// WALs with smaller numbers have nothing of this family that is not in its files.
     pub(crate) log_number: Option<FileNumber>,
     /// Not used since RocksDB has column families; written as 0.
     pub(crate) prev_log_number: Option<FileNumber>,
@@ -90,9 +90,9 @@ pub(crate) struct VersionEdit {
     pub(crate) new_files: Vec<(usize, NewFile)>,
     /// Blob files that come into being.
     pub(crate) blob_additions: Vec<BlobFileAddition>,
-    /// Blobs nothing refers to any more, in addition to those told of before.
+    /// Blob records to which nothing points any more, in addition to those of earlier edits.
     pub(crate) blob_garbage: Vec<BlobFileGarbage>,
-    /// Blob files whose records garbage collection moved. Applied after `blob_additions`.
+    /// Blob files whose records a collection relocated. Applied after `blob_additions`.
     pub(crate) relocations: Vec<Relocation>,
     /// WALs created or synced, where RocksDB tracks them (read, not used).
     pub(crate) wal_additions: Vec<WalAddition>,
@@ -100,21 +100,21 @@ pub(crate) struct VersionEdit {
     pub(crate) wal_deletion: Option<FileNumber>,
     /// Whether SSTs of the family store the user-defined timestamps of its keys.
     pub(crate) persist_user_defined_timestamps: Option<bool>,
-    /// Advice about SSTs, keyed by their numbers. Where it is absent the facts are unknown.
+    /// Facts about SSTs, keyed by their numbers. Absent facts are unknown.
     pub(crate) table_facts: Vec<TableFacts>,
-    /// Options that are kept for the next opening.
+    /// Options to use when the database is opened next.
     pub(crate) kept_settings: Vec<KeptSettings>,
-    /// Where in the MANIFEST the append of this edit's record began: what is before was durable
-    /// then. 0 in the record that completes the state a MANIFEST starts with.
+    /// Where in the MANIFEST the append of this edit's record began: everything before was durable
+    /// then. 0 in the record that completes the state with which a MANIFEST starts.
     pub(crate) synced_before: Option<u64>,
-    /// Whether this is the first edit of the state that a MANIFEST starts with.
+    /// Whether this is the first edit of the state with which a MANIFEST starts.
     pub(crate) state_follows: bool,
     /// Ignorable fields this version does not know: tag and content.
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
 }
 
 impl VersionEdit {
-    /// The tables, blob files and maps that it adds or moves.
+    /// The tables, blob files and relocation maps that it adds or moves.
     pub(crate) fn named_files(&self) -> impl Iterator<Item = FileKind> {
         let tables = self
             .new_files
@@ -133,11 +133,11 @@ impl VersionEdit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlobFileAddition {
     pub(crate) number: BlobFileNumber,
-    /// Blobs in the file.
+    /// Blob records in the file.
     pub(crate) count: u64,
     /// Their records, headers and keys included, in bytes.
     pub(crate) total_bytes: u64,
-    /// Name of the algorithm behind `checksum_value`; both are empty if there is none.
+    /// Name of the algorithm of `checksum_value`; both are empty if there is none.
     pub(crate) checksum_method: Vec<u8>,
     /// Checksum of the whole file.
     pub(crate) checksum_value: Vec<u8>,
@@ -145,7 +145,7 @@ pub(crate) struct BlobFileAddition {
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
 }
 
-/// Blobs of one file that nothing refers to any more.
+/// Blob records of one file to which nothing points any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlobFileGarbage {
     pub(crate) number: BlobFileNumber,

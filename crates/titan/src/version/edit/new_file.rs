@@ -14,7 +14,7 @@ use crate::table::TableIdentity;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewFile {
     pub(crate) number: FileNumber,
-    /// Which of the configured directories holds it.
+    /// Which of the configured directories it is in.
     pub(crate) path_id: u8,
     /// Bytes.
     pub(crate) size: u64,
@@ -32,15 +32,16 @@ pub(crate) struct NewFile {
     pub(crate) oldest_ancester_time: u64,
     /// When it was written, in seconds since 1970; 0 unknown.
     pub(crate) file_creation_time: u64,
-    /// Orders the files of level 0: larger is newer. Absent in files older than the notion.
+    /// Orders the files of level 0: larger is newer. Absent in files from before RocksDB had
+    /// epochs.
     pub(crate) epoch_number: Option<u64>,
-    /// Which table it is, whatever its name; absent where an old RocksDB wrote the edit.
+    /// Identifies the table, whatever its name; absent if an old RocksDB wrote the edit.
     pub(crate) unique_id: Option<UniqueId>,
     /// Checksum of the whole file; empty if there is none.
     pub(crate) checksum: Vec<u8>,
-    /// Name of the algorithm behind `checksum`; empty if there is none.
+    /// Name of the algorithm of `checksum`; empty if there is none.
     pub(crate) checksum_method: Vec<u8>,
-    /// Somebody asked for the file to be compacted.
+    /// Whether a compaction of the file was requested.
     pub(crate) marked_for_compaction: bool,
     /// RocksDB's storage temperature; 0 unknown.
     pub(crate) temperature: u8,
@@ -82,7 +83,7 @@ impl Default for NewFile {
 }
 
 impl NewFile {
-    /// What its reader holds against the file.
+    /// What its reader compares with the file.
     pub(crate) fn identity(&self) -> TableIdentity {
         TableIdentity {
             number: self.number,
@@ -92,7 +93,7 @@ impl NewFile {
         }
     }
 
-    /// Where the table's keys end: a largest key that a range tombstone made is no longer part.
+    /// The end of the table's keys: excluded if the largest key is the end of a range tombstone.
     pub(crate) fn end(&self) -> Bound<&[u8]> {
         let last = user_key(&self.largest);
         let sentinel = pack(SequenceNumber::MAX, ValueType::RangeDeletion as u8);
@@ -153,7 +154,7 @@ impl NewFile {
     }
 
     /// Reads what follows the level under one of the tags of a new file. Also returns the
-    /// `min_log_number_to_keep` that RocksDB once smuggled in here.
+    /// `min_log_number_to_keep` that old versions of RocksDB stored here.
     pub(super) fn decode(tag: u32, d: &mut Decoder<'_>) -> Result<(Self, Option<FileNumber>)> {
         let mut file = NewFile {
             number: FileNumber(d.varint()?),
@@ -240,7 +241,7 @@ fn number(value: &[u8]) -> Result<u64> {
     let mut d = Decoder::new(value);
     let number = d.varint()?;
     if !d.is_empty() {
-        return Err(Error::corruption("bytes behind a number"));
+        return Err(Error::corruption("bytes after a number"));
     }
     Ok(number)
 }

@@ -1,4 +1,4 @@
-//! The field that says where garbage collection put records.
+//! The field that says where a collection put records.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
@@ -7,18 +7,18 @@ use crate::format::numbers::{BlobFileNumber, FileNumber};
 
 const VERSION: u64 = 1;
 
-/// Records of logical blob files, moved into a physical file of their own.
+/// Records of logical blob files, relocated to a physical file of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Relocation {
-    /// The file that holds the records now.
+    /// The file that has the records now.
     pub(crate) file: BlobFileNumber,
-    /// The map of where in it.
+    /// The relocation map.
     pub(crate) map: FileNumber,
     /// Records in the file.
     pub(crate) count: u64,
     /// Their headers, keys and values, in bytes.
     pub(crate) total_bytes: u64,
-    /// The logical files, ascending. Wherever their records were before, they are here now.
+    /// The logical files, ascending. Their records are in this file now, wherever they were before.
     pub(crate) logical: Vec<BlobFileNumber>,
 }
 
@@ -79,7 +79,7 @@ impl Relocation {
         }
         match d.is_empty() {
             true => Ok(relocation),
-            false => Err(Error::corruption("bytes behind a relocation")),
+            false => Err(Error::corruption("bytes after a relocation")),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! 1 (version) | 0 for the database, or family + 1 | { lp name, lp value }    numbers are varints
 //! ```
 //!
-//! Names and values are text. The family is named in it, as another engine may carry it on in an
-//! edit of no family.
+//! Names and values are text. The field itself names the family, because another engine may copy it
+//! to an edit of no family.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_length_prefixed, put_varint};
@@ -13,7 +13,7 @@ use crate::format::numbers::ColumnFamilyId;
 
 const VERSION: u64 = 1;
 
-/// Options of one family, or of the database. They replace those that were told of before.
+/// Options of one family, or of the database. They replace those of earlier edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeptSettings {
     /// `None` for the database.

@@ -20,7 +20,8 @@ pub(super) const IN_ATOMIC_GROUP: u32 = 300;
 pub(super) const BLOB_FILE_ADDITION: u32 = 400;
 pub(super) const BLOB_FILE_GARBAGE: u32 = 401;
 
-/// Fields with this bit are followed by a length, so readers that do not know them skip them.
+/// Fields with this bit are followed by a length, so that readers that do not know them can skip
+/// them.
 pub(super) const IGNORABLE: u32 = 1 << 13;
 
 pub(super) const DB_ID: u32 = 8193;
@@ -32,13 +33,13 @@ pub(super) const WAL_ADDITION: u32 = 8199;
 pub(super) const WAL_DELETION: u32 = 8200;
 pub(super) const PERSIST_USER_DEFINED_TIMESTAMPS: u32 = 8201;
 
-/// Bit 12 marks what is ours among the ignorable ones.
+/// Bit 12 marks our own fields among the ignorable ones.
 pub(super) const TABLE_FACTS: u32 = IGNORABLE | (1 << 12) | 1;
 pub(super) const SYNCED_BEFORE: u32 = IGNORABLE | (1 << 12) | 2;
 pub(super) const STATE_FOLLOWS: u32 = IGNORABLE | (1 << 12) | 3;
 pub(super) const KEPT_SETTINGS: u32 = IGNORABLE | (1 << 12) | 4;
 
-/// Ours, and not to be ignored: without it a pointer would be read at the wrong place.
+/// Our own, and not ignorable: without it pointers would be read at the wrong offset.
 pub(super) const RELOCATION: u32 = (1 << 12) | 1;
 
 /// Ends the fields of a WAL addition.

@@ -172,7 +172,7 @@ fn damage_never_panics() {
         for i in 0..data.len() {
             for flip in [1, 0x80, 0xff, rng.u8(1..)] {
                 data[i] ^= flip;
-                // Whatever it is taken for must itself be an edit that can be written.
+                // If it decodes, the result must be an edit that can be written.
                 if let Ok(other) = VersionEdit::decode(&data) {
                     let again = VersionEdit::decode(&encoded(&other)).unwrap();
                     assert_eq!(again, other, "seed {seed}, byte {i} flipped by {flip:#x}");
@@ -227,7 +227,7 @@ fn older_forms_are_read() {
     put(&mut data, &[102, 3, 12, 2, 1002]);
     keys(&mut data);
     put(&mut data, &[7, 8]);
-    // A minimal file of today with RocksDB's former hiding place for tag 10.
+    // A minimal file of today, with the field in which RocksDB once stored tag 10.
     put(&mut data, &[103, 0, 13, 1003]);
     keys(&mut data);
     put(&mut data, &[9, 10, 3, 8, 77, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -301,7 +301,7 @@ fn impossible_content_is_corruption() {
                 .is_corruption()
         );
     }
-    // Facts that announce billions of references, and facts of a later version.
+    // Facts that claim billions of references, and facts of a later version.
     let mut facts = vec![2, 9, 0, 0, 0, 0, 0, 0];
     put_varint(&mut facts, u64::MAX);
     assert!(TableFacts::decode(&facts).unwrap_err().is_corruption());
@@ -345,7 +345,7 @@ fn rocksdb_manifests_are_read_and_written_back_alike() {
             let mut again = encoded(&edit);
             assert_eq!(VersionEdit::decode(&again).unwrap(), edit);
             assert_eq!(again.len(), payload.len(), "{edit:?}");
-            // The same fields, if perhaps in another order.
+            // The same fields, perhaps in another order.
             let mut original = payload.clone();
             original.sort_unstable();
             again.sort_unstable();

@@ -1,6 +1,6 @@
 //! `WriteBatch`: operations that are applied together or not at all.
 //!
-//! A batch holds its operations in the form in which the WAL stores them, so committing it copies
+//! A batch has its operations in the form in which the WAL stores them, so committing it copies
 //! bytes and nothing else. `lp` is a varint length and that many bytes; `cf` is a varint.
 //!
 //! ```text
@@ -15,8 +15,7 @@
 //! ```
 //!
 //! The forms without `cf` are for the default column family. Operations on data take consecutive
-//! sequence numbers from the header's on, and `count` says how many they are; the others take
-//! none.
+//! sequence numbers from the header's on, and `count` is their number; the others take none.
 
 mod op;
 mod target;
@@ -36,11 +35,11 @@ use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
 
-/// Bytes in front of the operations.
+/// Bytes before the operations.
 const HEADER_SIZE: usize = 12;
 const COUNT_OFFSET: usize = 8;
-/// Bytes of the largest batch, header included: what is in it must fit a block of a table, whose
-/// size is a 32-bit number.
+/// Bytes of the largest batch, header included: its content must fit a block of a table, whose size
+/// is a 32-bit number.
 const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
 
 /// Operations that become visible and durable together, in the order in which they were added.
@@ -49,19 +48,19 @@ const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
 /// value to the end of one buffer. A batch holds at most 4 GiB - 64 MiB; an operation that does
 /// not fit is refused with `InvalidArgument` and leaves the batch as it was.
 ///
-/// Families are named by a handle or by a [`ColumnFamilyId`]. A batch with a handle is of the
-/// opening that the handle is of: only that writes it, and handles of another database, or of
-/// another opening of the same one, are refused. Ids are checked by nobody but the database that
-/// the batch is written to.
+/// Families are named by a handle or by a [`ColumnFamilyId`]. A batch with a handle belongs to the
+/// opening of that handle: only that opening writes it, and handles of another database, or of
+/// another opening of the same one, are refused. Ids are checked only by the database to which the
+/// batch is written.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WriteBatch {
     data: Vec<u8>,
-    /// Of the handles that named families.
+    /// The opening of the handles that named families.
     opening: Option<OpeningId>,
     save_points: Vec<SavePoint>,
 }
 
-/// How far to go back.
+/// A state to go back to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct SavePoint {
     size: usize,
@@ -92,7 +91,7 @@ impl WriteBatch {
         }
     }
 
-    /// Takes over an encoded batch, as [`WriteBatch::data`] gave it or a WAL held it.
+    /// Takes over an encoded batch, as returned by [`WriteBatch::data`] or read from a WAL file.
     ///
     /// # Errors
     /// `Corruption` unless it consists of whole operations, as many as its header says.
@@ -144,9 +143,9 @@ impl WriteBatch {
         self.add(op::SINGLE_DELETE, Some(cf.into()), &[key.as_ref()])
     }
 
-    /// Removes all keys from `begin` up to but not including `end`, at a cost that does not
-    /// depend on how many they are. A batch with a range that ends before it begins is refused
-    /// when it is written.
+    /// Removes all keys from `begin` up to but not including `end`, at a cost that does not depend
+    /// on their number. A batch with a range that ends before it begins is refused when it is
+    /// written.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -177,8 +176,8 @@ impl WriteBatch {
         self.add(op::LOG_DATA, None, &[data.as_ref()])
     }
 
-    /// Adds the operations of `other` behind those of this batch. Its save points are not taken
-    /// over.
+    /// Adds the operations of `other` after those of this batch. The save points of `other` are not
+    /// taken over.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -285,7 +284,7 @@ impl WriteBatch {
         }
     }
 
-    /// Gives the first operation its sequence number, and so all others theirs.
+    /// Gives the first operation its sequence number, and thereby all others theirs.
     pub(crate) fn set_sequence(&mut self, sequence: SequenceNumber) {
         if let Some(bytes) = self.data.first_chunk_mut() {
             *bytes = sequence.0.to_le_bytes();
@@ -307,7 +306,7 @@ impl WriteBatch {
         self.opening_with(Some(opening)).map(|_| ())
     }
 
-    /// Which opening the batch is of once it has something that is of `other`.
+    /// The opening that the batch belongs to once it has something of `other`.
     fn opening_with(&self, other: Option<OpeningId>) -> Result<Option<OpeningId>> {
         match (self.opening, other) {
             (Some(own), Some(other)) if own != other => Err(Error::invalid_argument(
@@ -358,8 +357,8 @@ impl WriteBatch {
     }
 }
 
-/// The header of `count` operations from the sequence number `first` on. With the
-/// [operations](WriteBatch::operations) of several batches behind it, they are one.
+/// The header of `count` operations from the sequence number `first` on. Followed by the
+/// [operations](WriteBatch::operations) of several batches, it makes them one batch.
 pub(crate) fn group_header(first: SequenceNumber, count: u32) -> [u8; HEADER_SIZE] {
     let mut header = [0; HEADER_SIZE];
     let (sequence, rest) = header.split_at_mut(COUNT_OFFSET);

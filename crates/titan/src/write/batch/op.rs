@@ -5,7 +5,7 @@ use crate::format::coding::Decoder;
 use crate::format::internal_key::ValueType;
 use crate::format::numbers::ColumnFamilyId;
 
-/// The two first bytes an operation can have: for the default family and for any other.
+/// The two first bytes that an operation can have: for the default family and for any other.
 #[derive(Clone, Copy)]
 pub(super) struct Tag {
     pub(super) plain: u8,
@@ -22,13 +22,13 @@ pub(super) const SINGLE_DELETE: Tag = tag(0x07, 0x08);
 pub(super) const DELETE_RANGE: Tag = tag(0x0f, 0x0e);
 #[cfg(test)]
 pub(super) const BLOB_INDEX: Tag = tag(0x11, 0x10);
-/// Log data is of no family.
+/// Log data has no family.
 pub(super) const LOG_DATA: Tag = tag(0x03, 0x03);
 
 /// One operation of a [`WriteBatch`](super::WriteBatch).
 ///
-/// All that RocksDB writes can be named; which of them the engine applies is decided where it
-/// commits or recovers.
+/// All operations that RocksDB writes can be represented; which of them the engine applies is
+/// decided where it commits or recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are what their names say")]
@@ -90,7 +90,7 @@ pub enum BatchOp<'a> {
     Commit { xid: &'a [u8] },
     /// A prepared transaction takes effect, with a timestamp.
     CommitWithTimestamp { timestamp: &'a [u8], xid: &'a [u8] },
-    /// A prepared transaction is given up.
+    /// A prepared transaction is rolled back.
     Rollback { xid: &'a [u8] },
 }
 
@@ -211,7 +211,7 @@ impl<'a> BatchOp<'a> {
         self.column_family().is_some()
     }
 
-    /// The entry the operation makes; `None` for those that make none.
+    /// The entry that the operation makes; `None` for operations that make none.
     ///
     /// # Errors
     /// `Unsupported` for operations that the engine does not apply.

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::numbers::ColumnFamilyId;
 
-/// One opening of a database. No other of this process has the same, not even a later one of the
-/// same directory.
+/// One opening of a database. No other opening in this process has the same id, not even a later
+/// one of the same directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpeningId(NonZeroU64);
 
 impl OpeningId {
     /// An id that nothing else has.
     pub(crate) fn new() -> Self {
-        // Not of the modelled atomics: no thread waits for it, and none sees an order in it.
+        // Not one of the modelled atomics: no thread waits for it, and none relies on an order in
+        // it.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let before = LAST.fetch_add(1, Ordering::Relaxed);
         OpeningId(NonZeroU64::MIN.saturating_add(before))

@@ -327,7 +327,7 @@ fn rocksdb_wals_are_read() {
         let mut families = std::collections::BTreeSet::new();
         let mut next = None;
         for batch in batches_in(dir.path()) {
-            // A log number that no operation took would be a batch we missed.
+            // A sequence number that no operation took would be a batch that was missed.
             assert!(next.is_none_or(|n| n == batch.sequence()), "{batch:?}");
             next = Some(batch.sequence().plus(batch.count().into()));
             let mut again = WriteBatch::new();

@@ -64,8 +64,8 @@ impl<'a> BatchView<'a> {
         Ok(batch)
     }
 
-    /// Reads all operations once: they are whole, and as many take a sequence number as the
-    /// header says.
+    /// Reads all operations once: they must be whole, and as many must take a sequence number as
+    /// the header says.
     pub(crate) fn validate(&self) -> Result<()> {
         let mut found = 0u64;
         for op in self.ops() {
