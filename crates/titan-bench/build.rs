@@ -1,4 +1,5 @@
-//! Notes which commit the program is built from: what `git describe` says, or nothing without git.
+//! Records the commit from which the program is built: the output of `git describe`, or nothing
+//! without git.
 
 use std::path::Path;
 use std::process::Command;

@@ -23,7 +23,7 @@ use crate::work::{Workload, catalog};
 use crate::worker;
 use crate::worker::db_bench::Program;
 
-/// Has Titan and its peers do the same work, and says who was how good at it.
+/// Runs the same workloads on Titan and its peers, and reports which engine was better at what.
 #[derive(Parser)]
 #[command(
     version,
@@ -38,23 +38,23 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Five minutes: does everything work?
+    /// Five minutes: checks that everything works.
     Quick(Options),
     /// An hour: data larger than memory, three rounds.
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
-    /// Holds one report against another: what became faster, smaller or neither.
+    /// Compares two reports: what became faster, smaller or neither.
     #[command(after_help = "Example:\n  titan-bench compare before/report.json after/report.json")]
     Compare {
-        /// A report.json, or the folder that has it.
+        /// A report.json, or its directory.
         a: PathBuf,
         b: PathBuf,
         /// Prints JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Does one step of a run; the driver starts it.
+    /// Runs one step of a run; started by the driver.
     #[command(name = run::WORKER, hide = true)]
     Worker,
 }
@@ -62,37 +62,37 @@ enum Command {
 #[derive(Args)]
 #[command(after_help = "Example:\n  titan-bench quick --engines titan,fjall --out /tmp/report")]
 struct Options {
-    /// Where the report is written.
+    /// Directory to write the report to.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Where databases are made, which decides which device is measured; by default a folder of
-    /// --out. They are removed at the end.
+    /// Directory for databases, which determines the device that is measured; by default a
+    /// subdirectory of --out. They are removed at the end.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Which engines, by name: titan, rocksdb, rocksdb-blob, fjall, lmdb, redb.
+    /// Engines to run: titan, rocksdb, rocksdb-blob, fjall, lmdb, redb.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     engines: Option<Vec<String>>,
 
     /// A program with db_bench's command line that takes part in the workload db_bench, with
-    /// arguments of its own: "NAME=PATH ARGUMENTS". Can be given more than once.
+    /// its own arguments: "NAME=PATH ARGUMENTS". Can be given more than once.
     #[arg(long, value_name = "NAME=PATH")]
     db_bench: Vec<String>,
 
-    /// Which workloads, by name: db_bench, ycsb, pareto, timeseries, large, snapshot, churn.
+    /// Workloads to run: db_bench, ycsb, pareto, timeseries, large, snapshot, churn.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     workloads: Option<Vec<String>>,
 
-    /// How often everything is repeated.
+    /// How often to repeat everything.
     #[arg(long, value_parser = value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
-    /// What a write promises when it returns.
+    /// What is guaranteed when a write returns.
     #[arg(long, value_enum, default_value = "buffered")]
     durability: Durability,
 
-    /// How tables and blob files are compressed.
+    /// Compression of tables and blob files.
     #[arg(long, value_enum, default_value = "none")]
     compression: Compression,
 
@@ -104,16 +104,16 @@ struct Options {
     #[arg(long, value_name = "MIB")]
     data: Option<u64>,
 
-    /// Holds space equal: asks every engine that has such an option to keep to so many bytes on
-    /// disk per live byte.
+    /// Makes space equal: sets the bytes on disk per live byte in every engine that has such an
+    /// option.
     #[arg(long, value_name = "RATIO")]
     space_amplification: Option<f64>,
 
-    /// Values of at least so many bytes live in blob files, where an engine has those.
+    /// Values of at least this many bytes go to blob files, in engines that have them.
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     blob_threshold: u64,
 
-    /// Has RocksDB write tables around the page cache too, as Titan does by default.
+    /// Makes RocksDB write tables with direct I/O too, as Titan does by default.
     #[arg(long)]
     direct_io: bool,
 
@@ -121,12 +121,12 @@ struct Options {
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     background_jobs: u32,
 
-    /// Seed of keys and values; the same one gives the same work.
+    /// Seed of keys and values; the same seed gives the same work.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 pub(crate) fn run() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Quick(options) => measure(Profile::Quick, &options),
@@ -158,7 +158,7 @@ fn measure(profile: Profile, options: &Options) -> Result<ExitCode> {
     Ok(status(&report, interrupted.load(Relaxed)))
 }
 
-/// As shells have it: 130 for what was interrupted; 1 if a step failed.
+/// By the convention of shells, 130 after an interruption; 1 if a step failed.
 fn status(report: &Report, interrupted: bool) -> ExitCode {
     match report.runs.iter().all(|run| run.measured().is_some()) {
         _ if interrupted => ExitCode::from(130),
@@ -257,7 +257,7 @@ fn plan(profile: Profile, options: &Options) -> Result<Plan> {
     })
 }
 
-/// Whether this can be done here; if it cannot, the report says so, and why.
+/// Whether this is possible here; if it is not, the report says so, and why.
 fn permitted<T>(remarks: &mut Vec<String>, tried: Result<T>, otherwise: &str) -> bool {
     match tried {
         Ok(_) => true,

@@ -1,17 +1,17 @@
-//! Titan and its peers, side by side on the same work.
+//! Compares Titan and its peers on the same workloads.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`cli`] | takes what is asked for |
-//! | [`settings`] | says what is the same for every engine |
-//! | [`work`] | says what the work is: workloads, steps, keys, values |
-//! | [`engine`] | has the engines behind one interface |
-//! | [`worker`] | is the process that does one step with one engine |
+//! | [`cli`] | reads the command line |
+//! | [`settings`] | settings that are the same for every engine |
+//! | [`work`] | the work: workloads, steps, keys, values |
+//! | [`engine`] | the engines behind one interface |
+//! | [`worker`] | the process that runs one step with one engine |
 //! | [`run`] | starts such processes in turn, and watches them |
-//! | [`measure`] | looks at the device, the disk and the machine |
-//! | [`pipe`] | hears what other processes say |
-//! | [`results`] | is what was measured |
-//! | [`report`], [`compare`] | make it readable |
+//! | [`measure`] | measures the device, the disk and the machine |
+//! | [`pipe`] | reads the output of other processes |
+//! | [`results`] | the measurements |
+//! | [`report`], [`compare`] | present them |
 //!
 //! `docs/benchmarks.md` describes the method.
 

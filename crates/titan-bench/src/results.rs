@@ -1,19 +1,19 @@
-//! What a run measured: the schema of `report.json`.
+//! The measurements of a run: the schema of `report.json`.
 //!
-//! All figures are as measured; those that are made of several of one run are methods here, medians
-//! and spreads over rounds and ratios between engines are [`crate::report`]'s, so that a report can
-//! be read again and compared with another. Times are in seconds, latencies in microseconds, sizes
-//! in bytes.
+//! All figures are as measured. Figures derived from several of one run are methods here; medians
+//! and spreads over rounds and ratios between engines are computed by [`crate::report`], so that a
+//! report can be read again and compared with another. Times are in seconds, latencies in
+//! microseconds, sizes in bytes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
 use crate::work::Workload;
 
-/// The version of this schema. A report of another one is not read.
+/// The version of this schema. Reports of other versions are not read.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// Everything that one run of `titan-bench` found.
+/// All results of one run of `titan-bench`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// [`SCHEMA`].
@@ -25,21 +25,21 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
-    /// Names of the engines, in the order in which they were asked for.
+    /// Names of the engines, in the requested order.
     pub(crate) engines: Vec<String>,
-    /// The same engines: what they are and how they were set up.
+    /// The same engines: their versions and configuration.
     pub(crate) about_engines: Vec<AboutEngine>,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) rounds: u32,
-    /// What the device gave before each round; empty where `fio` is missing.
+    /// The performance of the device before each round; empty if `fio` is missing.
     pub(crate) ceilings: Vec<Ceilings>,
     /// In the order in which they ran.
     pub(crate) runs: Vec<StepRun>,
-    /// What the reader has to know beside the figures: limits of this machine, what was left out.
+    /// What the reader must know besides the figures: limits of this machine, what was omitted.
     pub(crate) remarks: Vec<String>,
 }
 
-/// Where it ran.
+/// The machine.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
@@ -48,7 +48,7 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// The file system and the block device under the databases.
     pub(crate) storage: String,
-    /// The commit that Titan was at, if it is known.
+    /// The commit of Titan, if known.
     pub(crate) commit: String,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct Machine {
 pub(crate) struct AboutEngine {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Every option that differs from the engine's own default, or that matters here.
+    /// Every option that differs from the engine's default, or that matters here.
     pub(crate) options: Vec<(String, String)>,
-    /// Where it does not do quite what the others do.
+    /// Where it differs from what the others do.
     pub(crate) notes: Vec<String>,
 }
 
@@ -82,14 +82,14 @@ impl AboutEngine {
     }
 }
 
-/// What the device gave to `fio` with direct I/O.
+/// The performance of the device for `fio` with direct I/O.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Ceilings {
     pub(crate) round: u32,
-    /// Bytes a second, one job, 1 MiB blocks.
+    /// Bytes per second, one job, 1 MiB blocks.
     pub(crate) sequential_write: f64,
     pub(crate) sequential_read: f64,
-    /// Reads of 4 KiB a second, one at a time.
+    /// Reads of 4 KiB per second, one at a time.
     pub(crate) random_read_depth_1: f64,
     /// The same, 32 at a time.
     pub(crate) random_read_depth_32: f64,
@@ -110,62 +110,62 @@ pub(crate) struct StepRun {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     Measured(Box<Measured>),
-    /// It failed, or a step before it did, for this reason.
+    /// It or an earlier step failed, for this reason.
     Failed(String),
 }
 
-/// What a step took and gave.
+/// The cost and results of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) work: WorkDone,
     /// User and system time of the process, its background threads included.
     pub(crate) cpu_seconds: f64,
-    /// What the block device did from before the start of the process to after a final sync; what
-    /// the kernel counts for the process where the device is not known.
+    /// The bytes of the block device from before the start of the process to after a final sync; if
+    /// the device is unknown, those that the kernel counts for the process.
     pub(crate) device_read: u64,
     pub(crate) device_written: u64,
-    /// Whether the two are the device's or the process's.
+    /// Whether these two are the device's or the process's.
     pub(crate) device_counted: bool,
-    /// What the engine says it wrote, by kind of file or job; empty where it does not say.
+    /// Bytes that the engine reports as written, by kind of file or job; empty if it reports none.
     pub(crate) written_by_kind: Vec<(String, u64)>,
-    /// Bytes that files take at the end, by the ending of their names.
+    /// Disk usage of files at the end, by extension.
     pub(crate) disk_by_kind: Vec<(String, u64)>,
     /// Bytes on disk over time.
     pub(crate) space: Vec<SpaceSample>,
     pub(crate) peak_disk: u64,
     pub(crate) disk: u64,
-    /// The most memory of its own that the process had: no pages of files, mapped or cached.
+    /// The peak of the process's own memory, without pages of files, mapped or cached.
     pub(crate) peak_memory: u64,
-    /// From the call that opens the database to its return; 0 where that is not known.
+    /// The duration of opening the database; 0 if unknown.
     pub(crate) open_seconds: f64,
-    /// Whether the process before was killed, so that opening had to recover what it wrote.
+    /// Whether the previous process was killed, so that opening had to recover its writes.
     pub(crate) recovered: bool,
-    /// From the call that closes it to its return; none if it was killed.
+    /// The duration of closing; `None` if the process was killed.
     pub(crate) close_seconds: Option<f64>,
-    /// Of the sync after that, which is in the bytes written at the device.
+    /// The duration of the sync after that, whose bytes are included in those of the device.
     pub(crate) sync_seconds: f64,
 }
 
-/// What the threads of a step did.
+/// The operations of the threads of a step.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct WorkDone {
     pub(crate) operations: u64,
     /// From the first thread's start to the last one's end.
     pub(crate) seconds: f64,
-    /// Whether time was up before all operations were done, or were sent when they were due. Those
-    /// due and never sent are in the latencies, up to the end.
+    /// Whether time ran out before all operations were done, or sent when they were due. Those due
+    /// and never sent are included in the latencies, up to the end.
     pub(crate) cut_short: bool,
-    /// Keys that were looked up, entries that scans went over.
+    /// Keys that were looked up, and entries that scans passed.
     pub(crate) looked_up: u64,
-    /// Those of them that were there.
+    /// How many of them existed.
     pub(crate) found: u64,
-    /// Keys and values. Deletes write nothing: what they cost has nothing to be put in proportion to.
+    /// Keys and values. Deletes write no bytes: there is nothing to relate their cost to.
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
-    /// Keys and values that the database holds at the end.
+    /// Keys and values in the database at the end.
     pub(crate) live_bytes: u64,
     pub(crate) live_entries: u64,
-    /// By kind of operation; first the one that the step has most of, or has first.
+    /// By kind of operation; first the step's most frequent one, or the first of several.
     pub(crate) latencies: Vec<Latency>,
     /// Operations done in each interval of [`TICK_SECONDS`].
     pub(crate) over_time: Vec<u64>,
@@ -179,11 +179,12 @@ pub(crate) const TICK_SECONDS: f64 = 0.25;
 pub(crate) struct Latency {
     pub(crate) operation: String,
     pub(crate) count: u64,
-    /// Counted from when the operation was due under a fixed rate, not from when it was sent.
+    /// Measured from the time at which the operation was due under a fixed rate, not from when it
+    /// was sent.
     pub(crate) from_due_time: bool,
     pub(crate) mean: f64,
     pub(crate) p50: f64,
-    /// Not every program tells it.
+    /// Not every program reports it.
     pub(crate) p90: Option<f64>,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
@@ -199,29 +200,29 @@ pub(crate) struct SpaceSample {
     /// Since the start of the step.
     pub(crate) seconds: f64,
     pub(crate) disk: u64,
-    /// More than nothing.
+    /// Greater than zero.
     pub(crate) live: u64,
 }
 
 impl Measured {
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) fn rate(&self) -> f64 {
         self.work.operations as f64 / self.work.seconds.max(1e-9)
     }
 
-    /// Bytes at the device for each byte that users wrote; none for steps that write nothing.
+    /// Bytes at the device per byte that users wrote; `None` for steps that write nothing.
     pub(crate) fn write_amplification(&self) -> Option<f64> {
         ratio(self.device_written, self.work.bytes_written)
     }
 
-    /// Bytes on disk at the end for each byte of keys and values that live.
+    /// Bytes on disk at the end per byte of live keys and values.
     pub(crate) fn space_amplification(&self) -> Option<f64> {
         ratio(self.disk, self.work.live_bytes)
     }
 
-    /// The most that any sample had of the same, of those with at least half of the live bytes that
-    /// there are at the end: while a database is filled, little lives, and any file is a large part.
-    /// None without samples.
+    /// The maximum of the same over the samples with at least half of the live bytes at the end:
+    /// while a database is filled, little is live, and any file is a large part. `None` without
+    /// samples.
     pub(crate) fn peak_space_amplification(&self) -> Option<f64> {
         let samples = self.space.iter();
         let samples = samples.filter(|sample| sample.live >= self.work.live_bytes / 2);
@@ -229,7 +230,7 @@ impl Measured {
         Some(of.reduce(f64::max)?.max(self.space_amplification()?))
     }
 
-    /// Of the step's main operation.
+    /// The latency of the step's main operation.
     pub(crate) fn latency(&self) -> Option<&Latency> {
         self.work.latencies.first()
     }

@@ -1,13 +1,13 @@
-// RocksDB of any release, told what to do by lines on its standard input. Fields of a line are
-// separated by tabs; each is answered by one line: "ok", or "error" and what RocksDB says.
+// RocksDB of any release, controlled by lines on its standard input. Fields of a line are separated
+// by tabs; each line is answered by one line: "ok", or "error" and RocksDB's message.
 //
 // It is run from source with the jar of a release on the class path, so it keeps to calls that all
 // releases from 6.29 on have. Options are RocksDB's own text, separated by spaces, for the same
-// reason; those whose name starts with @ are for what text cannot say (see `descriptor` and
+// reason; those whose name starts with @ are for what text cannot express (see `descriptor` and
 // `databaseOptions`).
 //
-// Keys are a prefix and eight digits, values follow from their keys, the line that writes them and the
-// seed: who runs this need not know them, since `dump` says what RocksDB itself reads.
+// Keys are a prefix and eight digits. Values are determined by their keys, the line that writes them
+// and the seed: the caller need not know them, since `dump` writes what RocksDB itself reads.
 
 import java.io.*;
 import java.lang.reflect.*;
@@ -95,8 +95,8 @@ public final class RocksDbPeer {
     // Opening and closing.
 
     /**
-     * open KIND PATH OPTIONS [FAMILY OPTIONS]...: families of a new database are those named; of one
-     * that exists those it has, the ones not named as the default one.
+     * open KIND PATH OPTIONS [FAMILY OPTIONS]...: a new database gets the families named; an
+     * existing one has its own, and those not named are opened like the default one.
      */
     private void open(String[] f) throws Exception {
         String path = f[2];
@@ -148,7 +148,7 @@ public final class RocksDbPeer {
     private void close() {
         transactions.values().forEach(Transaction::close);
         transactions.clear();
-        // What was not flushed stays in the log: that is the caller's to say, by "flush".
+        // What was not flushed stays in the log: the caller decides that, by "flush".
         families.values().forEach(ColumnFamilyHandle::close);
         families.clear();
         if (db != null) {
@@ -158,7 +158,7 @@ public final class RocksDbPeer {
         writes = logged;
     }
 
-    /** Pairs of name and value; a value may have braces with anything but spaces in them. */
+    /** Pairs of name and value; a value may have braces around anything except spaces. */
     private static Properties properties(String options) {
         Properties properties = new Properties();
         for (String option : options.split(" ")) {
@@ -170,7 +170,7 @@ public final class RocksDbPeer {
         return properties;
     }
 
-    /** The option of this name, taken out; null if it is not there. */
+    /** Removes and returns the option of this name; null if it is missing. */
     private static String take(Properties properties, String name) {
         return (String) properties.remove(name);
     }
@@ -235,7 +235,7 @@ public final class RocksDbPeer {
 
     /** Bytewise order under another name. */
     private static final class Bytewise extends AbstractComparator {
-        /** Asked for by the constructor above, when no field is set yet. */
+        /** Called by the constructor above, when no field is set yet. */
         private static String name;
 
         private Bytewise() {
@@ -354,7 +354,7 @@ public final class RocksDbPeer {
         db.deleteRange(family(f[1]), writes, key(f[2], Integer.parseInt(f[3])), key(f[2], Integer.parseInt(f[4])));
     }
 
-    // What the Java interface has no calls for is written as the bytes of a batch.
+    // Operations without a call in the Java interface are written as the bytes of a batch.
 
     /** entity FAMILY PREFIX FROM TO: values of three columns. */
     private void entities(String[] f) throws Exception {
@@ -486,7 +486,7 @@ public final class RocksDbPeer {
         }
     }
 
-    /** backup DIR RESTORED: a backup, and what restoring it gives. */
+    /** backup DIR RESTORED: makes a backup and restores it. */
     private void backup(String[] f) throws Exception {
         new File(f[1]).mkdirs();
         Class<?> options;
@@ -530,7 +530,7 @@ public final class RocksDbPeer {
         if (ended != null || !(db instanceof TransactionDB)) {
             return ended;
         }
-        // One of a former opening.
+        // A transaction of an earlier opening.
         for (Transaction prepared : ((TransactionDB) db).getAllPreparedTransactions()) {
             if (prepared.getName().equals(name)) {
                 return prepared;
@@ -542,7 +542,7 @@ public final class RocksDbPeer {
     // Reading.
 
     /**
-     * dump FILE: what an iterator meets. For each family 'F' and its name, for each of its entries
+     * dump FILE: what an iterator finds. For each family 'F' and its name, for each of its entries
      * 'E', key and value, in order; at last '.'. Bytes have their length before them, 4 bytes, big-endian.
      */
     private void dump(String to) throws Exception {

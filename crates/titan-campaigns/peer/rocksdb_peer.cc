@@ -1,11 +1,11 @@
-// RocksDB behind the operations of titan-testkit: a line in, a line out.
+// Runs the operations of titan-testkit on RocksDB: a line in, a line out.
 //
 //   open DIR <tab> DB OPTIONS <tab> FAMILY OPTIONS    opens or creates a database, all its families
 //   close                                             closes it
-//   any operation as titan_testkit::ops writes it     but `reopen`
+//   any operation as titan_testkit::ops writes it     except `reopen`
 //
 // The answer is the text of titan_testkit's Outcome, or `error` and RocksDB's message. Options are
-// strings as RocksDB reads them. Ends with its standard input.
+// strings as RocksDB reads them. The program ends at the end of its standard input.
 
 #include <algorithm>
 #include <cctype>
@@ -35,7 +35,7 @@ void Check(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
 }
 
-// The words of an operation yet to be read.
+// The remaining words of an operation.
 class Words {
  public:
   explicit Words(const std::string& text) {
@@ -50,7 +50,7 @@ class Words {
     return words_[at_++];
   }
 
-  // Passes the next word if it is this one.
+  // Skips the next word if it is this one.
   bool NextIs(const std::string& word) {
     const bool is = !AtEnd() && words_[at_] == word;
     at_ += is;
@@ -66,7 +66,7 @@ class Words {
     return Key();
   }
 
-  // `@n`, if it is there.
+  // `@n`, if present.
   std::optional<uint32_t> Snapshot() {
     if (AtEnd() || words_[at_][0] != '@') return std::nullopt;
     return std::stoul(Next().substr(1));
@@ -152,7 +152,7 @@ struct Cursor {
   Slice lower_slice, upper_slice;
   std::unique_ptr<rocksdb::Iterator> iterator;
 
-  // The entry it is on, if it is on one.
+  // The entry at which it is positioned, if any.
   bool Print(std::ostream& out) const {
     if (!iterator->Valid()) {
       Check(iterator->status());
@@ -252,7 +252,7 @@ class Database {
     return at ? snapshots_.at(*at) : nullptr;
   }
 
-  // `batch [write; write]`, or one write; `sync` before it was read already.
+  // `batch [write; write]`, or one write; a preceding `sync` was already read.
   void Write(const std::string& line, bool sync, std::ostream& out) {
     const size_t open = line.find('[');
     const size_t start = open != std::string::npos ? open + 1 : sync ? strlen("sync ") : 0;
@@ -310,13 +310,13 @@ class Database {
     }
   }
 
-  // `FAMILY FROM TO [@n]`, with `reverse` before the snapshot where that is asked about.
+  // `FAMILY FROM TO [@n]`, with `reverse` before the snapshot if it applies.
   std::unique_ptr<Cursor> MakeCursor(Words& words, bool* reverse = nullptr) {
     ColumnFamilyHandle* const family = Family(words.Next());
     auto cursor = std::make_unique<Cursor>();
     const auto lower = words.Limit(), upper = words.Limit();
     if (reverse != nullptr) *reverse = words.NextIs("reverse");
-    // RocksDB asks that it outlives the iterator.
+    // RocksDB requires that it outlives the iterator.
     cursor->snapshot = At(words.Snapshot());
     rocksdb::ReadOptions options;
     options.snapshot = cursor->snapshot.get();

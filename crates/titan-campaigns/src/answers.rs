@@ -1,26 +1,26 @@
-//! What the operations of a list answer, one by one: expected and found.
+//! Compares the outcomes of a list of operations, one by one, with the expected ones.
 
 use titan_testkit::ops::Op;
 use titan_testkit::reference::{Outcome, Reference};
 
 use crate::trouble::{Checked, Trouble};
 
-/// What each operation should answer.
+/// The expected outcome of each operation.
 pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
     let mut reference = Reference::new();
     ops.iter().map(|op| reference.apply(op)).collect()
 }
 
-/// Where answers are not the expected ones, or what else is wrong.
+/// The position of the first unexpected outcome, or what else is wrong.
 #[derive(Debug)]
 pub(crate) struct Deviation {
-    /// How many operations had been performed before.
+    /// The number of operations performed before.
     pub(crate) after: usize,
     /// What is wrong.
     pub(crate) what: Trouble,
 }
 
-/// Whether an answer is the expected one.
+/// Checks that an outcome is the expected one.
 pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
     if found == expected {
         return Ok(());
@@ -28,7 +28,7 @@ pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
     let (Outcome::Pairs(found), Outcome::Pairs(expected)) = (found, expected) else {
         return Err(Trouble::wrong(format!("{found}; expected is: {expected}")));
     };
-    // Of long ones only what matters.
+    // Of long ones only the part that differs.
     let differs = found.iter().zip(expected).position(|(a, b)| a != b);
     let at = differs.unwrap_or(found.len().min(expected.len()));
     let entry = |pairs: &[_]| {

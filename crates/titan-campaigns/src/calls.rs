@@ -1,4 +1,4 @@
-//! The calls of the engine that operations stand for.
+//! The engine calls that operations stand for.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub fn family(db: &Db, name: &str) -> Checked<ColumnFamily> {
     family.ok_or_else(|| Trouble::wrong(format!("family {name} is missing")))
 }
 
-/// The batch of an operation. `stored` gives the key under which a family stores a key of it.
+/// The batch of an operation. `stored` returns the key under which a family stores a key of it.
 pub(crate) fn batch(
     db: &Db,
     writes: &[Write],
@@ -36,7 +36,7 @@ pub(crate) fn batch(
     Ok(batch)
 }
 
-/// Compacts a family and collects its garbage, of which there is none left then.
+/// Compacts a family and collects its garbage; afterwards there is none left.
 pub(crate) fn collect(family: &ColumnFamily) -> Checked<()> {
     let summary = family.collect_garbage(None, None, &CollectGarbageOptions::default())?;
     match summary.damaged.first() {
@@ -48,8 +48,7 @@ pub(crate) fn collect(family: &ColumnFamily) -> Checked<()> {
     }
 }
 
-/// Makes a checkpoint of the database in `dir` beside it, compares what the two have, and deletes
-/// it.
+/// Makes a checkpoint of the database in `dir` next to it, compares the two, and deletes it.
 pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> {
     let mut copy = dir.as_os_str().to_owned();
     copy.push(".copy");
@@ -57,7 +56,7 @@ pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> 
         Err(e) if e.is_not_found() => Ok(()),
         destroyed => destroyed,
     };
-    // One that could not be deleted after a failure.
+    // A checkpoint that could not be deleted after a failure.
     destroy()?;
     db.checkpoint(&copy)?;
     if look(Path::new(&copy), options)? != contents(db)? {

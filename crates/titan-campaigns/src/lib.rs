@@ -1,32 +1,32 @@
-//! Campaigns that look for lost bytes: the same code runs small and seeded among the tests, and
-//! for as long as one likes under `cargo xtask`.
+//! Campaigns that search for lost data: the same code runs small and seeded among the tests, and
+//! for any length of time under `cargo xtask`.
 //!
-//! | module | gives |
+//! | module | has |
 //! |---|---|
-//! | [`run`] | what all campaigns share: seed, time, what was found, how far it is |
-//! | [`pool`] | jobs on all cores, watched for hangs |
-//! | [`trouble`] | what a check runs into |
+//! | [`run`] | what all campaigns share: seed, time, findings, progress |
+//! | [`pool`] | jobs on all cores, with detection of hangs |
+//! | [`trouble`] | the errors of checks |
 //! | [`settings`] | the small settings that workloads run under |
-//! | [`workloads`] | what is done: scripts and random operations |
+//! | [`workloads`] | operations to run: scripts and random ones |
 //! | [`store`] | a simulated database that operations are applied to |
 //! | [`record`] | what was done, what was promised, and what may be found after a crash |
-//! | [`calls`] | the calls that operations stand for |
-//! | [`reads`], [`recovery`] | comparing contents; what is asked of every recovered database |
-//! | [`regression`] | a workload and what it is to survive, as text |
+//! | [`calls`] | the engine calls that operations stand for |
+//! | [`reads`], [`recovery`] | comparing contents; the checks of every recovered database |
+//! | [`regression`] | a workload and what it must survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
-//! | [`lists`], [`session`] | lists of operations, and an open database they are applied to |
-//! | `answers` | what the operations of a list answer, expected and found |
-//! | [`metamorphic`] | many configurations, equal answers |
-//! | [`beside`] | campaign: each look at a database under full load is one moment of its history |
+//! | [`lists`], [`session`] | lists of operations, and an open database to apply them to |
+//! | `answers` | the outcomes of the operations of a list, expected and found |
+//! | [`metamorphic`] | many configurations, equal outcomes |
+//! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
 //! | [`fuzz`] | bytes as operations on a database, and as damage to its directory |
-//! | [`differential`] | RocksDB itself, equal answers, and directories handed to and fro |
+//! | [`differential`] | RocksDB itself: equal outcomes, and directories handed back and forth |
 //! | [`matrix`] | releases of RocksDB: each reads Titan's directories, and Titan theirs |
-//! | `peer` | another engine in a process of its own |
-//! | `schedules` | the whole engine under a scheduler that a seed decides; only with `--cfg shuttle` |
+//! | `peer` | another engine in its own process |
+//! | `schedules` | the whole engine under a seeded scheduler; only with `--cfg shuttle` |
 //!
-//! A campaign is a function that takes a [`Run`], asks it for its seed and whether to go on, and
-//! tells it of each thing that passed or failed.
+//! A campaign is a function that takes a [`Run`], asks it for the seed and whether to continue, and
+//! reports everything that passed or failed to it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 

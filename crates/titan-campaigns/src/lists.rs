@@ -1,4 +1,4 @@
-//! The lists of operations that campaigns compare databases over.
+//! The lists of operations with which campaigns compare databases.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use titan_testkit::ops::{Generator, Op, Ops, Weights, Write, legal};
 /// The families that may exist.
 const FAMILIES: [&str; 3] = [DEFAULT, "cf1", "cf2"];
 
-/// About `n` operations of every kind that follow from `seed`. Wherever a range was deleted, its
-/// bounds are read; where files were rewritten, everything is, in all snapshots; so it is at the
-/// end, after a last reopening. Of 900
-/// operations about `reopenings` close and open the database.
+/// About `n` operations of every kind, determined by `seed`. After each range deletion its
+/// bounds are read; after files were rewritten, everything is read in all snapshots; and so it
+/// is at the end, after a last reopening. Of 900 operations about `reopenings` close and open
+/// the database.
 pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
     let mut generator = Generator::with_seed(seed);
     generator.keys = [60, 400, 150][(seed % 3) as usize];
@@ -22,7 +22,7 @@ pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
             .extend([1, 30, 30, 100, 4095, 4096, 4097]);
     }
     if seed.is_multiple_of(16) {
-        // So rarely because they rule the time that everything takes.
+        // Rarely, because they dominate the total time.
         let small = generator.value_sizes.repeat(20);
         generator.value_sizes.extend(small);
         generator
@@ -59,11 +59,11 @@ pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
     }
     ops.push(Op::Reopen);
     ops.extend(FAMILIES.map(|family| everything(family, None)));
-    // Not all families exist, and some not as long as a snapshot.
+    // Not all families exist, and some were created after a snapshot.
     Ops(legal(&ops))
 }
 
-/// Reads the bounds of a deleted range, where mistakes are made.
+/// Reads the bounds of a deleted range, where bugs are likely.
 fn bounds(write: &Write) -> Option<Op> {
     let Write::DeleteRange { family, from, to } = write else {
         return None;

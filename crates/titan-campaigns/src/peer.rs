@@ -1,4 +1,5 @@
-//! Another engine in a process of its own, told what to do by lines and answering each by one.
+//! Another engine in its own process. It receives commands as lines and answers each with one
+//! line.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,7 +14,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts the process. What it writes to standard error is shown.
+    /// Starts the process. Its standard error is shown.
     pub(crate) fn start(mut program: Command) -> Checked<Peer> {
         let mut process = program
             .stdin(Stdio::piped())
@@ -30,7 +31,7 @@ impl Peer {
         })
     }
 
-    /// Sends a line; RocksDB works on it meanwhile.
+    /// Sends a line; RocksDB works on it in the meantime.
     pub(crate) fn send(&mut self, line: &str) -> Checked<()> {
         let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
         sent.doing("RocksDB's process")
@@ -50,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// Sends a line that must be answered `ok`.
+    /// Sends a line whose answer must be `ok`.
     pub(crate) fn ask(&mut self, line: &str) -> Checked<()> {
         self.send(line)?;
         match self.receive()?.as_str() {
@@ -62,7 +63,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may be in the middle of something, or have ended: nothing is lost either way.
+        // It may be in the middle of a command, or have ended: nothing is lost either way.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! Jobs on all cores, each watched: one that stands still for too long is reported as a hang, and
-//! left behind.
+//! Runs jobs on all cores and watches each: a job without progress for too long is reported as a
+//! hang and abandoned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 use crate::run::Run;
 use crate::trouble::{Checked, Trouble};
 
-/// A step of a job that takes so long never ends.
+/// A step of a job that takes this long is taken to hang.
 const HANG: Duration = Duration::from_secs(120);
-/// How often the jobs are looked at.
+/// The interval at which the jobs are checked.
 const LOOK: Duration = Duration::from_millis(200);
 
 type Describe = Box<dyn Fn() -> String + Send>;
 
-/// What a job tells of itself.
+/// A job's connection to the run.
 pub struct Task {
-    /// Since when it does what it does now.
+    /// When the current step started, and its description.
     step: Mutex<(Instant, Describe)>,
     passed: AtomicU64,
     cancelled: AtomicBool,
@@ -35,24 +35,24 @@ enum Told {
 }
 
 impl Task {
-    /// A new step begins. `describe` gives all that is needed to see it again, should it never
-    /// end.
+    /// Starts a new step. `describe` returns all that is needed to reproduce it, in case it
+    /// hangs.
     pub fn step(&self, describe: impl Fn() -> String + Send + 'static) {
         *self.step.lock() = (Instant::now(), Box::new(describe));
     }
 
-    /// So many more things were as they should be.
+    /// Counts `n` more passes.
     pub fn pass(&self, n: u64) {
         self.passed.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Something was not as it should be. `what` has all that is needed to see it again.
+    /// Reports a failure. `what` has all that is needed to reproduce it.
     pub fn fail(&self, what: String) {
-        // Nobody listens if this job was given up.
+        // If this job was abandoned, the report is dropped.
         let _ = self.tell.send((self.id, Told::Failure(what)));
     }
 
-    /// Whether the run goes on, and the job with it.
+    /// Whether the run continues, and the job with it.
     pub fn goes_on(&self) -> bool {
         !self.cancelled.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Task {
     }
 }
 
-/// Does jobs on all cores until there are none left or the run ends, and tells the run of them.
+/// Runs jobs on all cores until none are left or the run ends, and reports to the run.
 pub fn run_all<J: Send + 'static>(
     run: &Run,
     jobs: impl Iterator<Item = J>,
@@ -117,7 +117,7 @@ fn run_within<J: Send + 'static>(
             Ok((_, Told::Failure(what))) => run.fail(what),
             Err(RecvTimeoutError::Timeout) => busy.retain(|task| match task.hangs(limit) {
                 Some(what) => {
-                    run.fail(format!("stands still for {limit:?}\n{what}"));
+                    run.fail(format!("no progress for {limit:?}\n{what}"));
                     false
                 }
                 None => true,
@@ -147,7 +147,7 @@ fn start<J: Send + 'static>(
     thread::Builder::new().spawn(job).map(drop)
 }
 
-/// What `check` returns; a panic becomes trouble like any other.
+/// The result of `check`; turns a panic into trouble.
 pub fn catch<T>(check: impl FnOnce() -> Checked<T>) -> Checked<T> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
     caught.unwrap_or_else(|payload| {

@@ -1,4 +1,4 @@
-//! Reading a database and comparing what is found with what should be.
+//! Reads a database and compares what is found with what is expected.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use titan_testkit::model::{Model, Pairs};
 use crate::record::Written;
 use crate::trouble::{Checked, Trouble};
 
-/// Everything in the database, read by scans in both directions and again by gets; they must agree.
+/// Everything in the database, read by scans in both directions and again by gets; all must agree.
 pub fn contents(db: &Db) -> Checked<Model> {
     let mut found = Model::without_families();
     for family in db.column_families() {
@@ -37,7 +37,7 @@ pub fn contents(db: &Db) -> Checked<Model> {
     Ok(found)
 }
 
-/// What a database holds for who only reads it.
+/// The contents of a database that is opened read-only.
 pub(crate) fn look(dir: &Path, options: &Options) -> Checked<Model> {
     let db = Db::open_read_only(dir, options)?;
     let found = contents(&db)?;
@@ -45,7 +45,7 @@ pub(crate) fn look(dir: &Path, options: &Options) -> Checked<Model> {
     Ok(found)
 }
 
-/// The pairs of one family, met forward or backward in whatever order.
+/// The pairs of one family, found forward or backward in any order.
 pub fn scan(family: &ColumnFamily, options: &ReadOptions, reverse: bool) -> Result<Pairs> {
     let mut pairs = Pairs::new();
     walk(family, options, reverse, |key, value| {
@@ -54,7 +54,7 @@ pub fn scan(family: &ColumnFamily, options: &ReadOptions, reverse: bool) -> Resu
     Ok(pairs)
 }
 
-/// The same, met in strict order: anything else is wrong.
+/// The same in strict order: anything else is wrong.
 fn scan_in_order(family: &ColumnFamily, options: &ReadOptions, reverse: bool) -> Checked<Pairs> {
     let comparator = &family.options().comparator;
     let mut pairs = Pairs::new();
@@ -103,7 +103,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether keys once written that a scan has not found are not found by a get either.
+/// Checks that keys once written that a scan did not find are not found by a get either.
 pub(crate) fn absent(db: &Db, written: &Written, found: &Model) -> Checked<()> {
     for family in db.column_families() {
         for key in written.get(family.name()).into_iter().flatten() {
@@ -119,7 +119,7 @@ pub(crate) fn absent(db: &Db, written: &Written, found: &Model) -> Checked<()> {
     Ok(())
 }
 
-/// Whether a key has the value that the model says.
+/// Checks that a key has the value in the model.
 pub(crate) fn compare_get(
     family: &ColumnFamily,
     key: &[u8],
@@ -138,7 +138,7 @@ pub(crate) fn compare_get(
     )))
 }
 
-/// Whether a scan within the bounds of `options` meets the pairs of the model in order.
+/// Checks that a scan within the bounds of `options` finds the pairs of the model in order.
 pub(crate) fn compare_scan(
     family: &ColumnFamily,
     reverse: bool,
@@ -181,7 +181,7 @@ pub(crate) fn compare_scan(
     }
 }
 
-/// A snapshot, and what must be seen in it.
+/// A snapshot, and its expected contents.
 pub(crate) struct View {
     snapshot: Snapshot,
     model: Model,
@@ -189,7 +189,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// A snapshot of `db`, which holds `model`.
+    /// A snapshot of `db`, whose contents are `model`.
     pub(crate) fn of_now(db: &Db, model: &Model) -> View {
         let families = db.column_families().into_iter();
         View {
@@ -199,7 +199,7 @@ impl View {
         }
     }
 
-    /// What is seen of a family; `None` if it was made since, or made anew.
+    /// The expected contents of a family; `None` if it was created since, or created again.
     pub(crate) fn of(&self, family: &ColumnFamily) -> Option<(&Model, ReadOptions)> {
         let options = ReadOptions {
             snapshot: Some(self.snapshot.clone()),
@@ -209,7 +209,7 @@ impl View {
         was_there.then_some((&self.model, options))
     }
 
-    /// Whether every family that is still there looks as it did.
+    /// Checks that every family that still exists is unchanged in the snapshot.
     pub(crate) fn verify(&self, db: &Db) -> Checked<()> {
         for family in db.column_families() {
             if let Some((model, options)) = self.of(&family) {

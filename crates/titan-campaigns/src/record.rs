@@ -1,8 +1,9 @@
-//! What was done to a database, and what of it was promised to survive the machine.
+//! Records the operations on a database, and which of them were promised to survive a crash of
+//! the machine.
 //!
-//! Logged writes come back as a prefix of the commit order over all families, so one history
-//! serves. Writes that go past the WAL are kept by the flushes of their family alone: then each
-//! family comes back at a prefix of its own.
+//! After a crash, logged writes are recovered as a prefix of the commit order over all families,
+//! so one history serves. Unlogged writes are made durable only by flushes of their family: then
+//! each family is recovered at a prefix of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,31 +13,32 @@ use titan_testkit::ops::{Op, Write};
 
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// Beside each family the keys ever written to it.
+/// For each family the keys ever written to it.
 pub(crate) type Written = BTreeMap<String, BTreeSet<Vec<u8>>>;
 
 /// The record of a database's life, from a known state on.
 #[derive(Clone)]
 pub struct Record {
     whole: History,
-    /// Beside each family how many operations there were up to the newest that wrote to it.
+    /// For each family the number of operations up to the newest that wrote to it.
     newest: BTreeMap<String, usize>,
     written: Written,
     by_family: Option<ByFamily>,
 }
 
-/// For unlogged writes: how far each family was, and at each promise how far it was durable.
+/// For unlogged writes: the length of each family's history, and at each promise its durable
+/// length.
 #[derive(Clone)]
 struct ByFamily {
     families: BTreeMap<String, History>,
-    /// Beside each family how many of its operations are durable.
+    /// For each family how many of its operations are durable.
     durable: BTreeMap<String, usize>,
     promises: Vec<BTreeMap<String, usize>>,
 }
 
 impl Record {
-    /// A record that begins with `start`, all of which is durable. `unlogged` if writes are to go
-    /// past the WAL.
+    /// A record that begins with `start`, all of which is durable. `unlogged` if writes bypass
+    /// the WAL.
     pub fn starting_at(start: Model, unlogged: bool) -> Record {
         let by_family = unlogged.then(|| ByFamily {
             families: start
@@ -54,15 +56,15 @@ impl Record {
         }
     }
 
-    /// What the database holds now.
+    /// The present contents of the database.
     pub fn last(&self) -> &Model {
         self.whole.last()
     }
 
-    /// Whether a database that lost nothing holds `found`.
+    /// Checks that a database that lost nothing has the contents `found`.
     ///
     /// # Errors
-    /// How it differs from what it should hold.
+    /// How it differs from the expected contents.
     pub fn is_now(&self, found: &Model) -> Checked<()> {
         if found != self.last() {
             self.whole.matches_some_prefix(found, self.whole.len())?;
@@ -70,23 +72,23 @@ impl Record {
         Ok(())
     }
 
-    /// The keys that may have been there since the record began.
+    /// The keys that may have existed since the record began.
     pub(crate) fn written(&self) -> &Written {
         &self.written
     }
 
-    /// How many operations changed contents.
+    /// The number of operations that changed contents.
     pub fn len(&self) -> usize {
         self.whole.len()
     }
 
-    /// Whether none did.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.whole.is_empty()
     }
 
-    /// Notes an operation that took effect. Returns the promise that goes with it, if one does:
-    /// the number to mark in the journal. Of several promises the largest holds.
+    /// Records an operation that took effect. If a promise goes with it, returns the number to
+    /// mark in the journal. Of several promises the largest holds.
     pub fn push(&mut self, op: &Op) -> Option<u64> {
         let length = self.whole.push(op);
         if let Op::Write { writes, .. } = op {
@@ -104,15 +106,15 @@ impl Record {
         }
         let durable = match op {
             Op::Write { sync: true, .. } | Op::CreateCf { .. } | Op::DropCf { .. } => Some(length),
-            // Its tables hold what the family was given, and nothing comes back without what went
-            // before it.
+            // The family's writes are in its tables now, and earlier writes are recovered with
+            // later ones.
             Op::Flush { family } => self.newest.get(family).copied(),
             _ => None,
         };
         durable.map(|length| length as u64)
     }
 
-    /// Everything so far is durable now, as after closing: the number to mark.
+    /// Everything so far is durable now, as after closing; returns the number to mark.
     pub fn promise_all(&mut self) -> u64 {
         match &mut self.by_family {
             Some(families) => families.promise_all(),
@@ -120,7 +122,7 @@ impl Record {
         }
     }
 
-    /// This record, and an operation of which nobody knows whether it took effect.
+    /// This record, with an operation that may or may not have taken effect.
     pub fn with_doubt(&self, op: Option<&Op>) -> Record {
         let mut record = self.clone();
         if let Some(op) = op {
@@ -129,10 +131,10 @@ impl Record {
         record
     }
 
-    /// Whether a recovered database may hold `found`, given the newest promise.
+    /// Checks that a recovered database may have the contents `found`, given the newest promise.
     ///
     /// # Errors
-    /// How it differs from the nearest state that it might have.
+    /// How it differs from the nearest allowed state.
     pub fn allows(&self, found: &Model, promised: u64) -> Checked<()> {
         match &self.by_family {
             Some(families) => families.allows(found, promised),
@@ -204,13 +206,13 @@ impl ByFamily {
             .families()
             .find(|name| !self.families.contains_key(*name))
         {
-            Some(name) => Err(Trouble::wrong(format!("nobody made the family {name}"))),
+            Some(name) => Err(Trouble::wrong(format!("family {name} was never created"))),
             None => Ok(()),
         }
     }
 }
 
-/// One family of a state, if it is there.
+/// One family of a state, if it exists.
 fn only(model: &Model, name: &str) -> Model {
     let mut part = Model::without_families();
     if let Some(pairs) = model.family(name) {

@@ -1,4 +1,4 @@
-//! What is asked of every database that was recovered: contents, files, the checks of the engine.
+//! The checks of every recovered database: contents, files, the engine's own checks.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -15,9 +15,9 @@ use crate::settings::Settings;
 use crate::store::{DIR, file};
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// Opens what a crash left: it must hold what the record allows, given the newest promise, and no
-/// file too many or too few; and whoever only looked at it before must have seen the same, and
-/// changed nothing. Returns what it holds.
+/// Opens what a crash left. The contents must be allowed by the record, given the newest promise,
+/// and there must be no file too many or too few; opening it read-only before must have shown the
+/// same contents and changed nothing. Returns the contents.
 pub fn recover(
     image: &SimVfs,
     settings: &Settings,
@@ -40,7 +40,8 @@ pub fn recover(
     Ok(found)
 }
 
-/// What a database holds for who only reads, and leaves no trace; `None` if there is none yet.
+/// The contents of a database opened read-only, which must leave no trace; `None` if there is no
+/// database yet.
 fn look_idly(image: &SimVfs, settings: &Settings) -> Checked<Option<Model>> {
     let before = image.journal().len();
     let seen = match look(Path::new(DIR), &settings.options(image)) {
@@ -49,16 +50,16 @@ fn look_idly(image: &SimVfs, settings: &Settings) -> Checked<Option<Model>> {
     };
     match image.journal().len() - before {
         0 => Ok(Some(seen)),
-        n => Err(Trouble::wrong(format!("{n} operations of who only reads"))),
+        n => Err(Trouble::wrong(format!("{n} operations when only reading"))),
     }
 }
 
-/// Whether the engine's own check of a closed database finds nothing wrong.
+/// Checks that the engine's own check of a closed database finds no problems.
 pub fn is_sound(vfs: &SimVfs, settings: &Settings) -> Checked<()> {
     sound(Path::new(DIR), &settings.options(vfs)).map(drop)
 }
 
-/// The same, whatever it finds in WAL files.
+/// The same, ignoring problems in WAL files.
 pub(crate) fn is_sound_but_for_wals(vfs: &SimVfs, settings: &Settings) -> Checked<()> {
     let elsewhere = |problem: &Error| {
         let file = problem.path().and_then(Path::extension);
@@ -67,7 +68,7 @@ pub(crate) fn is_sound_but_for_wals(vfs: &SimVfs, settings: &Settings) -> Checke
     sound_as_to(Path::new(DIR), &settings.options(vfs), elsewhere).map(drop)
 }
 
-/// The same of a database anywhere. Returns what the check notes beside.
+/// The same for a database in any directory. Returns the notes of the check.
 pub(crate) fn sound(dir: &Path, options: &Options) -> Checked<Vec<String>> {
     sound_as_to(dir, options, |_| true)
 }
@@ -87,8 +88,8 @@ fn sound_as_to(
     }
 }
 
-/// The files of the database that its present state has no use for, and those it needs and has
-/// not. Waits for background work, which may be about to remove some.
+/// Files of the database that it does not need, and files that it needs and are missing. Waits for
+/// background jobs, which may be about to delete some.
 pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Checked<Vec<String>> {
     db.wait_idle()?;
     let names: BTreeSet<String> = vfs.list(DIR)?.into_iter().collect();
@@ -114,8 +115,8 @@ pub fn misplaced_files(db: &Db, vfs: &SimVfs) -> Checked<Vec<String>> {
     Ok(wrong)
 }
 
-/// Of the files named, whether there are as many tables and blob files as the families have, and no
-/// others are open.
+/// Checks that the directory has as many tables and blob files as the families, and that no others
+/// are open.
 pub(crate) fn misplaced_data(metrics: &Metrics, names: &BTreeSet<String>) -> Vec<String> {
     let tables = metrics.families.iter().flat_map(|f| &f.levels);
     let tables: usize = tables.map(|level| level.files).sum();

@@ -1,5 +1,5 @@
-//! A workload and what it is to survive, as text: what a failure prints, what `--replay` reads, and
-//! what lies in the folders of regressions.
+//! A workload and what it must survive, as text: printed for a failure, read by `--replay`, and
+//! stored in the folders of regressions.
 //!
 //! ```text
 //! # What this is about.
@@ -8,7 +8,8 @@
 //! put default k 1*100
 //! ```
 //!
-//! As background threads do not keep time, a number in a trial is where to look first.
+//! Because the timing of background threads varies, a number in a trial is only where to look
+//! first.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,21 +22,21 @@ use crate::settings::Settings;
 use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
-/// How long a failing list of operations is made smaller.
+/// The time limit for reducing a failing list of operations.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a workload is to survive: a crash, a fault.
+/// What a workload must survive: a crash, a fault.
 pub trait Trial: fmt::Display + FromStr<Err = Trouble> {
     /// The first word of its line.
     const VERB: &'static str;
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Regression<T> {
-    /// What the workload runs under.
+    /// The settings of the workload.
     pub settings: Settings,
-    /// What it is to survive, one thing after the other.
+    /// What it must survive, in order.
     pub trials: Vec<T>,
     /// The workload.
     pub ops: Vec<Op>,
@@ -96,12 +97,12 @@ impl<T: Trial> FromStr for Regression<T> {
     }
 }
 
-/// The smallest list found, in limited time, that still fails. The job is seen to be alive.
+/// The smallest list found, in limited time, that still fails. Reports that the job makes progress.
 pub(crate) fn smaller(ops: Vec<Op>, task: &Task, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
     smaller_in_time(ops, task, |ops, _| fails(ops))
 }
 
-/// The same where one list takes many runs: `fails` is told whether there is time for another.
+/// The same if one list takes many runs: `fails` is told whether there is time for another.
 pub(crate) fn smaller_in_time(
     ops: Vec<Op>,
     task: &Task,

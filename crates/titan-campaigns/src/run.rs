@@ -1,4 +1,4 @@
-//! One run of a campaign: its seed, its time, what it found.
+//! One run of a campaign: its seed, its time, its findings.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,41 +6,41 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A campaign gives up after so many failures: the first ones are what is looked at.
+/// A campaign stops after this many failures: only the first ones are examined.
 const FAILURES_SHOWN: u64 = 10;
 
-/// Hears what a run finds while it goes on. The default methods do nothing.
+/// Is notified of a run's findings. The default methods do nothing.
 pub trait Observer: Send + Sync {
-    /// The run does something else now.
+    /// The run starts another phase.
     fn phase(&self, what: &str) {
         let _ = what;
     }
 
-    /// Something worth knowing.
+    /// A fact worth knowing.
     fn note(&self, what: &str) {
         let _ = what;
     }
 
-    /// So much is done.
+    /// The progress so far.
     fn progress(&self, tally: Tally) {
         let _ = tally;
     }
 
-    /// Something is wrong. The text has all that is needed to see it again.
+    /// A failure. The text has all that is needed to reproduce it.
     fn failure(&self, what: &str) {
         let _ = what;
     }
 }
 
-/// Hears nothing.
+/// Ignores everything.
 impl Observer for () {}
 
-/// What a run found.
+/// The findings of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Things that were as they should be.
+    /// Checks that passed.
     pub passed: u64,
-    /// Things that were not.
+    /// Checks that failed.
     pub failed: u64,
 }
 
@@ -65,8 +65,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that starts now. Without a `time`, a campaign does once what it has to do; with one,
-    /// it goes on with new randomness until the time is over.
+    /// A run that starts now. Without a `time`, a campaign does its work once; with one, it
+    /// continues with new randomness until the time is over.
     pub fn new(seed: u64, time: Option<Duration>, observer: impl Observer + 'static) -> Run {
         Run {
             seed,
@@ -81,24 +81,24 @@ impl Run {
         }
     }
 
-    /// A run for a test: once, and [`Run::finish`] panics if anything failed.
+    /// A run for a test: does the work once, and [`Run::finish`] panics if anything failed.
     pub fn once(seed: u64) -> Run {
         Run::new(seed, None, ())
     }
 
-    /// Where all randomness of the run comes from.
+    /// The seed of all randomness of the run.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// How long the run is to take, if that was said.
+    /// How long the run is to take, if that was given.
     pub fn time(&self) -> Option<Duration> {
         self.time
     }
 
-    /// The seeds of the rounds of this run: the run's own first, so that a round that failed can
-    /// be had again by its seed, then the following ones for as long as the time lasts. Without a
-    /// time there are `rounds`.
+    /// The seeds of the rounds of this run: first the run's own, so that a failed round can be
+    /// repeated by its seed, then the following ones as long as the time lasts. Without a time
+    /// there are `rounds` of them.
     pub fn seeds(&self, rounds: u64) -> impl Iterator<Item = u64> + '_ {
         (0..)
             .take_while(move |round| self.time.is_some() || *round < rounds)
@@ -106,12 +106,12 @@ impl Run {
             .map(|round| self.seed.wrapping_add(round))
     }
 
-    /// However much fails, the run goes on: for campaigns of which each part says something else.
+    /// Continues however much fails: for campaigns whose parts are independent.
     pub(crate) fn look_at_everything(&self) {
         self.looks_at_everything.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to go on: not stopped, not over time, and not too much has failed.
+    /// Whether to continue: not stopped, time left, and not too many failures.
     pub fn goes_on(&self) -> bool {
         let too_much = self.failed.load(Ordering::Relaxed) >= FAILURES_SHOWN;
         !self.stopped.load(Ordering::Relaxed)
@@ -124,28 +124,28 @@ impl Run {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody ended the run early.
+    /// Whether the run was stopped early.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Says what the run does now.
+    /// Reports what the run does now.
     pub fn phase(&self, what: impl fmt::Display) {
         self.observer.phase(&what.to_string());
     }
 
-    /// Says something worth knowing: a figure, what was left out.
+    /// Reports a fact worth knowing: a figure, what was omitted.
     pub fn note(&self, what: impl fmt::Display) {
         self.observer.note(&what.to_string());
     }
 
-    /// So many more things were as they should be.
+    /// Counts `n` more passes.
     pub fn pass(&self, n: u64) {
         self.passed.fetch_add(n, Ordering::Relaxed);
         self.observer.progress(self.tally());
     }
 
-    /// Something was not as it should be. `what` has all that is needed to see it again.
+    /// Reports a failure. `what` has all that is needed to reproduce it.
     pub fn fail(&self, what: impl fmt::Display) {
         let what = what.to_string();
         self.failed.fetch_add(1, Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Run {
         self.failures.lock().push(what);
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn tally(&self) -> Tally {
         Tally {
             passed: self.passed.load(Ordering::Relaxed),
@@ -165,7 +165,7 @@ impl Run {
     /// Ends a run in a test.
     ///
     /// # Panics
-    /// If anything failed, or fewer than `at_least` things were looked at.
+    /// If anything failed, or fewer than `at_least` checks were made.
     #[expect(clippy::panic, reason = "it is how a test fails")]
     pub fn finish(self, at_least: u64) {
         let tally = self.tally();

@@ -1,5 +1,5 @@
-//! The settings a workload runs under: small ones, under which a few hundred writes flush, separate
-//! and compact. As text they are part of a regression.
+//! The settings of a workload: small ones, so that a few hundred writes cause flushes, separation
+//! and compactions. As text they are part of a regression.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use titan_testkit::sim::SimVfs;
 
 use crate::trouble::{Checked, Trouble};
 
-/// Values from here on go to blob files, unless settings say otherwise.
+/// Values of at least this size go to blob files, unless settings say otherwise.
 pub const MIN_BLOB: u64 = 100;
 
 /// The compressions, by name.
@@ -21,32 +21,32 @@ pub(crate) const COMPRESSIONS: [(&str, CompressionType); 4] = [
     ("zstd", CompressionType::Zstd),
 ];
 
-/// What differs from workload to workload.
+/// What differs between workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `max_background_jobs`.
     pub jobs: usize,
-    /// Of tables, and of blob files where they know it.
+    /// Of tables, and of blob files if they support it.
     pub compression: CompressionType,
-    /// Values from here on go to blob files; `None` leaves all in the tables.
+    /// Values of at least this size go to blob files; `None` leaves all in the tables.
     pub min_blob: Option<u64>,
-    /// `max_total_wal_size`, bytes; 0 for the engine's own.
+    /// `max_total_wal_size`, bytes; 0 for the engine's default.
     pub wal_limit: u64,
     /// `num_levels`.
     pub levels: usize,
-    /// Target size of a table, bytes; the base level holds eight of them.
+    /// Target size of a table, bytes; the base level has room for eight of them.
     pub table: u64,
-    /// Writes go past the WAL, so that only flushes keep them.
+    /// Writes bypass the WAL, so that only flushes make them durable.
     pub unlogged: bool,
     /// Each opening switches separation off or on again.
     pub toggles: bool,
-    /// Next to nothing is cached: neither blocks nor open files.
+    /// Almost nothing is cached: neither blocks nor open files.
     pub cold: bool,
-    /// Garbage in blob files is collected, as soon as there is a little.
+    /// Garbage in blob files is collected as soon as there is a little.
     pub collects: bool,
-    /// It is given back as holes where that suits.
+    /// Space is freed by punching holes where suitable.
     pub punches: bool,
-    /// Background work comes to its end before the next operation, so that runs are much alike.
+    /// Background jobs end before the next operation, so that runs are similar.
     pub settled: bool,
 }
 
@@ -70,7 +70,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The usual ones with so many background jobs.
+    /// The usual settings with this many background jobs.
     pub fn jobs(jobs: usize) -> Settings {
         Settings {
             jobs,
@@ -78,7 +78,7 @@ impl Settings {
         }
     }
 
-    /// Any.
+    /// Random settings.
     pub fn random(rng: &mut fastrand::Rng) -> Settings {
         let rarely = |rng: &mut fastrand::Rng| rng.u8(..5) == 0;
         let compression = COMPRESSIONS[rng.usize(..COMPRESSIONS.len())].1;
@@ -134,7 +134,7 @@ impl Settings {
                 max_total_wal_size: self.wal_limit,
                 block_cache_size: if self.cold { 0 } else { 1 << 20 },
                 max_open_files: if self.cold { 16 } else { 1000 },
-                // Small enough that the MANIFEST is replaced now and then while it is in use.
+                // Small enough that the MANIFEST is sometimes replaced while it is in use.
                 max_manifest_file_size: 4096,
                 ..DbOptions::default()
             },
@@ -172,7 +172,7 @@ impl fmt::Display for Settings {
 impl FromStr for Settings {
     type Err = Trouble;
 
-    /// Reads what `Display` wrote; what is left out is as usual.
+    /// Parses the output of `Display`; omitted settings have the usual values.
     fn from_str(text: &str) -> Checked<Settings> {
         let mut settings = Settings::default();
         for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! A database on the simulated file system: operations applied one after the other, with a record
-//! of what was done and marks in the journal of what was promised.
+//! A database on the simulated file system: operations are applied in order, with a record of what
+//! was done and marks in the journal for what was promised.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::settings::Settings;
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// Where the database is; its directory is made by the engine.
+/// The directory of the database; the engine creates it.
 pub const DIR: &str = "/data/db";
 
 /// The path of a file of the database.
@@ -23,21 +23,21 @@ pub fn file(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// The file system as a machine that loses power now leaves it.
+/// The file system after a power failure now.
 pub fn power_cut(vfs: &SimVfs) -> SimVfs {
     let journal = vfs.journal();
     journal.crash_at(journal.len(), &Loss::All)
 }
 
-/// A database that operations are applied to.
+/// A database to which operations are applied.
 pub struct Store {
-    /// Where it is.
+    /// Its file system.
     pub vfs: SimVfs,
-    /// What it runs under.
+    /// Its settings.
     pub settings: Settings,
-    /// The engine's options, with which it is opened next.
+    /// The engine's options for the next opening.
     pub options: Options,
-    /// The database; operations of one's own go past the record.
+    /// The database; operations applied directly to it are not recorded.
     pub db: Db,
     /// What was done and promised.
     pub record: Record,
@@ -50,7 +50,7 @@ impl Store {
         Store::with_options(vfs, settings, settings.options(vfs))
     }
 
-    /// A new database with other options than those of its settings, but in `vfs`.
+    /// A new database with options other than those of its settings, but in `vfs`.
     pub fn with_options(vfs: &SimVfs, settings: Settings, options: Options) -> Result<Store> {
         Ok(Store {
             vfs: vfs.clone(),
@@ -62,15 +62,15 @@ impl Store {
         })
     }
 
-    /// A database that is there, in which everything is durable.
+    /// An existing database, in which everything is durable.
     pub fn recovered(vfs: &SimVfs, settings: Settings) -> Checked<Store> {
         let mut store = Store::open(vfs, settings)?;
         store.record = Record::starting_at(contents(&store.db)?, settings.unlogged);
         Ok(store)
     }
 
-    /// Applies operations until one runs into trouble, which then says which one it was. After each
-    /// opening everything is read.
+    /// Applies operations until one fails; the error names that operation. Reads everything after
+    /// each opening.
     pub fn apply_all(&mut self, ops: &[Op]) -> Checked<()> {
         for op in ops {
             self.apply(op).doing(op)?;
@@ -81,11 +81,11 @@ impl Store {
         Ok(())
     }
 
-    /// Applies one operation, notes it, and marks that it returned and what it promised. Reads
-    /// compare what they find with the record.
+    /// Applies one operation, records it, and marks that it returned and what it promised. Reads
+    /// are compared with the record.
     ///
     /// # Errors
-    /// `Failed` where the engine refused, and then nothing is noted; `Wrong` for a wrong read.
+    /// `Failed` if the engine refused, and then nothing is recorded; `Wrong` for a wrong read.
     pub fn apply(&mut self, op: &Op) -> Checked<()> {
         match op {
             Op::Write { writes, sync } => {
@@ -176,12 +176,13 @@ impl Store {
         if let Some(promise) = self.record.push(op) {
             self.vfs.mark(promise);
         }
-        // What changes nothing that is stored returns beside background work, at no fixed place.
+        // An operation that changes nothing stored may return while background jobs run, at no
+        // fixed point.
         if !self.settings.unlogged && self.record.len() > before {
             self.vfs.mark(Mark::Returned(self.record.len() as u64));
         }
         if self.settings.settled {
-            // A failure of background work is for the next operation to tell: this one succeeded.
+            // A failure of a background job is reported by the next operation: this one succeeded.
             let _ = self.db.wait_idle();
         }
         Ok(())
@@ -206,14 +207,14 @@ impl Store {
         Ok(())
     }
 
-    /// Whether reading everything finds just what is on record.
+    /// Checks that reading everything finds exactly what is recorded.
     pub fn verify(&self) -> Checked<()> {
         let found = contents(&self.db)?;
         self.record.is_now(&found)?;
         absent(&self.db, self.record.written(), &found)
     }
 
-    /// What a read is to find: in a snapshot, or now. `None` if the snapshot did not see the
+    /// What a read must find: in a snapshot, or now. `None` if the snapshot does not have the
     /// family.
     fn seen(&self, family: &ColumnFamily, at: Option<u32>) -> Option<(&Model, ReadOptions)> {
         match at {

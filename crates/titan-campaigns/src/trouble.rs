@@ -1,24 +1,24 @@
-//! What a check runs into: calls that failed, and things that are not as they should be.
+//! The errors of checks: calls that failed, and violated expectations.
 
 use std::fmt;
 
 use titan::Error;
 use titan_testkit::history::Diff;
 
-/// Why a check did not come to its end.
+/// Why a check failed.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// A call of the engine failed. Where faults are injected, that may be as it should be.
+    /// A call of the engine failed. Where faults are injected, that may be legitimate.
     Failed(Error),
-    /// Something is wrong, in words.
+    /// A violated expectation, in words.
     Wrong(String),
 }
 
-/// Something good, or trouble.
+/// A result, or trouble.
 pub type Checked<T> = Result<T, Trouble>;
 
 impl Trouble {
-    /// Something is wrong.
+    /// A violated expectation.
     pub fn wrong(what: impl fmt::Display) -> Trouble {
         Trouble::Wrong(what.to_string())
     }
@@ -45,9 +45,9 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Says what was being done where any trouble is one too many.
+/// Adds a context where every trouble is a failure.
 pub trait Doing<T> {
-    /// Turns trouble of whatever kind into something wrong, with what was being done.
+    /// Turns any trouble into a violated expectation, with what was being done.
     fn doing(self, what: impl fmt::Display) -> Checked<T>;
 }
 
@@ -57,7 +57,7 @@ impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
     }
 }
 
-/// Returns what is wrong unless the condition holds.
+/// Returns an error unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($what:tt)*) => {
         if !$holds {

@@ -1,8 +1,8 @@
 //! `--config FILE`: the options of a database as TOML.
 //!
-//! A table `[db]`, a table `[default]`, and a table `[families.NAME]` for each family that is to
-//! differ from `[default]`: what that does not mention is as there. What the file mentions is
-//! stated; of what it does not mention, a database keeps what it has.
+//! A table `[db]`, a table `[default]`, and a table `[families.NAME]` for each family that differs
+//! from `[default]`: options it does not mention are as in `[default]`. Options that the file
+//! mentions are set; for those it does not mention, a database keeps the values it has.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use titan::{Error, Options, Result};
 
 use crate::Global;
 
-/// The options that `--config` names, the defaults without it.
+/// The options of `--config`, or the defaults without it.
 pub(crate) fn options(global: &Global) -> Result<Options> {
     options_over(global, &Options::default())
 }
 
-/// The options that `--config` names, with `base` for what the file does not mention, and the orders
-/// that `--comparator` names.
+/// The options of `--config`, with `base` for those that the file does not mention, and the key
+/// orders of `--comparator`.
 ///
 /// # Errors
-/// `InvalidOption` naming the key and the line for a key or value that cannot be accepted.
+/// `InvalidOption`, with the key and the line, for a key or value that cannot be accepted.
 pub(crate) fn options_over(global: &Global, base: &Options) -> Result<Options> {
     let mut options = match &global.config {
         None => base.clone(),
@@ -34,7 +34,7 @@ pub(crate) fn options_over(global: &Global, base: &Options) -> Result<Options> {
 }
 
 fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
-    // By itself first, so that errors know their line.
+    // Parsed alone first, so that errors have their line.
     toml::from_str::<Options>(text).map_err(|e| complaint(text, path, &e))?;
     let own: toml::Table = text.parse().map_err(|e| complaint(text, path, &e))?;
     let mut merged =
@@ -46,7 +46,7 @@ fn parse_over(text: &str, path: &Path, base: &Options) -> Result<Options> {
     Ok(options)
 }
 
-/// What in `base` differs from the defaults.
+/// The options in `base` that differ from the defaults.
 fn changes(base: &Options) -> Result<toml::Table, toml::ser::Error> {
     let defaults = toml::Table::try_from(Options::default())?;
     let mut changes = toml::Table::try_from(base)?;
@@ -60,7 +60,7 @@ fn changes(base: &Options) -> Result<toml::Table, toml::ser::Error> {
     Ok(changes)
 }
 
-/// What the table of a family does not mention is as in `[default]`.
+/// Options that a family's table does not mention are as in `[default]`.
 fn lay_families_upon_default(options: &mut toml::Table) {
     let default = match options.get("default") {
         Some(toml::Value::Table(default)) => default.clone(),
@@ -77,7 +77,7 @@ fn lay_families_upon_default(options: &mut toml::Table) {
     }
 }
 
-/// Lays `over` upon `under`, table by table.
+/// Merges `over` into `under`, table by table.
 fn merge(under: &mut toml::Table, over: toml::Table) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
@@ -89,7 +89,7 @@ fn merge(under: &mut toml::Table, over: toml::Table) {
     }
 }
 
-/// What is wrong with the file, with the line and its text.
+/// The error in the file, with the line and its text.
 fn complaint(text: &str, path: &Path, error: &toml::de::Error) -> Error {
     let place = error.span().map(|span| {
         let before = text.get(..span.start).unwrap_or(text);

@@ -1,10 +1,10 @@
-//! Keys and values as people type and read them.
+//! Converts keys and values between bytes and text.
 //!
-//! Typed: text stands for its bytes, `0x` and an even number of hexadecimal digits for the bytes
-//! they spell (so a key that itself begins with `0x` is given in hexadecimal). Shown: printable
-//! text as it is, anything else as `\n`, `\r`, `\t`, `\\` or `\xHH`; in JSON as a string, or under
-//! the name with `_hex` where the bytes are no UTF-8; with `--hex` as `0x` and upper-case digits, in
-//! JSON under the name with `_hex`.
+//! Input: text stands for its bytes, `0x` and an even number of hexadecimal digits for the bytes
+//! they spell (so a key that itself begins with `0x` must be given in hexadecimal). Output:
+//! printable text as it is, anything else as `\n`, `\r`, `\t`, `\\` or `\xHH`; in JSON as a string,
+//! or under the name with `_hex` if the bytes are not UTF-8; with `--hex` as `0x` and upper-case
+//! digits, in JSON under the name with `_hex`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,10 +12,10 @@ use std::os::unix::ffi::OsStrExt;
 use serde_json::{Map, Value};
 use titan::{Error, Result};
 
-/// The bytes that a key, or value, on the command line stands for.
+/// The bytes of a key or value given on the command line.
 ///
 /// # Errors
-/// `InvalidArgument` if the text begins with `0x` but does not go on as pairs of hexadecimal
+/// `InvalidArgument` if the text begins with `0x` and does not continue with pairs of hexadecimal
 /// digits.
 pub(crate) fn parse(text: &OsStr) -> Result<Vec<u8>> {
     let bytes = text.as_bytes();
@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &OsStr) -> Result<Vec<u8>> {
     })
 }
 
-/// The same of an option that may be left out.
+/// The same for an option that may be omitted.
 pub(crate) fn parse_if_given(text: &Option<OsString>) -> Result<Option<Vec<u8>>> {
     text.as_deref().map(parse).transpose()
 }
@@ -46,7 +46,7 @@ fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Appends `0x` and two upper-case digits a byte, as `ldb --hex` prints.
+/// Appends `0x` and two upper-case digits per byte, as `ldb --hex` prints.
 pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.reserve(2 + 2 * bytes.len());
@@ -64,7 +64,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends the bytes so that a terminal can show them and nothing is lost.
+/// Appends the bytes in a form that a terminal can show, without loss of information.
 pub(crate) fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let escape = |out: &mut Vec<u8>, bytes: &[u8]| {
         for byte in bytes {
@@ -82,7 +82,7 @@ pub(crate) fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
                 _ => {
                     let mut buffer = [0; 4];
                     let encoded = c.encode_utf8(&mut buffer).as_bytes();
-                    // What Rust would escape cannot be seen, or changes what is near it.
+                    // Characters that Rust would escape are invisible or change adjacent ones.
                     if c.escape_debug().len() > 1 {
                         escape(out, encoded);
                     } else {
@@ -102,8 +102,8 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Adds bytes to a JSON object: under `name` as text, or in hexadecimal under `name_hex` if they are
-/// no UTF-8, or with `as_hex`.
+/// Adds bytes to a JSON object: under `name` as text, or in hexadecimal under `name_hex` if they
+/// are not UTF-8 or `as_hex` is set.
 pub(crate) fn insert_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8], as_hex: bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) if !as_hex => object.insert(name.to_owned(), text.into()),

@@ -1,9 +1,9 @@
 //! The `titan` command: loads, reads, inspects, checks, repairs and benchmarks Titan databases.
 //!
-//! One file a command in `commands/`. Every command returns `titan::Result<ExitCode>`; this file
-//! turns an error into the one line on standard error that the user sees. Exit status: 0 done,
-//! 1 failed (or the thing asked for is not there, or the check found damage), 2 wrong usage,
-//! 3 repaired, but something was lost.
+//! One file per command in `commands/`. Every command returns `titan::Result<ExitCode>`; this
+//! file turns an error into the one line on standard error that the user sees. Exit status: 0
+//! done, 1 failed (or the requested item does not exist, or the check found damage), 2 wrong
+//! usage, 3 repaired, but something was lost.
 
 mod commands;
 mod config;
@@ -31,10 +31,10 @@ use commands::{
 #[derive(Parser)]
 #[command(name = "titan", version, after_help = EXAMPLES)]
 struct Cli {
-    /// Options of the database, those that are to differ from what `titan options` prints.
+    /// File of database options that differ from those that `titan options` prints.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Another program's name for an order of keys: ORDER is bytewise or reverse.
+    /// Another program's name for a key order: ORDER is bytewise or reverse.
     #[arg(long = "comparator", global = true, value_name = "NAME=ORDER", value_parser = alias)]
     comparators: Vec<(String, KeyOrder)>,
     /// Print data as JSON.
@@ -73,14 +73,14 @@ enum Command {
     Options(options::Args),
 }
 
-/// What holds for every command.
+/// Settings for every command.
 struct Global {
     config: Option<PathBuf>,
     comparators: Vec<(String, KeyOrder)>,
     json: bool,
 }
 
-/// A name and the order it stands for. Names may have `=` in them, orders have none.
+/// A name and the order it stands for. Names may contain `=`, orders do not.
 fn alias(text: &str) -> Result<(String, KeyOrder), String> {
     match text.rsplit_once('=') {
         Some((name, "bytewise")) if !name.is_empty() => Ok((name.to_owned(), KeyOrder::Bytewise)),
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Whoever read our output has seen enough.
+        // The reader of the output has closed it.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error);
@@ -140,11 +140,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help and version as clap has them, and wrong usage as one line like other errors.
+/// Prints help and version as clap formats them, and wrong usage as one line like other errors.
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nothing is left to do if the terminal is gone.
+            // If the terminal is gone, nothing can be done.
             let _ = error.print();
             ExitCode::SUCCESS
         }
@@ -169,7 +169,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The command whose usage clap shows, with a space after it; nothing if it shows that of all.
+/// The command whose usage clap shows, followed by a space; empty if it shows that of `titan`.
 fn command_of(text: &str) -> String {
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage:"));
     usage

@@ -1,4 +1,4 @@
-//! Opening a database for what a command is about to do with it.
+//! Opens a database in the way that a command needs.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use crate::{Global, config, output};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Only reads: the database must exist, and nothing in its directory is changed. If another
-    /// process has it open, it is shown as it is at one moment, and standard error says so.
+    /// process has it open, it is shown as of one moment, and standard error says so.
     Read,
-    /// Copies it: the database must exist, and is changed by nothing but a flush.
+    /// Copies it: the database must exist, and only a flush changes it.
     Copy,
     /// Changes it: the database must exist.
     Write,
-    /// Changes it, and creates the database and its families where they are missing.
+    /// Changes it, and creates the database and its families if they are missing.
     Create,
 }
 
-/// Opens the database with the user's options, adjusted to what the command does.
+/// Opens the database with the user's options, adjusted to the command.
 pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     let mut options = config::options(global)?;
     options.db.create_if_missing = access == Access::Create;
@@ -45,11 +45,11 @@ pub(crate) fn open(path: &Path, global: &Global, access: Access) -> Result<Db> {
     Ok(db)
 }
 
-/// Gives `options` a table for each family of the database, and none for others: those would be
-/// created.
+/// Gives `options` an entry for each family of the database, and none for others: those would
+/// be created.
 fn only_for_families_of(path: &Path, options: &mut Options) {
     let mut given = std::mem::take(&mut options.families);
-    // What is wrong with the directory, the opening will say.
+    // If the directory is wrong, opening it reports the error.
     let names = Db::list_column_families(path, options);
     for name in names.unwrap_or_default() {
         match given.remove(&name) {
@@ -65,7 +65,7 @@ fn only_for_families_of(path: &Path, options: &mut Options) {
     }
 }
 
-/// Opens the database to read it, beside another process that has it open.
+/// Opens the database to read it while another process has it open.
 fn read(path: &Path, options: &Options, json: bool) -> Result<Db> {
     match Db::open_read_only(path, options) {
         Err(e) if e.kind() == ErrorKind::Locked => {
@@ -77,7 +77,7 @@ fn read(path: &Path, options: &Options, json: bool) -> Result<Db> {
     }
 }
 
-/// The family of this name, the default one if none is named.
+/// The family of this name; the default one without a name.
 pub(crate) fn family(db: &Db, name: Option<&str>) -> Result<ColumnFamily> {
     let Some(name) = name else {
         return Ok((**db).clone());
@@ -93,7 +93,7 @@ pub(crate) fn family(db: &Db, name: Option<&str>) -> Result<ColumnFamily> {
     })
 }
 
-/// The family of this name, all of them if none is named.
+/// The family of this name; all of them without a name.
 pub(crate) fn family_or_all(db: &Db, name: Option<&str>) -> Result<Vec<ColumnFamily>> {
     match name {
         Some(_) => Ok(vec![family(db, name)?]),
@@ -101,7 +101,7 @@ pub(crate) fn family_or_all(db: &Db, name: Option<&str>) -> Result<Vec<ColumnFam
     }
 }
 
-/// The family of this name, created with the options configured for it if it is missing.
+/// The family of this name; if it is missing, it is created with the options configured for it.
 pub(crate) fn family_or_new(db: &Db, name: Option<&str>, global: &Global) -> Result<ColumnFamily> {
     match name {
         Some(name) if db.column_family(name).is_none() => {

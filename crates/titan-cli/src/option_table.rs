@@ -1,7 +1,8 @@
-//! Every option with its meaning, from which `titan options` is printed.
+//! Every option with its meaning, for `titan options` to print.
 //!
-//! Defaults are not written here: they are taken from `Options::default()`. A test holds the names
-//! against the engine's, so an option that comes, goes or changes its name cannot be forgotten.
+//! Defaults are not written here: they are taken from `Options::default()`. A test compares the
+//! names with the engine's, so that an option cannot be added, removed or renamed without an
+//! update here.
 
 use std::fmt::Write as _;
 
@@ -9,10 +10,10 @@ use titan::{Error, Options, Result};
 
 use crate::output;
 
-/// How a number is to be read.
+/// The unit of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// As it stands.
+    /// Without a unit.
     Plain,
     /// Bytes.
     Bytes,
@@ -23,7 +24,7 @@ struct Entry {
     key: &'static str,
     unit: Unit,
     meaning: &'static str,
-    /// A value, for an option that has none by default.
+    /// An example value, for an option without a default.
     example: Option<&'static str>,
 }
 
@@ -36,7 +37,7 @@ const fn entry(key: &'static str, unit: Unit, meaning: &'static str) -> Entry {
     }
 }
 
-/// An option that is nothing by default.
+/// An option without a default.
 const fn unset(key: &'static str, example: &'static str, meaning: &'static str) -> Entry {
     Entry {
         key,
@@ -60,28 +61,28 @@ const DB: &[Entry] = &[
     entry(
         "keep_options",
         Plain,
-        "Keep the options that are stated for families with the database, so that they hold for\n\
-         later openings, too.",
+        "Store the options that are set for families in the database, so that they apply to later\n\
+         openings too.",
     ),
     entry(
         "max_open_files",
         Plain,
         "SST and blob files kept open between uses; at least 16. Iterators and values in use may\n\
-         hold more. 0 means three quarters of what the process may open: each database takes so\n\
-         many, and a process that opens several states it.",
+         keep more open. 0 means three quarters of what the process may open, for each database: a\n\
+         process that opens several should set it.",
     ),
     entry(
         "max_open_files_memory",
         Bytes,
         "Bytes of memory that open files may take, indexes and filters of SSTs above all; at least\n\
-         1 MiB. 0 means a quarter of the process's memory: each database takes so much, and a process\n\
-         that opens several states it.",
+         1 MiB. 0 means a quarter of the process's memory, for each database: a process that opens\n\
+         several should set it.",
     ),
     entry(
         "max_background_jobs",
         Plain,
-        "Threads for flushes and compactions together, 1 to 256; with 2 or more, one is always\n\
-         left for flushes.",
+        "Threads for flushes and compactions together, 1 to 256; with 2 or more, one is\n\
+         reserved for flushes.",
     ),
     entry(
         "block_cache_size",
@@ -98,14 +99,14 @@ const DB: &[Entry] = &[
     entry(
         "data_in_memory",
         Plain,
-        "Whether the database is taken to fit in memory: auto (all its files take no more than\n\
-         half of the memory left), always or never. Where it does, it is read into the kernel's\n\
-         cache when it is opened, and compactions write through that cache, not around it.",
+        "Whether to assume that the database fits in memory: auto (all its files take no more than\n\
+         half of the memory left), always or never. If it does, it is read into the kernel's\n\
+         cache when it is opened, and compactions write through that cache.",
     ),
     entry(
         "use_direct_io_for_flush_and_compaction",
         Plain,
-        "Write all SST and blob files around the kernel's cache, where the file system can: less\n\
+        "Write all SST and blob files around the kernel's cache, if the file system can: less\n\
          copying, and no dirty pages for the next sync to wait for; what was just written must be\n\
          read from the device.",
     ),
@@ -118,8 +119,7 @@ const DB: &[Entry] = &[
     entry(
         "delayed_write_rate",
         Bytes,
-        "Bytes per second that writes are slowed down to while compaction is behind; at least\n\
-         1024.",
+        "Bytes per second to which writes are delayed while compactions lag; at least 1024.",
     ),
     entry(
         "max_manifest_file_size",
@@ -129,8 +129,8 @@ const DB: &[Entry] = &[
     unset(
         "wal_dir",
         "\"/fast/photos.wal\"",
-        "The directory of the WAL files, where it is not the database's. It is stated at each opening\n\
-         to write; two databases must not share one.",
+        "The directory of the WAL files, if it is not the database's. It must be given at each opening\n\
+         for writing; two databases must not share one.",
     ),
     entry(
         "comparator_aliases",
@@ -149,7 +149,7 @@ const FAMILY: &[Entry] = &[
     entry(
         "max_write_buffer_number",
         Plain,
-        "Full memtables waiting for their flush from which writes wait; at least 2.",
+        "Number of full memtables waiting for a flush at which writes wait; at least 2.",
     ),
     entry(
         "level0_file_num_compaction_trigger",
@@ -159,28 +159,28 @@ const FAMILY: &[Entry] = &[
     entry(
         "level0_slowdown_writes_trigger",
         Plain,
-        "Files at level 0 from which writes are slowed down.",
+        "Files at level 0 at which writes are delayed.",
     ),
     entry(
         "level0_stop_writes_trigger",
         Plain,
-        "Files at level 0 from which writes stop.",
+        "Files at level 0 at which writes are stopped.",
     ),
     entry(
         "soft_pending_compaction_bytes_limit",
         Bytes,
-        "Bytes of overdue compaction from which writes are slowed down.",
+        "Bytes of overdue compaction at which writes are delayed.",
     ),
     entry(
         "hard_pending_compaction_bytes_limit",
         Bytes,
-        "Bytes of overdue compaction from which writes stop.",
+        "Bytes of overdue compaction at which writes are stopped.",
     ),
     entry("num_levels", Plain, "Levels, level 0 included; 2 to 64."),
     entry(
         "max_bytes_for_level_base",
         Bytes,
-        "Bytes the first level below 0 may hold, values in blob files counted; at least 1024.",
+        "Bytes of the first level below 0, including values in blob files; at least 1024.",
     ),
     entry(
         "max_bytes_for_level_multiplier",
@@ -195,7 +195,7 @@ const FAMILY: &[Entry] = &[
     entry(
         "disable_auto_compactions",
         Plain,
-        "Run compactions only when asked to.",
+        "Run compactions only on request.",
     ),
     entry(
         "block_size",
@@ -240,44 +240,44 @@ const FAMILY: &[Entry] = &[
     entry(
         "enable_blob_garbage_collection",
         Plain,
-        "Move what lives out of blob files with much garbage. RocksDB refuses the database then, until \
+        "Move live values out of blob files with much garbage. RocksDB then refuses the database until \
          titan downgrade.",
     ),
     entry(
         "blob_garbage_collection_low_threshold",
         Plain,
-        "The part of all blob files that may be garbage before some are collected as far as that\n\
-         does not disturb; 0.01 to 0.99.",
+        "The share of garbage in all blob files from which some are collected, as far as that does\n\
+         not disturb reads and writes; 0.01 to 0.99.",
     ),
     entry(
         "blob_garbage_collection_high_threshold",
         Plain,
-        "The part of all blob files from which garbage is collected as fast as possible; from the\n\
-         low threshold to 0.99.",
+        "The share of garbage in all blob files from which it is collected as fast as possible; from\n\
+         the low threshold to 0.99.",
     ),
     entry(
         "blob_garbage_collection_punch_holes",
         Plain,
-        "Give garbage back in its place, as holes, where that frees most of what a file has of it:\n\
-         for values of 16 KiB or more.",
+        "Free garbage by punching holes, if that frees most of the garbage of a file: for values of\n\
+         16 KiB or more.",
     ),
     entry(
         "max_space_amp",
         Plain,
-        "How many times what lives the files of the family may measure; 1.1 to 100. All families\n\
-         together have up to 256 MiB beside that.",
+        "The size of the family's files may be at most this multiple of its live data; 1.1 to 100.\n\
+         All families together may use up to 256 MiB in addition.",
     ),
 ];
 
 const HEAD: &str = "\
-# Options of a Titan database with their defaults. Keep the lines that are to differ and give the
-# file to --config. An option of a family that is not mentioned is as the database keeps it, for a new
-# family its default; in a table [families.NAME] it is as in [default].
+# Options of a Titan database with their defaults. Keep the lines that should differ, and pass
+# the file to --config. An option of a family that is not mentioned has the value that the database
+# keeps, for a new family its default; in a table [families.NAME] it has the value in [default].
 ";
 
 const TAIL: &str = "
-# A table of this form for each column family that is to differ from [default], with the same
-# options; what it does not mention is as in [default]. A family that does not exist yet is created
+# A table of this form for each column family that differs from [default], with the same options;
+# those it does not mention have the values in [default]. A family that does not exist yet is created
 # by commands that write.
 #
 # [families.NAME]
@@ -345,7 +345,7 @@ mod tests {
         let parsed: Options = toml::from_str(&text).unwrap();
         assert_eq!(toml::Table::try_from(parsed).unwrap(), defaults);
 
-        // Those that are nothing by default, too.
+        // Includes those without a default.
         let all = text.replace("\n# wal_dir =", "\nwal_dir =");
         let written: toml::Table = all.parse().unwrap();
         toml::from_str::<Options>(&all).unwrap();
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// All options of a section: whoever names one that there is not is told of all.
+    /// All options of a section: an error about an unknown option lists them.
     fn names_of_options(section: &str) -> Vec<String> {
         let error = toml::from_str::<Options>(&format!("[{section}]\nno_such = 1\n"));
         let error = error.unwrap_err().to_string();

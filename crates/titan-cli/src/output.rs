@@ -1,4 +1,4 @@
-//! How results reach the user: buffered standard output, JSON, tables and human units.
+//! Output to the user: buffered standard output, JSON, tables and human units.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::json;
 use titan::{Error, Moment, Result, TakenOptions};
 
-/// Says on standard error, on one line, which moment is shown of a database that another process
-/// has open.
+/// If another process has the database open, says on one line of standard error as of which
+/// moment it is shown.
 pub(crate) fn tell_moment(moment: Option<Moment>, json: bool) {
     if let Some(moment) = moment {
         if json {
@@ -28,8 +28,9 @@ pub(crate) fn tell_moment(moment: Option<Moment>, json: bool) {
     }
 }
 
-/// Standard output, buffered. A closed pipe comes out as an error that [`is_broken_pipe`] knows.
-/// Whoever prints calls [`Out::flush`] at the end, or the last bytes may fail unnoticed.
+/// Standard output, buffered. A closed pipe results in an error that [`is_broken_pipe`]
+/// recognises. Callers must call [`Out::flush`] at the end, or a failure to write the last bytes
+/// goes unnoticed.
 pub(crate) struct Out(BufWriter<StdoutLock<'static>>);
 
 fn failed(error: io::Error) -> Error {
@@ -41,40 +42,40 @@ impl Out {
         Out(BufWriter::with_capacity(64 << 10, io::stdout().lock()))
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.0.write_all(bytes).map_err(failed)
     }
 
-    /// Text and a line feed.
+    /// Writes text and a line feed.
     pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<()> {
         writeln!(self.0, "{text}").map_err(failed)
     }
 
-    /// A value as one line of JSON, for streams of objects.
+    /// Writes a value as one line of JSON, for streams of objects.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer(&mut self.0, value).map_err(|e| failed(e.into()))?;
         self.bytes(b"\n")
     }
 
-    /// A value as one indented JSON document.
+    /// Writes a value as one indented JSON document.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer_pretty(&mut self.0, value).map_err(|e| failed(e.into()))?;
         self.bytes(b"\n")
     }
 
-    /// Hands everything to the operating system.
+    /// Passes everything to the operating system.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.0.flush().map_err(failed)
     }
 }
 
-/// Whether the reader of our output went away, which is no failure of ours.
+/// Whether the reader of the output has closed it, which is not an error of this program.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     error.io_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Tells the user about an error, on one line: `titan: <kind>: ...`.
+/// Prints an error on one line: `titan: <kind>: ...`.
 pub(crate) fn complain(error: &Error) {
     let text = error.to_string();
     let lines: Vec<&str> = text
@@ -85,11 +86,11 @@ pub(crate) fn complain(error: &Error) {
     eprintln!("titan: {}", lines.join(" "));
 }
 
-/// Families whose options are told; of further ones it is told how many there are.
+/// Families whose options are printed; further ones are only counted.
 const MAX_FAMILIES_TOLD: usize = 4;
 
-/// Tells the user, on one line, which options a command took over from the database: what was not
-/// asked for stays as it is.
+/// Prints, on one line, which options a command took over from the database: what the user did
+/// not set stays as it is.
 pub(crate) fn tell_taken_options(taken: &[TakenOptions], json: bool) {
     if taken.is_empty() {
         return;
@@ -121,9 +122,9 @@ fn taken_text(taken: &TakenOptions) -> String {
     text
 }
 
-/// Says what helps against damage.
+/// Recommends `titan repair` after damage.
 pub(crate) fn suggest_repair() {
-    eprintln!("titan: see what else is damaged with titan check; titan repair saves what can be");
+    eprintln!("titan: titan check shows other damage; titan repair saves what can be saved");
 }
 
 /// Says that a bug is no damage, and what helps those who mend it.
@@ -138,7 +139,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format_size(bytes, BINARY)
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -151,7 +152,7 @@ pub(crate) fn count(n: u64) -> String {
     text
 }
 
-/// Seconds, as precisely as they are worth telling.
+/// Seconds, with a suitable precision.
 pub(crate) fn seconds(s: f64) -> String {
     if s < 10.0 {
         format!("{s:.2} s")
@@ -160,7 +161,7 @@ pub(crate) fn seconds(s: f64) -> String {
     }
 }
 
-/// `part` of `whole`, or none if there is no whole to speak of.
+/// `part` divided by `whole`; `None` if `whole` is 0.
 pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
@@ -170,7 +171,7 @@ pub(crate) fn ratio_text(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"))
 }
 
-/// A table with a headline; the first column is text, the others are numbers.
+/// A table with a header; the first column is text, the others are numbers.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -182,7 +183,7 @@ impl Table {
         }
     }
 
-    /// Adds a row of as many cells as the headline has.
+    /// Adds a row with as many cells as the header has.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }

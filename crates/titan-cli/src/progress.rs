@@ -1,4 +1,4 @@
-//! Progress on standard error, when that is a terminal; otherwise nothing is drawn.
+//! Draws progress on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -7,17 +7,17 @@ const BYTES_OPEN: &str = "{prefix} {spinner} {bytes}  {bytes_per_sec}  {elapsed}
 const OPERATIONS: &str = "{prefix} {wide_bar} {human_pos}/{human_len}  {per_sec}  ETA {eta}";
 const OPERATIONS_OPEN: &str = "{prefix} {spinner} {human_pos}  {per_sec}  {elapsed}";
 
-/// Whether anything would be drawn; what is only needed for a bar need not be found out otherwise.
+/// Whether a bar would be drawn; if not, its total need not be computed.
 pub(crate) fn visible() -> bool {
     !ProgressDrawTarget::stderr().is_hidden()
 }
 
-/// A bar over bytes; with no known total it only counts.
+/// A bar over bytes; without a known total it only counts.
 pub(crate) fn bytes(what: &'static str, total: Option<u64>) -> ProgressBar {
     bar(what, total, BYTES, BYTES_OPEN)
 }
 
-/// A bar over operations; with no known total it only counts.
+/// A bar over operations; without a known total it only counts.
 pub(crate) fn operations(what: &'static str, total: Option<u64>) -> ProgressBar {
     bar(what, total, OPERATIONS, OPERATIONS_OPEN)
 }
@@ -28,7 +28,7 @@ fn bar(what: &'static str, total: Option<u64>, closed: &str, open: &str) -> Prog
         None => ProgressBar::no_length(),
     };
     let template = if total.is_some() { closed } else { open };
-    // The templates are constants and tested; a plain bar is a harmless substitute.
+    // The templates are constants and tested; a plain bar is a harmless fallback.
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style).with_prefix(what)

@@ -1,4 +1,4 @@
-//! What a database takes on disk, by kind of file, and what of it is live.
+//! The disk usage of a database by kind of file, and its live part.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(crate) fn disk_usage(directory: &Path) -> Result<DiskUsage> {
     DiskUsage::of(&StdVfs, directory)
 }
 
-/// What a command made of it.
+/// The disk usage before and after a command.
 pub(crate) fn before_and_after(before: &DiskUsage, after: &DiskUsage) -> Table {
     let mut table = Table::new(&["on disk", "before", "after"]);
     for (kind, before, after) in [
@@ -26,7 +26,7 @@ pub(crate) fn before_and_after(before: &DiskUsage, after: &DiskUsage) -> Table {
     table
 }
 
-/// Keys that are there, and their bytes with those of their values as stored.
+/// The number of existing keys, and their bytes with those of their values as stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Live {
     pub(crate) keys: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Counts by walking all keys of all families; values in blob files are not read.
+    /// Counts by scanning all keys of all families; values in blob files are not read.
     pub(crate) fn count(db: &Db) -> Result<Live> {
         let mut live = Live::default();
         for family in db.column_families() {
@@ -47,8 +47,8 @@ impl Live {
     }
 }
 
-/// Calls `f` with every key of a family and the stored length of its value, without reading
-/// values and without displacing what the block cache holds.
+/// Calls `f` with every key of a family and the stored length of its value. Reads no values
+/// and displaces nothing from the block cache.
 pub(crate) fn for_each_key(family: &ColumnFamily, mut f: impl FnMut(&[u8], u64)) -> Result<()> {
     let options = ReadOptions {
         fill_cache: false,

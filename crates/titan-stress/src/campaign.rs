@@ -1,4 +1,4 @@
-//! The campaign: modes, and one database after the other.
+//! The campaign: runs modes, and databases one after the other.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::ledger::End;
 use crate::plan::Scale;
 use crate::trial::Trial;
 
-/// What ends together with the process, or hinders it.
+/// What ends together with the process, or limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing else: `kill -9` during recovery, work and closing.
+    /// Nothing else: `kill -9` during recovery, operations and closing.
     Kill,
-    /// The file system too, without what was not synced, as with the power.
+    /// Also the file system, which loses unsynced data as in a power failure.
     Power,
-    /// The file system is small, fills up, and is given room again.
+    /// The file system is small, fills up, and gets space again.
     Full,
     /// The process has little memory, and several times as much data.
     Memory,
@@ -40,7 +40,7 @@ impl Mode {
         }
     }
 
-    /// How much there is of everything.
+    /// The sizes of everything.
     pub(crate) fn scale(self) -> Scale {
         let usual = Scale {
             writers: 3,
@@ -70,7 +70,7 @@ impl Mode {
         }
     }
 
-    /// What ends when a life does.
+    /// What ends when a life ends.
     pub(crate) fn end(self) -> End {
         match self {
             Mode::Power => End::Machine,
@@ -78,7 +78,7 @@ impl Mode {
         }
     }
 
-    /// How long threads work in one life, at least and at most.
+    /// How long threads run in one life, at least and at most.
     pub(crate) fn work(self) -> (Duration, Duration) {
         let (least, most) = match self {
             Mode::Kill => (10, 400),
@@ -89,7 +89,7 @@ impl Mode {
         (Duration::from_millis(least), Duration::from_millis(most))
     }
 
-    /// After how many lives a new database is begun.
+    /// After how many lives a new database is created.
     fn lives(self) -> u32 {
         match self {
             Mode::Kill | Mode::Power => 40,
@@ -98,7 +98,7 @@ impl Mode {
         }
     }
 
-    /// How many lives there are in a run without a time.
+    /// The number of lives in a run without a time.
     fn lives_of_a_short_run(self) -> u32 {
         match self {
             Mode::Kill | Mode::Power => 12,
@@ -107,7 +107,7 @@ impl Mode {
         }
     }
 
-    /// What it needs and is not there.
+    /// A missing prerequisite.
     fn missing(self) -> Option<String> {
         match self {
             Mode::Kill => None,
@@ -117,9 +117,9 @@ impl Mode {
     }
 }
 
-/// Runs the modes one after the other, sharing the time. `program` is `titan-stress`. What a mode
-/// needs and is not there is a failure, unless all modes were asked for: then the mode is skipped,
-/// and that is said.
+/// Runs the modes one after the other, sharing the time. `program` is `titan-stress`. A missing
+/// prerequisite of a mode is a failure, unless all modes were requested: then the mode is skipped
+/// with a note.
 pub fn stress(run: &Run, modes: &[Mode], program: &Path) {
     let started = Instant::now();
     for (done, mode) in modes.iter().enumerate() {

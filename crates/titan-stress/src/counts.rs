@@ -1,8 +1,8 @@
-//! What a mode did, in figures.
+//! Statistics of a mode.
 
 use std::fmt;
 
-/// What was done.
+/// Counts of what was done.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) lives: u32,
@@ -13,9 +13,9 @@ pub(crate) struct Counts {
     pub(crate) filled_up: u32,
     pub(crate) operations: u64,
     pub(crate) checks: u32,
-    /// Bytes of memory, at most, where it was watched.
+    /// Peak bytes of memory, if measured.
     pub(crate) peak_memory: u64,
-    /// Bytes of the files, at most.
+    /// Peak bytes of the files.
     pub(crate) largest: u64,
 }
 

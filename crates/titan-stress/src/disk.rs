@@ -1,4 +1,4 @@
-//! A file system of its own, in a file, that is unmounted whatever happens.
+//! A separate file system, in a file, that is unmounted in any case.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::shutdown::shut_down;
 
-/// What mounting needs, and where it may be if not on the path of a user.
+/// The programs for mounting, and where they may be if not on the user's path.
 const TOOLS: [&str; 3] = ["mkfs.ext4", "mount", "umount"];
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -19,7 +19,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// What is missing to have one.
+    /// What is missing to create one.
     pub(crate) fn missing() -> Option<String> {
         if !rustix::process::geteuid().is_root() {
             return Some("mounting a file system needs root".to_owned());
@@ -36,7 +36,7 @@ impl Disk {
         missing.map(|tool| format!("there is no command {tool}"))
     }
 
-    /// Creates a file system of so many bytes in `work` and mounts it there.
+    /// Creates a file system of this many bytes in `work` and mounts it there.
     pub(crate) fn create(work: &Path, bytes: u64) -> Result<Disk, String> {
         let (image, mount) = (work.join("image"), work.join("mount"));
         let file = File::create(&image).and_then(|file| file.set_len(bytes));
@@ -68,12 +68,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Loses what was not synced. Whoever uses the file system has failures from now on.
+    /// Loses unsynced data. Every later use of the file system fails.
     pub(crate) fn fail(&self) -> Result<(), String> {
         shut_down(&self.mount).map_err(|e| format!("shutting down {}: {e}", self.mount.display()))
     }
 
-    /// Mounts it anew; nobody may be using it.
+    /// Mounts it again; it must not be in use.
     pub(crate) fn recover(&mut self) -> Result<(), String> {
         run(Command::new("umount").arg(&self.mount))?;
         self.mounted = false;
@@ -84,7 +84,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.mounted && run(Command::new("umount").arg(&self.mount)).is_err() {
-            // Somebody still looks at it: it goes when they do.
+            // If it is still in use, it is unmounted when that ends.
             if let Err(e) = run(Command::new("umount").arg("-l").arg(&self.mount)) {
                 eprintln!("{e}");
             }
@@ -93,14 +93,14 @@ impl Drop for Disk {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for it.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let path = match std::env::var("PATH") {
         Ok(path) => format!("{path}:{SYSTEM_PATH}"),
         Err(_) => SYSTEM_PATH.to_owned(),
     };
-    // An interruption from the terminal is the campaign's to heed.
+    // An interruption from the terminal is handled by the campaign.
     let output = command
         .env("PATH", path)
         .process_group(0)

@@ -1,29 +1,30 @@
-//! What the stressed process tells the campaign, a line each.
+//! The events that the stressed process reports to the campaign, one per line.
 //!
-//! The pipe is the outside record: an operation begins only after the line that says so is in the
-//! kernel, and so is known whatever happens to the process; the line that acknowledges it follows
-//! when the database has. The order of lines is an order in which things can have happened.
+//! The pipe is the outside record. An operation begins only after the line that announces it is
+//! in the kernel, so it is known whatever happens to the process; the line that acknowledges it
+//! follows when the database has acknowledged it. The order of lines is an order in which things
+//! can have happened.
 
 use std::fmt;
 
 use crate::op::{Cell, Key, Op, parse_key};
 
-/// Most keys in one [`Event::Found`], so that no line grows large.
+/// The maximum number of keys in one [`Event::Found`], so that no line becomes long.
 const FOUND_AT_ONCE: usize = 100;
 
-/// What the stressed process tells the campaign.
+/// An event that the stressed process reports to the campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are what their names say")]
 pub enum Event {
     /// The database is open.
     Opened,
-    /// What an actor's keys hold; the rest may follow.
+    /// The contents of an actor's keys; more may follow.
     Found {
         actor: usize,
         own: bool,
         cells: Vec<(Key, Cell)>,
     },
-    /// Everything was found.
+    /// All contents were reported.
     Dumped,
     /// An operation is about to begin.
     Begin { actor: usize, version: u64, op: Op },
@@ -35,20 +36,20 @@ pub enum Event {
         version: u64,
         why: String,
     },
-    /// It was refused, and had no effect.
+    /// It was refused, without effect.
     Undone { actor: usize, version: u64 },
-    /// Writes have stopped for want of space.
+    /// Writes have stopped because space ran out.
     Stopped(String),
-    /// They go on, and space was given back.
+    /// Writes are possible again, and space was freed.
     Resumed,
-    /// The database did not do what it promises.
+    /// The database violated a promise.
     Violation(String),
-    /// An operation failed that should not have.
+    /// An operation failed that should have succeeded.
     Failure(String),
 }
 
 impl Event {
-    /// The event of a line.
+    /// Parses a line.
     pub fn parse(line: &str) -> Option<Event> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         Some(match word {
@@ -131,7 +132,7 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// What tells all that an actor's keys hold: at least that nothing is there.
+/// The events that report the contents of an actor's keys: at least one, even if there are none.
 pub fn found(actor: usize, own: bool, cells: &[(Key, Cell)]) -> Vec<Event> {
     let mut events: Vec<Event> = cells
         .chunks(FOUND_AT_ONCE)

@@ -1,4 +1,4 @@
-//! Where a database lies, and what ends together with its process.
+//! The directory of a database, and what ends together with its process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::process::Life;
 /// Bytes of the file systems.
 const POWER_DISK: u64 = 1 << 30;
 const SMALL_DISK: u64 = 72 << 20;
-/// Bytes of the file that takes space from a database, and is removed to make room.
+/// Bytes of the file that takes space from a database, and is deleted to free it.
 const BALLAST: u64 = 48 << 20;
 /// Bytes of memory in a group.
 pub(crate) const MEMORY: u64 = 256 << 20;
 
-/// A directory for one database and what is told about it. All of it goes in the end.
+/// A directory for one database and its records. All of it is deleted at the end.
 pub(crate) struct Ground {
     disk: Option<Disk>,
     group: Option<MemoryGroup>,
@@ -30,7 +30,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Prepares the ground of a mode for the stressed `program`.
+    /// Prepares the directory of a mode for the stressed `program`.
     ///
     /// # Errors
     /// What is missing.
@@ -51,7 +51,7 @@ impl Ground {
         })
     }
 
-    /// A file about the database.
+    /// The path of a record file.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.work.path().join(name)
     }
@@ -75,7 +75,7 @@ impl Ground {
         life.map_err(|e| format!("starting {}: {e}", self.program.display()))
     }
 
-    /// Ends a life with whatever else ends.
+    /// Ends a life, and what ends with it.
     pub(crate) fn end(&mut self, end: End, life: &mut Life) -> Result<(), String> {
         let failing = self.disk.as_mut().filter(|_| end == End::Machine);
         if let Some(disk) = &failing {
@@ -85,19 +85,19 @@ impl Ground {
         failing.map_or(Ok(()), Disk::recover)
     }
 
-    /// Looks at what changes while a life lasts.
+    /// Samples what changes during a life.
     pub(crate) fn sample(&mut self) {
         if let Some(group) = &mut self.group {
             group.sample();
         }
     }
 
-    /// The most memory that the lives had, where it was watched.
+    /// The peak memory of the lives, if measured.
     pub(crate) fn peak_memory(&self) -> u64 {
         self.group.as_ref().map_or(0, MemoryGroup::peak)
     }
 
-    /// How many processes were killed for want of memory.
+    /// How many processes were killed because memory ran out.
     pub(crate) fn killed_for_memory(&self) -> u64 {
         self.group.as_ref().map_or(0, MemoryGroup::killed)
     }
@@ -106,7 +106,7 @@ impl Ground {
         Some(self.disk.as_ref()?.path().join("ballast"))
     }
 
-    /// Takes space where there is to be little, as much of it as there is.
+    /// In the mode with little space, allocates as much of it as possible.
     pub(crate) fn take_space(&self, mode: Mode) {
         let Some(path) = self
             .ballast()
@@ -115,20 +115,20 @@ impl Ground {
             return;
         };
         if let Ok(file) = File::create(path) {
-            // What cannot be had is in use already.
+            // What cannot be allocated is already in use.
             let _ = fallocate(&file, FallocateFlags::empty(), 0, BALLAST);
         }
     }
 
-    /// Gives it back.
+    /// Frees the space again.
     pub(crate) fn make_room(&self) {
         if let Some(path) = self.ballast() {
-            // It is not there if it was given back before.
+            // The file does not exist if it was deleted before.
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// Keeps what there is for people to look at, and says where.
+    /// Keeps the files for people to examine, and returns their directory.
     pub(crate) fn keep(mut self) -> PathBuf {
         if let Some(disk) = self.disk.take() {
             let copy = run(Command::new("cp")

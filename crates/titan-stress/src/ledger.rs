@@ -1,14 +1,14 @@
-//! The outside record: what was begun and acknowledged, and whether what is found agrees.
+//! The outside record: what was begun and acknowledged, and whether what is found agrees with it.
 //!
-//! An actor begins an operation only after its last one ended, so what its keys may hold is what
-//! they held after some number of its operations. Which numbers are allowed:
+//! An actor begins an operation only after its previous one ended, so its keys must have the
+//! contents they had after some number of its operations. The allowed numbers are:
 //!
-//! * after the end of a process all that were acknowledged, and the one under way or not. An
-//!   unlogged one need not be there unless its family was flushed since;
-//! * after the end of the machine all up to the last one that was synced, or was acknowledged
-//!   before a sync began that was acknowledged; beyond that, across the logged actors, a prefix of
-//!   the order in which they were committed: whoever's operation began after another's was
-//!   acknowledged is not there without it.
+//! * after the end of a process, all acknowledged operations, with or without the current one. An
+//!   unlogged operation need not be there unless its family was flushed since;
+//! * after the end of the machine, all up to the last one that was synced, or that was
+//!   acknowledged before the start of a sync that was acknowledged; beyond that, across the logged
+//!   actors, a prefix of the order in which they were committed: an operation that began after
+//!   another actor's was acknowledged is not there without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::op::{Durability, Key, Op};
 use crate::plan::Scale;
 use crate::state::State;
 
-/// What ended, the gravest since the last look.
+/// What ended, the worst since the last comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// The process.
@@ -26,12 +26,12 @@ pub enum End {
     Machine,
 }
 
-/// A disagreement.
+/// A mismatch.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Disagreement {
     /// What is wrong.
     pub what: String,
-    /// Whose key is wrong, if one is.
+    /// The actor and key that are wrong, if known.
     pub key: Option<(usize, Key)>,
 }
 
@@ -41,7 +41,8 @@ impl From<String> for Disagreement {
     }
 }
 
-/// An operation since the last look, in the order of the actor's. Times count events.
+/// An operation since the last comparison, in the order of the actor's operations. Times count
+/// events.
 struct Entry {
     version: u64,
     op: Op,
@@ -51,15 +52,15 @@ struct Entry {
 
 #[derive(Default)]
 struct Actor {
-    /// What the last look found.
+    /// What the last comparison found.
     base: State,
     entries: Vec<Entry>,
-    /// The version of its last operation ever.
+    /// The version of its last operation so far.
     version: u64,
 }
 
 impl Actor {
-    /// How many of the entries are acknowledged: all, or all but the last.
+    /// How many of the entries are acknowledged: all, or all except the last.
     fn acknowledged(&self) -> usize {
         self.entries.iter().take_while(|e| e.done.is_some()).count()
     }
@@ -70,13 +71,13 @@ impl Actor {
         self.entries.iter().take_while(in_time).count()
     }
 
-    /// How many survive whatever ends, because they or later ones made them durable, and were
+    /// How many survive anything that ends, because they or later ones made them durable and were
     /// acknowledged by the time `before`.
     fn durable(&self, unlogged: bool, before: u64) -> usize {
         let durable = |e: &Entry| {
             let op = match &e.op {
                 Op::Write(durability, _) => *durability == Durability::Synced,
-                // Of a logged actor, other families are not in it.
+                // A logged actor's other families are not in it.
                 Op::Flush => unlogged,
                 _ => true,
             };
@@ -89,7 +90,7 @@ impl Actor {
     }
 }
 
-/// The numbers of an actor's operations after which its keys held what was found.
+/// The numbers of operations after which an actor's keys had the contents found.
 struct Prefixes {
     fewest: usize,
     most: usize,
@@ -101,14 +102,14 @@ pub struct Ledger {
     unlogged: usize,
     clock: u64,
     worst: End,
-    /// When the machine ended. What is acknowledged later was not yet when it mattered, and a
-    /// kernel that is losing its file system may acknowledge what it loses.
+    /// When the machine ended. Later acknowledgements do not count, because a kernel that is
+    /// losing its file system may acknowledge what it loses.
     machine_ended: Option<u64>,
     operations: u64,
 }
 
 impl Ledger {
-    /// The record of a database that is not there yet.
+    /// The record of a database that does not exist yet.
     pub fn new(scale: &Scale) -> Self {
         Ledger {
             actors: std::iter::repeat_with(Actor::default)
@@ -132,7 +133,7 @@ impl Ledger {
         self.operations
     }
 
-    /// Whether the last thing that was done was to close the database.
+    /// Whether the last operation was to close the database.
     pub fn is_closed(&self) -> bool {
         let last = self
             .actors
@@ -141,7 +142,7 @@ impl Ledger {
         last.is_some_and(|e| e.op == Op::Close && e.done.is_some())
     }
 
-    /// A life ends like this now.
+    /// Records how the current life ends.
     pub fn ends(&mut self, end: End) {
         self.worst = self.worst.max(end);
         if end == End::Machine {
@@ -149,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note of what the stressed process tells.
+    /// Records an event of the stressed process.
     ///
     /// # Errors
     /// What contradicts an earlier event: then the stressed process is wrong, not the database.
@@ -168,7 +169,7 @@ impl Ledger {
             if version <= actor.version {
                 return Err(unexpected());
             }
-            // One that failed before was given up when writes went on.
+            // An operation that failed before was abandoned when writes continued.
             actor.entries.truncate(actor.acknowledged());
             actor.version = version;
             actor.entries.push(Entry {
@@ -195,7 +196,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Compares with what was found after reopening, which is what later looks start from.
+    /// Compares the record with what was found after reopening, which becomes the base of later
+    /// comparisons.
     pub fn judge(&mut self, found: &BTreeMap<usize, State>) -> Result<(), Disagreement> {
         let nothing = State::default();
         let mut all = Vec::new();
@@ -222,7 +224,8 @@ impl Ledger {
             return actor.acknowledged();
         }
         let in_time = self.machine_ended.unwrap_or(u64::MAX);
-        // Whose acknowledgement says that what was acknowledged before it began is durable.
+        // Operations whose acknowledgement implies that everything acknowledged before they began
+        // is durable.
         let makes_durable = |op: &Op| match op {
             Op::FlushAll | Op::Close => true,
             Op::Write(Durability::Synced, _) | Op::Create | Op::Drop | Op::SyncWal => !unlogged,
@@ -304,7 +307,7 @@ impl Ledger {
         })
     }
 
-    /// Whether nobody's later operation is there without someone's earlier one.
+    /// Whether no later operation of one actor is there without an earlier one of another.
     fn is_prefix_of_all(&self, all: &[Prefixes]) -> Result<(), Disagreement> {
         let logged = || {
             (0..)

@@ -1,20 +1,20 @@
-//! Many threads on a real file system, killed again and again: nothing acknowledged is lost.
+//! Many threads on a real file system, killed repeatedly: nothing acknowledged may be lost.
 //!
-//! A campaign runs one *life* of a process after the other on the same database. The process, the
-//! program `titan-stress`, opens the database, tells what it finds, and then works on it with many
-//! threads; before and after each operation it tells so through a pipe. The campaign keeps that
-//! outside record, ends the life at a random moment, and compares what the next life finds with
-//! it. Kills meet recovery, work and closing alike.
+//! A campaign runs *lives* of a process one after the other on the same database. The process, the
+//! program `titan-stress`, opens the database, reports its contents, and then runs operations on it
+//! with many threads; before and after each operation it reports that through a pipe. The campaign
+//! keeps this outside record, ends the life at a random moment, and compares the contents that the
+//! next life finds with it. Kills occur during recovery, operations and closing.
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`op`], [`state`], [`value`], [`event`], [`plan`] | what both sides speak of: operations, what keys hold, values that say what they are, the lines of the pipe, what a life is to be |
+//! | [`op`], [`state`], [`value`], [`event`], [`plan`] | what both sides share: operations, contents of keys, self-describing values, the lines of the pipe, the plan of a life |
 //! | [`stressed`] | the process that is killed |
-//! | [`ledger`] | the outside record, and whether what is found agrees |
-//! | `campaign`, `trial`, `counts` | modes, one database after the other; its lives; figures |
+//! | [`ledger`] | the outside record, and its comparison with what is found |
+//! | `campaign`, `trial`, `counts` | modes and their databases; the lives of one database; statistics |
 //! | `process` | one life, seen from outside |
-//! | `ground`, `disk`, `memory_group`, `shutdown` | where the database lies and what ends with the process; mounts and groups that always go |
-//! | `story` | what happened to a key |
+//! | `ground`, `disk`, `memory_group`, `shutdown` | where the database is and what ends with the process; mounts and groups that are always removed |
+//! | `story` | the history of a key |
 
 mod campaign;
 mod counts;

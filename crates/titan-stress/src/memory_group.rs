@@ -1,4 +1,4 @@
-//! A memory cgroup of its own, of either version, that is removed whatever happens.
+//! A separate memory cgroup, of version 1 or 2, that is removed in any case.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,12 +13,12 @@ const V2: &str = "/sys/fs/cgroup";
 pub(crate) struct MemoryGroup {
     dir: PathBuf,
     version_1: bool,
-    /// The most memory of its own that the group was seen to have, in bytes.
+    /// The peak of the group's own memory, in bytes.
     peak: u64,
 }
 
 impl MemoryGroup {
-    /// Creates a group whose processes have `limit` bytes together, kernel's cache included.
+    /// Creates a group whose processes share `limit` bytes, including the kernel's cache.
     ///
     /// # Errors
     /// What is missing.
@@ -44,8 +44,7 @@ impl MemoryGroup {
         };
         let path = group.dir.join(limit_file);
         fs::write(&path, limit.to_string()).map_err(|e| format!("{}: {e}", path.display()))?;
-        // Where there is swap, memory is not to go there; where it is not counted, it cannot be
-        // said.
+        // Forbids the use of swap; impossible if the kernel does not account swap.
         let swap_file = if version_1 {
             "memory.memsw.limit_in_bytes"
         } else {
@@ -64,19 +63,18 @@ impl MemoryGroup {
         command
     }
 
-    /// Looks at how much memory of its own the group has now: what the kernel caches for it comes
-    /// and goes.
+    /// Samples the group's own memory: what the kernel caches for it varies.
     pub(crate) fn sample(&mut self) {
         let name = if self.version_1 { "total_rss" } else { "anon" };
         self.peak = self.peak.max(self.field("memory.stat", name));
     }
 
-    /// The most that was seen, in bytes.
+    /// The peak, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// How many processes were killed for want of memory.
+    /// How many processes were killed because memory ran out.
     pub(crate) fn killed(&self) -> u64 {
         let file = if self.version_1 {
             "memory.oom_control"

@@ -1,33 +1,33 @@
-//! What the actors of a life do to the database, as values and as text.
+//! The operations of the actors of a life, as values and as text.
 //!
-//! Every key belongs to one actor, so what it holds follows from that actor's operations alone,
-//! whatever the others do. An actor's n-th operation has the version n, which is in every value it
-//! writes.
+//! Every key belongs to one actor, so its contents are determined by that actor's operations
+//! alone, whatever the others do. An actor's n-th operation has the version n, which is in every
+//! value it writes.
 //!
-//! As text, `write synced +d12 +i1000003=250 -b7 !o3..9 ~d2000001` puts, puts an account,
-//! deletes, deletes a range, deletes singly; `d`, `i`, `b`, `o` are the families.
+//! As text, `write synced +d12 +i1000003=250 -b7 !o3..9 ~d2000001` puts a value, puts an account,
+//! deletes, deletes a range, single-deletes; `d`, `i`, `b`, `o` are the families.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the numbers of accounts start: all of an actor's hold [`BANK`] together.
+/// The first number of accounts: all accounts of an actor add up to [`BANK`].
 pub const ACCOUNTS: u32 = 1_000_000;
-/// Where the numbers of keys start that are put and singly deleted in turn, nothing else.
+/// The first number of keys that are only put and single-deleted alternately.
 pub const SINGLES: u32 = 2_000_000;
-/// What the accounts of an actor hold together, whoever looks and whenever.
+/// The sum of an actor's accounts, at any moment.
 pub const BANK: u64 = 10_000;
 
-/// A column family, as an actor sees it.
+/// A column family from the point of view of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// The family `default`.
     Default,
     /// Never separates values.
     Inline,
-    /// Always separates values, from changing sizes on.
+    /// Always separates values, from varying sizes on.
     Blobs,
-    /// The actor's own, which comes and goes.
+    /// The actor's own, which is created and dropped.
     Own,
 }
 
@@ -62,7 +62,7 @@ impl Family {
 pub struct Key {
     /// The family it is in.
     pub family: Family,
-    /// Which one.
+    /// Its number.
     pub number: u32,
 }
 
@@ -90,10 +90,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a key holds; its value follows from that.
+/// The contents of a key; they determine its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Of the operation that wrote it.
+    /// The version of the operation that wrote it.
     pub version: u64,
     /// The balance of an account; 0 elsewhere.
     pub amount: u64,
@@ -110,7 +110,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it concerns `key`.
+    /// Whether it changes `key`.
     pub fn touches(&self, key: Key) -> bool {
         match *self {
             Change::Put { key: k, .. } | Change::Delete(k) | Change::SingleDelete(k) => k == key,
@@ -173,10 +173,10 @@ pub fn parse_key(text: &str) -> Option<Key> {
     })
 }
 
-/// What a write survives once it is acknowledged.
+/// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Durability {
-    /// The end of the process, until its family is flushed: it is not logged.
+    /// The end of the process, but only once its family is flushed: it is not logged.
     Unlogged,
     /// The end of the process.
     Logged,
@@ -204,7 +204,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The operation of a text.
+    /// Parses an operation.
     pub fn parse(text: &str) -> Option<Op> {
         let mut words = text.split(' ');
         Some(match words.next()? {
@@ -227,7 +227,7 @@ impl Op {
         })
     }
 
-    /// Whether it may have changed what `key` holds.
+    /// Whether it may have changed the contents of `key`.
     pub fn touches(&self, key: Key) -> bool {
         match self {
             Op::Write(_, changes) => changes.iter().any(|c| c.touches(key)),

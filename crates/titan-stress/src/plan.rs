@@ -1,4 +1,4 @@
-//! What one life of the stressed process is to be: handed to it as a file.
+//! The plan of one life of the stressed process, which it reads from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,23 +9,23 @@ use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
 use crate::op::Family;
 use crate::value::EDGES;
 
-/// How much an actor has; the same for all lives of a database.
+/// The sizes of an actor's data; the same for all lives of a database.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Scale {
-    /// Threads that write, each keys of its own. One more writes without a log.
+    /// Threads that write, each to its own keys. One more writes without a log.
     pub writers: usize,
-    /// Keys of an actor in each family, accounts and singly deleted ones not counted.
+    /// Keys of an actor in each family, excluding accounts and single-deleted keys.
     pub keys: u32,
     /// Bytes of the largest values.
     pub max_value: usize,
-    /// Of a hundred writes, how many are synced.
+    /// The percentage of writes that are synced.
     pub synced: u8,
     /// Bytes of the smallest and the largest write buffers.
     pub buffers: (u64, u64),
 }
 
 impl Scale {
-    /// Everyone who has operations: writers, the one without a log, the maintainer.
+    /// The number of actors: the writers, the one without a log, the maintainer.
     pub fn actors(&self) -> usize {
         self.writers + 2
     }
@@ -41,20 +41,20 @@ impl Scale {
     }
 }
 
-/// What one life of the stressed process is to be.
+/// The plan of one life of the stressed process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// The database.
     pub dir: PathBuf,
-    /// Where the randomness of this life comes from.
+    /// The seed of all randomness in this life.
     pub seed: u64,
     /// The version of each actor's next operation.
     pub next: Vec<u64>,
-    /// The file system may be full: then wait until told that it is not.
+    /// The file system may be full: then the process waits until told that it is not.
     pub may_fill_up: bool,
-    /// Close while threads still read and write, and iterators keep files.
+    /// Whether to close while threads still read and write, and iterators pin files.
     pub close_at_work: bool,
-    /// How much there is.
+    /// The sizes.
     pub scale: Scale,
     /// Options of the database.
     pub options: Options,

@@ -1,4 +1,4 @@
-//! One life, seen from outside.
+//! One life from the outside.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -19,16 +19,16 @@ pub(crate) struct Life {
     reader: Option<JoinHandle<()>>,
 }
 
-/// What waiting for an event brings.
+/// The result of waiting for an event.
 pub(crate) enum Heard {
     Event(Event),
     Nothing,
-    /// The process has ended, and everything it told was heard.
+    /// The process has ended, and all its events were received.
     End,
 }
 
 impl Life {
-    /// Starts the process. What it tells is appended to `record`, what it complains about to
+    /// Starts the process. Its events are appended to `record`, its standard error to
     /// `complaints`.
     pub(crate) fn start(
         mut command: Command,
@@ -38,7 +38,7 @@ impl Life {
         let append = |path| OpenOptions::new().create(true).append(true).open(path);
         let record = append(record)?;
         let mut child = command
-            // So that an interruption from the terminal reaches the campaign alone.
+            // So that an interruption from the terminal reaches only the campaign.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -59,7 +59,7 @@ impl Life {
         })
     }
 
-    /// Says something to the process. If it has ended, nobody hears.
+    /// Sends a line to the process. If the process has ended, the line is lost.
     pub(crate) fn say(&mut self, what: &str) {
         if let Some(stdin) = &mut self.stdin {
             let _ = stdin.write_all(format!("{what}\n").as_bytes());
@@ -75,8 +75,8 @@ impl Life {
         }
     }
 
-    /// Ends the process as `kill -9` does, if it has not ended by itself.
-    /// What it told can still be heard.
+    /// Ends the process as `kill -9` does, if it has not ended by itself. Its events can
+    /// still be received.
     pub(crate) fn kill(&mut self) -> std::io::Result<()> {
         // It fails for a process that has ended.
         let _ = self.child.kill();
@@ -104,7 +104,7 @@ fn listen(stdout: ChildStdout, record: File, events: &Sender<Event>) {
     let mut record = BufWriter::new(record);
     let mut line = String::new();
     while let Ok(1..) = stdout.read_line(&mut line) {
-        // A line cut short was never told: what it announces has not begun.
+        // A truncated line does not count: the operation it announces has not begun.
         let Some(whole) = line.strip_suffix('\n') else {
             break;
         };

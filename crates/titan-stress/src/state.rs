@@ -1,20 +1,21 @@
-//! What the keys of one actor hold.
+//! The contents of one actor's keys.
 
 use std::collections::BTreeMap;
 
 use crate::op::{Cell, Change, Family, Key, Op};
 
-/// What the keys of one actor hold, and whether it has a family of its own.
+/// The contents of one actor's keys, and whether it has a family of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Whether the actor's own family exists.
     pub own: bool,
-    /// What is there.
+    /// The existing keys.
     pub cells: BTreeMap<Key, Cell>,
 }
 
 impl State {
-    /// Applies an operation of the given version, and tells `touched` of every key concerned.
+    /// Applies an operation of the given version, and calls `touched` for every key it
+    /// changes.
     pub fn apply(&mut self, version: u64, op: &Op, touched: &mut dyn FnMut(Key)) {
         match op {
             Op::Write(_, changes) => changes

@@ -1,4 +1,4 @@
-//! What happened to a key, from the outside record.
+//! The history of a key, from the outside record.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::event::Event;
 use crate::op::Key;
 
-/// So many lines of it: the end is what matters.
+/// The number of lines to show: the last ones matter.
 const LINES: usize = 30;
 
-/// Who did what to a key, in order; its last lines.
+/// The operations on a key, in order; the last lines.
 pub(crate) fn story(record: &Path, actor: usize, key: Key) -> Vec<String> {
     let Ok(file) = File::open(record) else {
         return Vec::new();

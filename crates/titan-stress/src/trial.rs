@@ -19,21 +19,21 @@ use crate::process::{Heard, Life};
 use crate::state::State;
 use crate::story::story;
 
-/// Nothing may take longer: opening, reading everything, closing.
+/// The time limit of opening, of reading everything and of closing.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How often one looks up while waiting.
+/// The interval of checks while waiting.
 const LOOK: Duration = Duration::from_millis(50);
-/// The files are checked after every so many lives, and after each that ended in order.
+/// The files are checked after this many lives, and after each life that ended regularly.
 const CHECK_EVERY: u32 = 5;
 
 /// When a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// So long after its start: mostly before it has found everything.
+    /// This long after its start: mostly before it has reported everything.
     InRecovery(Duration),
-    /// At work.
+    /// During operations.
     AtWork,
-    /// So long after it was told to close.
+    /// This long after it was told to close.
     InClose(Duration),
     /// By itself, closed.
     InOrder,
@@ -42,11 +42,11 @@ enum Ending {
 /// How waiting for an event ended.
 #[derive(PartialEq, Eq)]
 enum Waited {
-    /// It came.
+    /// The event came.
     Came,
     /// The time was over.
     InVain,
-    /// The file system was full, and its life is to end like that.
+    /// The file system was full, and the life is to end in that state.
     Full,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Trial<'a> {
     found: BTreeMap<usize, State>,
     /// How long the last opening took.
     opening: Duration,
-    /// Whether the present life has opened the database.
+    /// Whether the current life has opened the database.
     opened: bool,
-    /// What the present life is to be.
+    /// The plan of the current life.
     plan: Option<Plan>,
-    /// Whether the present life is the last one, which time does not end.
+    /// Whether the current life is the last one, which ignores the time limit.
     last: bool,
     lives: u32,
     filled_up: u32,
@@ -90,7 +90,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Runs so many lives, or for as long as there is time, and one more that looks at the last.
+    /// Runs this many lives, or as many as the time permits, and one more that checks the last.
     pub(crate) fn run(mut self, lives: u32, in_time: &dyn Fn() -> bool, counts: &mut Counts) {
         let mut outcome = Ok(());
         for number in 1..=lives {
@@ -128,7 +128,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether the present life goes on.
+    /// Whether the current life continues.
     fn goes_on(&self) -> bool {
         match self.last {
             true => !self.run.is_stopped(),
@@ -146,7 +146,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// How long threads work: short as often as long.
+    /// How long threads run: short times are as likely as long ones.
     fn work(&mut self) -> Duration {
         let (least, most) = self.mode.work();
         least.mul_f64((most.as_secs_f64() / least.as_secs_f64()).powf(self.rng.f64()))
@@ -162,13 +162,13 @@ impl<'a> Trial<'a> {
             return self.end(life);
         }
         if self.wait(&mut life, PATIENCE, |e| *e == Event::Opened)? == Waited::Full {
-            // Opening needs room. When that was made, it works.
+            // Opening needs space. Once that is freed, it succeeds.
             self.end(life)?;
             life = self.begin(&path)?;
             self.expect(&mut life, "opened", Event::Opened)?;
         }
         self.opening = started.elapsed();
-        // Background work may fill the file system while everything is read.
+        // Background jobs may fill the file system while everything is read.
         let full = self.expect(&mut life, "read everything", Event::Dumped)? == Waited::Full;
         if full || !self.goes_on() {
             return self.end(life);
@@ -194,7 +194,7 @@ impl<'a> Trial<'a> {
         self.end(life)
     }
 
-    /// Writes down what the next life is to be.
+    /// Writes the plan of the next life.
     fn next_plan(&mut self) -> Result<PathBuf, String> {
         let scale = self.mode.scale();
         let path = self.ground.file("plan.toml");
@@ -232,7 +232,7 @@ impl<'a> Trial<'a> {
         Ok(waited)
     }
 
-    /// Waits for an event, and heeds all others.
+    /// Waits for an event, and processes all others.
     fn wait(
         &mut self,
         life: &mut Life,
@@ -269,7 +269,7 @@ impl<'a> Trial<'a> {
         Ok(Waited::InVain)
     }
 
-    /// The file system is full. Makes room, but for the lives that are to end like that.
+    /// Handles a full file system: frees space, except in lives that are to end in that state.
     fn end_when_full(&mut self, life: &mut Life) -> bool {
         if self.opened && self.rng.u8(..4) == 0 {
             return true;
@@ -279,7 +279,7 @@ impl<'a> Trial<'a> {
         !self.opened
     }
 
-    /// Waits until the process has ended by itself, as it does when it has closed the database.
+    /// Waits until the process has ended by itself, as it does after closing the database.
     fn wait_for_end(&mut self, life: &mut Life, at_most: Duration) -> Result<bool, Disagreement> {
         let until = Instant::now() + at_most;
         while self.goes_on() {
@@ -289,7 +289,7 @@ impl<'a> Trial<'a> {
                 Heard::Nothing if left.is_zero() => break,
                 Heard::Nothing => self.ground.sample(),
                 Heard::End => {
-                    // Out of space, closing says so once more.
+                    // Without space, closing reports the error once more.
                     let may_end = self.ledger.is_closed() || self.mode == Mode::Full;
                     let in_order = life.wait().is_ok_and(|status| status.success());
                     return match may_end && in_order {
@@ -302,7 +302,7 @@ impl<'a> Trial<'a> {
         Ok(false)
     }
 
-    /// Takes note of an event.
+    /// Processes an event.
     fn heed(&mut self, event: &Event) -> Result<(), Disagreement> {
         self.ledger.note(event)?;
         match event {
@@ -321,7 +321,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// What accounts hold together never changes.
+    /// The sum of an actor's accounts never changes.
     fn add_up_banks(&self) -> Result<(), Disagreement> {
         for (actor, state) in &self.found {
             let sum: u64 = state.accounts().map(|(_, amount)| amount).sum();
@@ -332,7 +332,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Ends a life, if it has not ended, and hears the rest.
+    /// Ends a life, if it has not ended, and processes the remaining events.
     fn end(&mut self, mut life: Life) -> Result<(), Disagreement> {
         while let Heard::Event(event) = life.hear(Duration::ZERO) {
             self.heed(&event)?;
@@ -341,7 +341,7 @@ impl<'a> Trial<'a> {
         self.ledger.ends(end);
         self.ground.end(end, &mut life)?;
         while let Heard::Event(event) = life.hear(PATIENCE) {
-            // Everything fails when the file system has.
+            // Every operation fails when the file system has failed.
             if end == End::Process || !matches!(event, Event::Failure(_)) {
                 self.heed(&event)?;
             }
@@ -367,8 +367,9 @@ impl<'a> Trial<'a> {
         what.into()
     }
 
-    /// Checks the files. After a close in order, at which nobody kept any, none is left over. What
-    /// a life leaves that ended before it could close is for the next opening.
+    /// Checks the files. After a regular close without pinned files there must be no unlisted
+    /// file. The unlisted files of a life that ended before closing are deleted by the next
+    /// opening.
     fn check(&self, ending: Ending) -> Result<(), Disagreement> {
         let could_close = matches!(ending, Ending::InClose(_) | Ending::InOrder);
         let Some(plan) = self
@@ -398,7 +399,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Everything that is needed to see it again.
+    /// Reports everything that is needed to reproduce it.
     fn report(self, disagreement: &Disagreement) {
         let record = self.ground.file("record");
         let mut text = format!(

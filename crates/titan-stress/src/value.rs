@@ -1,18 +1,19 @@
-//! Values that say what they are.
+//! Self-describing values.
 //!
 //! ```text
 //! version u64 | amount u64 | length of the key u8 | key | family's name | filler
 //! ```
 //!
-//! Length and filler follow from the rest: a value of another key or version is recognised for
-//! what it is, and one that is torn or damaged anywhere is no value at all.
+//! Length and filler are determined by the rest: a value of another key or version is
+//! recognised as such, and a torn or damaged one is not a value at all.
 
 use crate::op::{Cell, Key};
 
-/// Sizes around which values gather: those from which families separate them, see `plan.rs`.
+/// Sizes near which values are frequent: the separation thresholds of the families, see
+/// `plan.rs`.
 pub const EDGES: [usize; 4] = [64, 256, 1024, 4096];
 
-/// The value that `key` holds as `cell`. No value is longer than about `max` bytes.
+/// The value of `key` with the contents `cell`. No value is longer than about `max` bytes.
 pub fn value(actor: usize, key: Key, cell: Cell, max: usize) -> Vec<u8> {
     let name = key.bytes(actor);
     let mut value = Vec::with_capacity(64);
@@ -34,7 +35,7 @@ pub fn value(actor: usize, key: Key, cell: Cell, max: usize) -> Vec<u8> {
     let filler = value.get_mut(filled..).unwrap_or_default();
     match rng.bool() {
         true => rng.fill(filler),
-        // What compresses.
+        // Compressible bytes.
         false => {
             let letter = rng.u8(b'a'..=b'y');
             for (i, byte) in filler.iter_mut().enumerate() {
@@ -60,10 +61,10 @@ fn seed(actor: usize, key: Key, cell: Cell) -> u64 {
     })
 }
 
-/// What `bytes`, read at `key`, say they are.
+/// The contents that `bytes`, read at `key`, claim.
 ///
 /// # Errors
-/// How they are not a value that was ever written there.
+/// Why they are not a value that was ever written there.
 pub fn read(actor: usize, key: Key, bytes: &[u8], max: usize) -> Result<Cell, String> {
     let place = format!("{key} of actor {actor} ({} bytes)", bytes.len());
     let number = |at: usize| -> Option<u64> {

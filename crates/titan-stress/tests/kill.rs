@@ -1,4 +1,4 @@
-//! A short run of the mode that needs nothing special.
+//! A short run of the mode without special requirements.
 
 use std::path::Path;
 

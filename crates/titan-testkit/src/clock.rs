@@ -1,10 +1,11 @@
-//! A clock that moves only when it is told to.
+//! A clock that advances only when told to.
 //!
-//! [`SimClock`] implements [`titan::SystemClock`]. It moves on by hand ([`SimClock::advance`]), by
-//! what the operations of a simulated file system cost
-//! ([`SimVfs::set_latency`](crate::sim::SimVfs::set_latency)), and by waits: one with a timeout is
-//! over at once, and its time has passed. Nobody ever sleeps, and one thread's waits make time pass
-//! for all threads. The names that a database draws follow from the seed.
+//! [`SimClock`] implements [`titan::SystemClock`]. It advances by explicit calls
+//! ([`SimClock::advance`]), by the cost of the operations of a simulated file system
+//! ([`SimVfs::set_latency`](crate::sim::SimVfs::set_latency)), and by waits: a wait with a timeout
+//! returns at once, after advancing the clock by the timeout. No thread ever sleeps, and one
+//! thread's waits advance the time of all threads. The names that a database draws are determined
+//! by the seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use titan::SystemClock;
 
-/// When a new clock starts: a moment in September 2001, in seconds since 1970.
+/// The start of a new clock: a moment in September 2001, in seconds since 1970.
 const START: u64 = 1_000_000_000;
 
 /// See the [module](self) documentation. Clones are the same clock.
@@ -27,7 +28,7 @@ struct Inner {
 }
 
 impl SimClock {
-    /// A clock at its start. Those of equal seeds give equal names in the same order.
+    /// A clock at its start. Clocks with equal seeds give equal names in the same order.
     pub fn with_seed(seed: u64) -> Self {
         SimClock(Arc::new(Inner {
             nanos: AtomicU64::new(0),
@@ -36,7 +37,7 @@ impl SimClock {
         }))
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let nanos = by.as_nanos() as u64;
         self.0.nanos.fetch_add(nanos, Ordering::SeqCst);

@@ -1,10 +1,10 @@
-//! All states a database went through, and whether a recovered one is among them.
+//! All states that a database went through, and whether a recovered state is one of them.
 //!
-//! After a crash a database holds the effect of some prefix of its batches, and at least of those
-//! that were acknowledged as durable. Asking this at thousands of crash points must not cost the
-//! length of the history each time: every prefix has a fingerprint, a sum of hashes over its pairs
-//! that changes with a batch by what the batch changes. 128 bits make an accidental match
-//! a matter of the age of the universe.
+//! After a crash a database has the effect of some prefix of its batches, with at least those that
+//! were acknowledged as durable. Checking this at thousands of crash points must not cost the
+//! length of the history each time. So every prefix has a fingerprint: a sum of hashes over its
+//! pairs, which a batch changes only by the pairs it changes. With 128 bits an accidental match is
+//! practically impossible.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::model::Model;
 use crate::ops::{Op, Write};
 
-/// Hash of one pair, or of a family's existence; sums of them are fingerprints.
+/// Hash of one pair, or of a family's existence; fingerprints are sums of these.
 fn fingerprint(parts: &[&[u8]]) -> u128 {
     let mut hasher = Xxh3::new();
     for part in parts {
@@ -48,7 +48,7 @@ pub struct History {
     ops: Vec<Op>,
     model: Model,
     sum: u128,
-    /// The prefixes with a fingerprint, ascending.
+    /// The prefixes with each fingerprint, ascending.
     prefixes: HashMap<u128, Vec<usize>>,
     start: Model,
 }
@@ -78,7 +78,7 @@ impl History {
         }
     }
 
-    /// Adds the next operation if it changes contents, and returns the length.
+    /// Adds the next operation if it changes contents, and returns the new length.
     pub fn push(&mut self, op: &Op) -> usize {
         match op {
             Op::Write { writes, .. } => writes.iter().for_each(|write| self.write(write)),
@@ -101,7 +101,7 @@ impl History {
         self.len()
     }
 
-    /// Adds a batch of writes, and returns the length.
+    /// Adds a batch of writes, and returns the new length.
     pub fn push_batch(&mut self, writes: impl Into<Vec<Write>>) -> usize {
         self.push(&Op::Write {
             writes: writes.into(),
@@ -124,12 +124,12 @@ impl History {
         }
     }
 
-    /// How many operations there are: the number of the last prefix.
+    /// The number of operations, which is the number of the last prefix.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether nothing happened.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -139,18 +139,18 @@ impl History {
         &self.model
     }
 
-    /// The state after the first `n` operations. Costs their replay.
+    /// The state after the first `n` operations. Cost: a replay of these.
     pub fn prefix(&self, n: usize) -> Model {
         let mut model = self.start.clone();
         self.ops.iter().take(n).for_each(|op| model.apply(op));
         model
     }
 
-    /// The first prefix of at least `at_least` operations that equals `state`. Costs a pass over
+    /// The first prefix of at least `at_least` operations that equals `state`. Cost: a pass over
     /// `state`.
     ///
     /// # Errors
-    /// How `state` differs from the prefix nearest to it, if it equals none. Costs a replay.
+    /// If `state` equals no prefix: how it differs from the nearest one. Cost: a replay.
     pub fn matches_some_prefix(&self, state: &Model, at_least: usize) -> Result<usize, Diff> {
         let equal = self.prefixes.get(&whole(state));
         let found = equal
@@ -201,7 +201,7 @@ impl History {
     }
 }
 
-/// The keys a write changes, with their present values.
+/// The keys that a write changes, with their present values.
 fn touched(model: &Model, write: &Write) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let own = |value: &[u8]| value.to_owned();
     match write {
@@ -237,23 +237,24 @@ fn differences(a: &Model, b: &Model) -> BTreeSet<Place> {
     places
 }
 
-/// Why a state is not one the database may recover to.
+/// Why a state is not one to which the database may recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diff {
     /// The allowed prefix nearest to the state.
     pub nearest: usize,
-    /// An earlier prefix that it equals: acknowledged operations are missing, and nothing else.
+    /// An earlier prefix that equals the state: acknowledged operations are missing, and nothing
+    /// else.
     pub equals_earlier: Option<usize>,
     /// The shortest prefix that was allowed.
     pub at_least: usize,
     /// One line for each of the first differences from the nearest prefix.
     pub lines: Vec<String>,
-    /// How many differences there are.
+    /// The number of differences.
     pub count: usize,
 }
 
 impl Diff {
-    /// Differences told in full.
+    /// Differences reported in full.
     const SHOWN: usize = 20;
 
     fn between(

@@ -5,9 +5,9 @@
 //! | [`sim`] | a file system in memory that records, fails, and can be crashed afterwards |
 //! | [`clock`] | time that passes when a test says so |
 //! | [`ops`] | operations on a database: generated, as text, reduced |
-//! | [`model`] | what a database should hold |
-//! | [`reference`](mod@reference) | what every operation on it should answer |
-//! | [`history`] | whether what was recovered is a state that the database went through |
+//! | [`model`] | what a database should contain |
+//! | [`reference`](mod@reference) | the expected outcome of every operation on it |
+//! | [`history`] | whether a recovered state is one that the database went through |
 //!
 //! # How to write a crash test
 //!
@@ -15,8 +15,8 @@
 //! visit the crash points of the journal, recover from each, and ask the
 //! [`History`](history::History) whether the outcome is allowed.
 //!
-//! Under test here is a store that keeps its operations as lines of text in a log. Recovery copies
-//! the lines it trusts to a new log and puts that in the place of the old one.
+//! The code under test is a store that keeps its operations as lines of text in a log. Recovery
+//! copies the lines it trusts to a new log and replaces the old one with it.
 //!
 //! ```
 //! use std::path::Path;
@@ -101,24 +101,25 @@
 //! # Ok::<(), titan::Error>(())
 //! ```
 //!
-//! From here:
+//! Next steps:
 //!
-//! - Crash the *recovery* too: the image that [`CrashPoint::crash`](sim::CrashPoint::crash) gives
+//! - Crash the *recovery* too: the image that [`CrashPoint::crash`](sim::CrashPoint::crash) returns
 //!   is a [`SimVfs`](sim::SimVfs) with a journal of its own.
 //! - Kill the process in the middle of an append:
 //!   [`CrashPoint::kill_within`](sim::CrashPoint::kill_within).
-//! - Make operations fail instead: [`Fault`](sim::Fault), which is also a text. Assert on
+//! - Make operations fail instead: [`Fault`](sim::Fault), which also has a text form. Assert on
 //!   [`FaultHandle::hits`](sim::FaultHandle::hits), or the test may test nothing.
-//! - Let the device get full ([`SimVfs::set_capacity`](sim::SimVfs::set_capacity)), or open files
-//!   be few ([`SimVfs::set_max_open_files`](sim::SimVfs::set_max_open_files)).
-//! - Let time and names follow from a seed: give [`SimClock`](clock::SimClock) to
+//! - Let the device become full ([`SimVfs::set_capacity`](sim::SimVfs::set_capacity)), or limit the
+//!   open files ([`SimVfs::set_max_open_files`](sim::SimVfs::set_max_open_files)).
+//! - Make time and names depend only on a seed: pass [`SimClock`](clock::SimClock) to
 //!   `DbOptions::clock`, and to [`SimVfs::set_latency`](sim::SimVfs::set_latency).
-//! - Hold a thread at an operation while others go on: [`SimVfs::set_hook`](sim::SimVfs::set_hook).
-//! - Shrink what fails with [`ops::reduce`], and paste the text of what is left into a test that
+//! - Block a thread at an operation while others continue:
+//!   [`SimVfs::set_hook`](sim::SimVfs::set_hook).
+//! - Shrink a failing list with [`ops::reduce`], and paste the text of the result into a test that
 //!   starts with [`Ops::parse`](ops::Ops::parse).
-//! - Look at the order of file operations by printing the journal; give an image to other tools
-//!   with [`SimVfs::copy_out_to`](sim::SimVfs::copy_out_to).
-//! - See the test fail once: leave out a sync, and look whether it is missed.
+//! - Print the journal to see the order of file operations; give an image to other tools with
+//!   [`SimVfs::copy_out_to`](sim::SimVfs::copy_out_to).
+//! - See the test fail once: leave out a sync, and check that the test detects it.
 
 pub mod clock;
 pub mod history;
@@ -127,7 +128,7 @@ pub mod ops;
 pub mod reference;
 pub mod sim;
 
-/// A seed that has nothing to do with those of neighbouring numbers.
+/// A seed unrelated to those of neighbouring numbers.
 pub fn mix(seed: u64, number: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed.rotate_left(32) ^ number);
     rng.u64(..)

@@ -1,4 +1,4 @@
-//! What a database holds, as plainly as it can be said: sorted maps by column family.
+//! The contents of a database in the simplest form: sorted maps by column family.
 //!
 //! [`Model`] is one state; [`History`](crate::history::History) a sequence of them.
 
@@ -14,8 +14,8 @@ pub type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 /// The column family every database has.
 pub const DEFAULT: &str = "default";
 
-/// The contents of a database. A clone is a snapshot and costs a pointer per column family; the
-/// first write to a family after it copies that family.
+/// The contents of a database. A clone is a snapshot and costs one pointer per column family;
+/// the first write to a family after it copies that family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     families: BTreeMap<String, Arc<Pairs>>,
@@ -35,7 +35,7 @@ impl Model {
         model
     }
 
-    /// No column family at all: to be filled with what was found in a database.
+    /// No column family at all: to be filled with the contents found in a database.
     pub fn without_families() -> Self {
         Model {
             families: BTreeMap::new(),
@@ -47,22 +47,22 @@ impl Model {
         self.families.keys().map(String::as_str)
     }
 
-    /// A family's pairs, if there is such a family.
+    /// A family's pairs, if the family exists.
     pub fn family(&self, name: &str) -> Option<&Pairs> {
         self.families.get(name).map(|pairs| &**pairs)
     }
 
-    /// Adds an empty family; one that exists stays as it is.
+    /// Adds an empty family; an existing one does not change.
     pub fn create_family(&mut self, name: &str) {
         self.families.entry(name.to_owned()).or_default();
     }
 
-    /// Removes a family with all that is in it.
+    /// Removes a family with its contents.
     pub fn drop_family(&mut self, name: &str) {
         self.families.remove(name);
     }
 
-    /// Adds a family with what was found in it.
+    /// Adds a family with the contents found in it.
     pub fn insert_family(
         &mut self,
         name: &str,
@@ -72,7 +72,7 @@ impl Model {
             .insert(name.to_owned(), Arc::new(pairs.into_iter().collect()));
     }
 
-    /// Sets a key. A family that does not exist takes nothing.
+    /// Sets a key. Does nothing if the family does not exist.
     pub fn put(&mut self, family: &str, key: &[u8], value: Vec<u8>) {
         if let Some(pairs) = self.families.get_mut(family) {
             Arc::make_mut(pairs).insert(key.to_owned(), value);
@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    /// Removes the keys from `from` on and before `to`.
+    /// Removes the keys from `from` up to but not including `to`.
     pub fn delete_range(&mut self, family: &str, from: &[u8], to: &[u8]) {
         let keys: Vec<Vec<u8>> = self
             .scan(family, Some(from), Some(to))
@@ -102,8 +102,8 @@ impl Model {
         self.family(family)?.get(key).map(Vec::as_slice)
     }
 
-    /// The pairs from `from` on and before `to` in order; `rev()` gives them backwards. No bound
-    /// means all on that side, an empty range nothing.
+    /// The pairs from `from` up to but not including `to`, in order; `rev()` gives them in
+    /// reverse. Without a bound there is no limit on that side; an empty range has no pairs.
     pub fn scan(
         &self,
         family: &str,
@@ -134,7 +134,7 @@ impl Model {
         }
     }
 
-    /// Performs what an operation does to the contents; reads, flushes and the like do nothing.
+    /// Applies an operation's changes to the contents; reads, flushes and the like have none.
     pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Write { writes, .. } => writes.iter().for_each(|write| self.write(write)),

@@ -1,8 +1,8 @@
-//! What every operation should answer: the [`Model`] with open snapshots and iterators.
+//! The expected outcome of every operation: the [`Model`] with open snapshots and iterators.
 //!
-//! An [`Outcome`] says of a value its length and a hash, so that the outcomes of a long list can be
-//! kept, compared and sent as text. The text of an outcome is what a program in another language
-//! can print for the same operation.
+//! An [`Outcome`] represents a value by its length and a hash, so that the outcomes of a long list
+//! can be kept, compared and sent as text. The text of an outcome is simple enough for a program in
+//! another language to print for the same operation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use titan::ErrorKind;
 use crate::model::Model;
 use crate::ops::{Bounds, Key, Op, Step};
 
-/// A value in short: two values of equal sums are equal, for all that tests need.
+/// The digest of a value: values with equal digests are equal, for the purposes of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
     len: usize,
@@ -20,8 +20,8 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The sum of a value. The hash takes the value's words of 8 bytes, little endian, the last one
-    /// filled up with zeros: `hash = (hash ^ word) * 0x9e3779b97f4a7c15; hash ^= hash >> 32`,
+    /// The digest of a value. The hash takes the value's words of 8 bytes, little-endian, the last
+    /// one padded with zeros: `hash = (hash ^ word) * 0x9e3779b97f4a7c15; hash ^= hash >> 32`,
     /// starting from 0.
     pub fn of(value: &[u8]) -> Sum {
         let mut hash = 0u64;
@@ -48,16 +48,16 @@ impl fmt::Display for Sum {
     }
 }
 
-/// What an operation answered.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// It succeeded.
     Done,
-    /// It is done; and what is not allowed after it was tried and refused, in this way.
+    /// It succeeded; forbidden operations were tried after it and failed with these errors.
     Refused(Vec<ErrorKind>),
-    /// A value for each key that was asked for.
+    /// A value for each requested key.
     Values(Vec<Option<Sum>>),
-    /// The entries met, in the order in which they were met.
+    /// The entries found, in the order in which they were found.
     Pairs(Vec<(Vec<u8>, Sum)>),
 }
 
@@ -96,7 +96,8 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The first or last `n` entries from `from` on and before `to` that are within the bounds.
+    /// The first or last `n` entries from `from` up to but not including `to` that are within the
+    /// bounds.
     fn entries(
         &self,
         from: Option<Vec<u8>>,
@@ -111,7 +112,7 @@ impl Cursor {
     }
 
     fn step(&mut self, step: &Step) -> Outcome {
-        // The smallest key behind a key.
+        // The smallest key after a key.
         let behind = |key: &[u8]| Some([key, &[0]].concat());
         let n = match step {
             Step::Next(n) | Step::Prev(n) => *n as usize,
@@ -126,7 +127,7 @@ impl Cursor {
             (Step::Prev(_), Some(at)) => self.entries(None, Some(at.clone()), true, n),
             (Step::Next(_) | Step::Prev(_), None) => Vec::new(),
         };
-        // One step too many leads nowhere.
+        // One step past the end leads nowhere.
         let stands = found.get(n.wrapping_sub(1));
         self.at = stands.map(|(key, _)| key.clone());
         Outcome::Pairs(found)
@@ -163,7 +164,7 @@ impl Reference {
         Self::default()
     }
 
-    /// Its contents now.
+    /// Its current contents.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -220,17 +221,17 @@ impl Reference {
             Op::Reopen => {
                 self.snapshots.clear();
                 self.iterators.clear();
-                // While it was open it could not be opened a second time.
+                // While it was open, opening it a second time failed.
                 return Outcome::Refused(vec![ErrorKind::Locked]);
             }
             Op::CreateCf { family } => {
                 self.model.create_family(family);
-                // It could not be created a second time.
+                // Creating it a second time failed.
                 return Outcome::Refused(vec![ErrorKind::AlreadyExists]);
             }
             Op::DropCf { family } => {
                 self.model.drop_family(family);
-                // By its old handle it could not be read, nor written, nor dropped again.
+                // Reading, writing and dropping it again by its old handle failed.
                 return Outcome::Refused(vec![ErrorKind::InvalidArgument; 3]);
             }
             Op::Write { .. }

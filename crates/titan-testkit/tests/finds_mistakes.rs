@@ -1,5 +1,5 @@
-//! The kit against a small store with one deliberate mistake at a time: each must be found, and
-//! the store without any must pass.
+//! Runs the kit against a small store with one deliberate mistake at a time: each must be
+//! found, and the store without any must pass.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -22,11 +22,11 @@ enum Mistake {
     NoDirectorySync,
     /// The database's own directory is never made durable.
     NoParentSync,
-    /// A line counts as whole if it can be read.
+    /// A line counts as complete if it can be read.
     NoChecksum,
     /// Lines after a damaged one are applied.
     SkipsDamage,
-    /// A failed sync is tried again and believed.
+    /// A failed sync is retried and then trusted.
     RetriesSync,
 }
 
@@ -111,13 +111,13 @@ impl Store {
     }
 }
 
-/// Runs a workload, until its end or the first error, and returns what it promised.
+/// Runs a workload, until its end or the first error, and returns what it acknowledged.
 fn run(vfs: &SimVfs, ops: &Ops, mistake: Mistake) -> (Journal, History) {
     let mut store = Store::open(vfs, mistake).unwrap();
     let mut history = History::new();
     for op in &ops.0 {
         let outcome = store.apply(op);
-        // An operation that failed may still turn up after a recovery.
+        // A failed operation may still appear after a recovery.
         let n = history.push(op);
         if outcome.is_err() {
             break;
@@ -129,7 +129,7 @@ fn run(vfs: &SimVfs, ops: &Ops, mistake: Mistake) -> (Journal, History) {
     (vfs.journal(), history)
 }
 
-/// The first crash after which the store holds what it may not.
+/// The first crash after which the store has a state that is not allowed.
 fn find(journal: &Journal, history: &History, mistake: Mistake) -> Option<String> {
     let check = |image: &SimVfs, at_least: usize, how: String| {
         let found = match Store::open(image, mistake) {
@@ -152,7 +152,7 @@ fn find(journal: &Journal, history: &History, mistake: Mistake) -> Option<String
                 if index % 50 != 0 {
                     continue;
                 }
-                // What a recovery found and made durable, its own crash must not lose.
+                // A crash of the recovery must not lose what it found and made durable.
                 let again = image.journal();
                 for second in again.crash_points() {
                     let at_least = if second.index() == again.len() {

@@ -1,4 +1,4 @@
-//! The simulated file system and the operating system's give the same answers.
+//! The simulated file system and the operating system's give the same results.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn step(vfs: &dyn Vfs, root: &Path, rng: &mut fastrand::Rng) -> Result<String> {
         0..=2 => {
             let mut file = vfs.create(&one)?;
             file.append(&vec![rng.u8(..); rng.usize(..10_000)])?;
-            // A name may go while the handle stays.
+            // A name may be removed while the handle stays open.
             let gone = rng.bool().then(|| vfs.remove(&one)).transpose()?;
             file.append(b"end")?;
             file.sync()?;
@@ -55,7 +55,8 @@ fn random_operations_have_equal_outcomes() {
             let kinds = |r: Result<String>| r.map_err(|e| (e.kind(), e.io_kind()));
             let (real, simulated) = (kinds(real), kinds(simulated));
             failures += usize::from(real.is_err());
-            // Opening a directory for reading succeeds on Linux, and only its reads fail.
+            // On Linux opening a directory for reading succeeds, and only reading it
+            // fails.
             if matches!(&real, Err((ErrorKind::Io, _))) && simulated.is_err() {
                 continue;
             }

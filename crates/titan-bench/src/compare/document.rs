@@ -1,4 +1,4 @@
-//! A comparison to be read: what differs first.
+//! A comparison as text: differences first.
 
 use std::fmt;
 

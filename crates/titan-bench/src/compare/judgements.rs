@@ -1,7 +1,7 @@
-//! Whether two reports judge Titan alike.
+//! Whether two reports come to the same judgements of Titan.
 //!
-//! Machines differ from day to day, and with them all speeds; what a report claims are ratios of engines
-//! that met the same day.
+//! Machines vary from day to day, and all speeds with them; the claims of a report are ratios of
+//! engines that ran on the same day.
 
 use serde::Serialize;
 
@@ -9,27 +9,27 @@ use super::{Pair, exceeds_spread};
 use crate::report::figures::Spread;
 use crate::report::verdict::{self, Judgement, MEASURES, Opponent, SUBJECT, Verdict};
 
-/// Titan against one other engine in one measure of a step.
+/// Titan compared with one other engine in one measure of a step.
 #[derive(Debug, Serialize)]
 pub(crate) struct JudgedTwice {
     pub(crate) workload: String,
     pub(crate) step: String,
     pub(crate) measure: &'static str,
     pub(crate) against: String,
-    /// Titan's figure by the other's, round by round.
+    /// Titan's figure divided by the other's, round by round.
     pub(crate) a: Spread,
     pub(crate) b: Spread,
     pub(crate) judged_a: Judgement,
     pub(crate) judged_b: Judgement,
-    /// Whether no round of one lies within the rounds of the other, medians differ by more than the
-    /// margin, and not both are too small to count. Never of a single round.
+    /// Whether the ranges of the rounds do not overlap, medians differ by more than the margin, and
+    /// at least one is large enough to count. Never true of a single round.
     pub(crate) apart: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreement {
     Same,
-    /// One sees a difference, the other none.
+    /// One shows a difference, the other none.
     OneSided,
     /// A loss here, a win there.
     Contrary,
@@ -60,7 +60,7 @@ impl JudgedTwice {
     }
 }
 
-/// What both reports judge, against each engine alone.
+/// What both reports judge, against each other engine separately.
 pub(super) fn judge(pairs: &[Pair<'_, '_>], engines: &[String]) -> Vec<JudgedTwice> {
     let mut judged = Vec::new();
     for engine in engines.iter().filter(|engine| *engine != SUBJECT) {

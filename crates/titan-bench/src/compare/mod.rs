@@ -1,8 +1,8 @@
-//! Two reports beside each other: what became faster, smaller or neither from A to B.
+//! Compares two reports: what became faster, smaller or neither from A to B.
 //!
-//! A difference counts only if it exceeds the spread of both, so that no round of one lies within the
-//! rounds of the other, and 5 %. Where either has a single round, that cannot be told; of two rounds
-//! each, one pair in three is apart by chance alone.
+//! A difference counts only if it exceeds the spread of both, so that their ranges of rounds do not
+//! overlap, and 5 %. If either has a single round, this is unknown; with two rounds each, one pair
+//! in three differs by chance alone.
 //!
 //! [`judgements`] and [`rankings`] say whether both reports come to the same conclusions.
 
@@ -26,15 +26,15 @@ use crate::report::figures::{
 use crate::report::verdict::MARGIN;
 use crate::results::{Ceilings, Report};
 
-/// What is compared of each step.
+/// The measures that are compared for each step.
 static MEASURES: [&Measure; 4] = [&RATE, &P99, &WRITE_AMPLIFICATION, &SPACE_AMPLIFICATION];
 
-/// What two reports say of the same.
+/// The comparison of two reports.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
-    /// Conditions that are not the same, so that differences may come from them.
+    /// Conditions that differ, and may therefore have caused differences.
     pub(crate) conditions: Vec<Difference>,
-    /// What the device gave.
+    /// The measurements of the device.
     pub(crate) device: Vec<Compared>,
     pub(crate) judged: Vec<JudgedTwice>,
     pub(crate) steps: Vec<ComparedStep>,
@@ -44,7 +44,7 @@ pub(crate) struct Comparison {
     pub(crate) only_in_b: Vec<String>,
 }
 
-/// One condition; a report that does not have it says nothing.
+/// One condition; empty for a report that does not have it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Difference {
     pub(crate) what: String,
@@ -58,7 +58,7 @@ pub(crate) struct ComparedStep {
     pub(crate) workload: String,
     pub(crate) step: String,
     pub(crate) engine: String,
-    /// Whether a round of it ran out of time before its work was done, or fell behind its rate.
+    /// Whether a round of it ran out of time before its work was done, or did not keep its rate.
     pub(crate) cut_short_a: bool,
     pub(crate) cut_short_b: bool,
     pub(crate) measures: Vec<Compared>,
@@ -70,10 +70,10 @@ pub(crate) struct Compared {
     pub(crate) what: &'static str,
     pub(crate) a: Spread,
     pub(crate) b: Spread,
-    /// The median of B by that of A, and how far it may lie from that: the least of one by the most
-    /// of the other.
+    /// The median of B divided by that of A, and the range of this ratio: from the least of one
+    /// divided by the most of the other.
     pub(crate) ratio: Spread,
-    /// By more than the margin. None if either has a single round.
+    /// By more than the margin. `None` if either has a single round.
     pub(crate) exceeds_spread: Option<bool>,
     #[serde(skip)]
     show: fn(f64) -> String,
@@ -115,8 +115,8 @@ pub(crate) fn compare(a: &Report, b: &Report) -> Comparison {
 /// The same step of both reports.
 type Pair<'p, 'a> = (&'p StepFigures<'a>, &'p StepFigures<'a>);
 
-/// Whether no round of one lies within the rounds of the other, and medians differ by more than the
-/// margin. None if either has a single round.
+/// Whether the ranges of the rounds do not overlap, and medians differ by more than the margin.
+/// `None` if either has a single round.
 fn exceeds_spread(a: &Spread, b: &Spread) -> Option<bool> {
     let several = a.rounds.min(b.rounds) > 1;
     several.then(|| a.apart_from(b) && !a.is_within(b, MARGIN))
@@ -153,7 +153,7 @@ fn differences(a: &Report, b: &Report) -> Vec<Difference> {
         .collect()
 }
 
-/// Those of the run, of its engines and of its workloads.
+/// The conditions of the run, of its engines and of its workloads.
 fn all_conditions(report: &Report) -> Vec<conditions::Condition> {
     let mut all = conditions::of(report);
     for about in &report.about_engines {

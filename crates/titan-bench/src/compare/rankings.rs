@@ -1,11 +1,11 @@
-//! Whether two reports put the engines of a step in the same order.
+//! Whether two reports rank the engines of a step in the same order.
 
 use serde::Serialize;
 
 use super::exceeds_spread;
 use crate::report::figures::{RATE, Rounds, Spread, StepFigures};
 
-/// Engines of a step by their rates, the fastest first; those that both reports measured.
+/// Engines of a step by rate, the fastest first; only those that both reports measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ranking {
     pub(crate) workload: String,
@@ -19,14 +19,15 @@ pub(crate) struct Ranking {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     Same,
-    /// Engines changed places that at least one report does not tell apart.
+    /// Engines changed places, but at least one report does not show a clear difference between
+    /// them.
     Changed,
-    /// Of two engines one is faster in A and the other in B, both times in all rounds and by more than
-    /// the margin.
+    /// One of two engines is faster in A and the other in B, both times in all rounds and by more
+    /// than the margin.
     Contrary,
 }
 
-/// None where fewer than two can be ranked, or where all were asked for the same rate.
+/// `None` if fewer than two can be ranked, or if all had the same prescribed rate.
 pub(super) fn rank(a: &StepFigures<'_>, b: &StepFigures<'_>) -> Option<Ranking> {
     let (in_a, in_b) = (by_rate(a, b), by_rate(b, a));
     if in_a.len() < 2 || a.step.rate.is_some() {

@@ -1,4 +1,4 @@
-//! Reports beside themselves and beside changed ones.
+//! Compares reports with themselves and with changed ones.
 
 use super::judgements::Agreement;
 use super::rankings::Order;
@@ -26,7 +26,7 @@ fn a_report_is_the_same_as_itself() {
     assert!(comparison.only_in_a.is_empty() && comparison.only_in_b.is_empty());
     let in_order = |ranking: &Ranking| ranking.order == Order::Same;
     assert!(comparison.rankings.iter().all(in_order));
-    // Where all are asked for the same rate, none is faster.
+    // With a prescribed rate none is faster.
     assert!(
         comparison
             .rankings
@@ -84,7 +84,7 @@ fn what_differs_is_told() {
     let contrary: Vec<_> = contrary
         .filter(|judged| judged.agreement() == Agreement::Contrary)
         .collect();
-    // Twice the operations in the same time halve what each costs.
+    // Twice the operations in the same time halve the cost of each.
     let measures: Vec<&str> = contrary.iter().map(|judged| judged.measure).collect();
     assert_eq!(measures, [RATE.name, CPU.name]);
     assert!(
@@ -114,7 +114,7 @@ fn what_differs_is_told() {
 #[test]
 fn places_changed_within_the_spread_are_no_contradiction() {
     let (a, mut b) = (synthetic::report(), synthetic::report());
-    // Of redb's two rounds one is below all of Titan's, as in A, and one above; rocksdb wins one of
+    // One of redb's two rounds is below all of Titan's, as in A, and one above; rocksdb wins one of
     // three.
     for run in &mut b.runs {
         if let Outcome::Measured(measured) = &mut run.outcome

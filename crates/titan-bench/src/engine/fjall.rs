@@ -15,7 +15,7 @@ use crate::work::keys::Key;
 
 pub(super) struct Fjall;
 
-/// The nearest that it has.
+/// The nearest one that it has.
 fn compression(settings: &Settings) -> CompressionType {
     match settings.compression {
         Compression::None => CompressionType::None,

@@ -14,10 +14,10 @@ use crate::work::keys::Key;
 
 pub(super) struct Lmdb;
 
-/// Address space; files are as large as what is in them.
+/// Address space; files are only as large as their contents.
 const MAP_BYTES: usize = 1 << 40;
 
-/// As its documentation advises: without read-ahead where the data does not fit in memory.
+/// As its documentation advises: no readahead if the data does not fit in memory.
 fn flags(settings: &Settings) -> EnvFlags {
     let mut flags = EnvFlags::empty();
     flags.set(
@@ -63,11 +63,11 @@ impl Engine for Lmdb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        // SAFETY: NO_SYNC is unsafe for what a loss of power leaves behind; no step of a benchmark
-        // goes on after one.
+        // SAFETY: NO_SYNC is unsafe because of the state after a power failure; no step of a
+        // benchmark continues after one.
         unsafe { options.flags(flags(settings)) };
-        // SAFETY: the directory is one that the driver made for this process alone, so that nothing
-        // else changes the file that is mapped.
+        // SAFETY: the directory was made by the driver for this process alone, so that no other
+        // process changes the mapped file.
         let env = unsafe { options.open(dir)? };
         let mut transaction = env.write_txn()?;
         let table = env.create_database(&mut transaction, None)?;
@@ -101,7 +101,7 @@ impl Store for Opened {
 
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {
         let transaction = self.env.read_txn()?;
-        // An empty key is not one of LMDB's.
+        // LMDB has no empty keys.
         let from = if from.is_empty() { &[0][..] } else { from };
         let from = (Bound::Included(from), Bound::Unbounded);
         for found in self.table.range(&transaction, &from)? {

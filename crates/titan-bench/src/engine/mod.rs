@@ -1,8 +1,9 @@
-//! The engines, behind one interface.
+//! The engines behind one interface.
 //!
-//! An adapter does what its engine's users would write, no more: the calls of its public interface,
-//! set up as [`Settings`] ask. Where an engine has no such call (deletes of ranges, say) or makes no
-//! such promise, the adapter does the nearest thing and says so in its notes, which reports print.
+//! An adapter does what users of its engine would write, and no more: it calls the public
+//! interface, configured according to [`Settings`]. If an engine has no such call (deletes of
+//! ranges, for example) or gives no such guarantee, the adapter does the nearest thing and says so
+//! in its notes, which reports print.
 
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -25,69 +26,68 @@ use crate::work::keys::Key;
 
 /// An engine that can be measured.
 pub(crate) trait Engine: Sync {
-    /// What it is called on the command line and in reports.
+    /// Its name on the command line and in reports.
     fn name(&self) -> &'static str;
 
-    /// How it is set up, for the reader of a report.
+    /// Its configuration, for the reader of a report.
     fn about(&self, settings: &Settings) -> AboutEngine;
 
-    /// Whether what was written is there after the process was killed.
+    /// Whether writes survive a kill of the process.
     fn survives_kill(&self, _settings: &Settings) -> bool {
         true
     }
 
-    /// Opens the database in this directory, which exists, or makes one.
+    /// Opens the database in this directory, which exists, or creates one.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>>;
 }
 
-/// What a lookup hands the value to.
+/// Receives the value that a lookup found.
 pub(crate) type OnValue<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
-/// What a lookup of several keys hands values to, with the places of their keys.
+/// Receives the values that a lookup of several keys found, with the positions of their keys.
 pub(crate) type OnEach<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<()>;
 
-/// What a scan hands keys and values to; it says whether it wants more.
+/// Receives the keys and values of a scan; returns whether it wants more.
 pub(crate) type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
 /// An open database. Dropping it closes it.
 pub(crate) trait Store: Send + Sync {
     fn put(&self, key: &Key, value: &[u8]) -> Result<()>;
 
-    /// Whether the key is there; its value is handed over without being copied where the engine
-    /// allows that.
+    /// Whether the key exists; passes its value on, without copying if the engine allows that.
     fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool>;
 
-    /// Looks keys up, in one call where the engine has one for that.
+    /// Looks up keys, in one call if the engine has one for that.
     fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()>;
 
-    /// Hands over keys and values from this key on, until there are no more or `entry` says that it
-    /// wants no more.
+    /// Passes keys and values from this key on to `entry`, until there are no more or `entry`
+    /// stops.
     fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()>;
 
     fn delete(&self, key: &Key) -> Result<()>;
 
-    /// Deletes every key from the first up to, and not including, the second.
+    /// Deletes every key from the first up to but not including the second.
     fn delete_range(&self, from: &Key, to: &Key) -> Result<()>;
 
-    /// A view of the database as it is now, for as long as it is kept.
+    /// A view of the database as it is now, until it is dropped.
     fn snapshot(&self) -> Result<Box<dyn Held + '_>>;
 
-    /// Bytes that the engine says it wrote since it was opened, by kind of file or job.
+    /// Bytes that the engine reports as written since it was opened, by kind of file or job.
     fn written(&self) -> Vec<(String, u64)> {
         Vec::new()
     }
 
-    /// Closes it, with everything in order.
+    /// Closes the database regularly.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Hands over what was found; whether anything was.
+/// Passes the value found to `value`; returns whether there was one.
 fn hand_over(found: Option<&[u8]>, value: OnValue<'_>) -> Result<bool> {
     found.map(value).transpose()?;
     Ok(found.is_some())
 }
 
-/// The same of several keys, in their order.
+/// The same for several keys, in order.
 fn hand_over_each<V, E>(
     found: impl IntoIterator<Item = std::result::Result<Option<V>, E>>,
     value: OnEach<'_>,
@@ -103,12 +103,12 @@ where
     Ok(())
 }
 
-/// What is only kept.
+/// An object that is only kept alive.
 pub(crate) trait Held {}
 
 impl<T> Held for T {}
 
-/// What this program was built with, in the order of reports.
+/// The engines that this program was built with, in the order of reports.
 pub(crate) fn all() -> Vec<Box<dyn Engine>> {
     vec![
         Box::new(titan::Titan),

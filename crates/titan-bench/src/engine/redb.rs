@@ -57,7 +57,7 @@ impl Engine for Redb {
                 Durability::Synced => Commit::Immediate,
             },
         };
-        // Readers want the table to be there.
+        // Readers need the table to exist.
         opened.write(Commit::Immediate, |_| Ok(()))?;
         Ok(Box::new(opened))
     }
@@ -133,7 +133,7 @@ impl Store for Opened {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // What was committed without being synced is kept by one commit that is.
+        // Unsynced commits become durable with one synced commit.
         self.write(Commit::Immediate, |_| Ok(()))
     }
 }

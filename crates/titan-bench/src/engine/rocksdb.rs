@@ -49,7 +49,7 @@ impl RocksDb {
         options.create_if_missing(true);
         options.set_block_based_table_factory(&table);
         options.set_compression_type(compression);
-        // For bytes by kind. Without times and distributions, which would cost it speed.
+        // For bytes by kind. Without times and distributions, which would make it slower.
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
         let mut set_up = SetUp {
@@ -98,7 +98,7 @@ impl RocksDb {
     }
 }
 
-/// RocksDB's options, and what reports say of them.
+/// RocksDB's options, and their description for reports.
 struct SetUp {
     options: Options,
     told: Vec<(&'static str, String)>,
@@ -142,7 +142,7 @@ impl Engine for RocksDb {
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let SetUp { options, .. } = self.set_up(settings);
-        // Named, so that there is a handle of it for calls that want one.
+        // Named, so that there is a handle for calls that need one.
         let db = DB::open_cf_with_opts(&options, dir, [(FAMILY, options.clone())])?;
         let mut write = WriteOptions::default();
         write.set_sync(settings.durability == Durability::Synced);
@@ -152,7 +152,7 @@ impl Engine for RocksDb {
 
 struct Opened {
     db: DB,
-    /// It has the statistics.
+    /// The options own the statistics.
     options: Options,
     write: WriteOptions,
 }
@@ -218,7 +218,7 @@ impl Store for Opened {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // What is left in the memtable stays in the WAL, as it does for the others.
+        // What is left in the memtable stays in the WAL, as with the other engines.
         drop(self.db);
         Ok(())
     }

@@ -13,7 +13,7 @@ fn numbered(number: u64) -> Key {
     key(number, KeyOrder::Numbered)
 }
 
-/// What is in the database from this key on.
+/// The entries of the database from this key on.
 fn entries(store: &dyn Store, from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut entries = Vec::new();
     let all = store.scan(from, &mut |key, value| {
@@ -118,7 +118,7 @@ fn versions_are_those_that_were_built() {
         };
         let built = version(package);
         let (name, said) = (&about.name, &about.version);
-        // A crate that carries another project says its version too: `0.19.0+11.8.1`.
+        // A crate that wraps another project has that version too: `0.19.0+11.8.1`.
         for part in built.split('+') {
             let minor = part.rsplit_once('.').map_or(part, |(minor, _)| minor);
             assert!(
@@ -129,7 +129,7 @@ fn versions_are_those_that_were_built() {
     }
 }
 
-/// Without the processor's own instructions it would be slower than its users have it.
+/// Without the processor's own instructions it would be slower than for its users.
 #[cfg(all(feature = "rocksdb", target_arch = "x86_64"))]
 #[test]
 fn rocksdb_takes_checksums_from_the_processor() {

@@ -1,11 +1,11 @@
-//! A memory cgroup for one process: what limits heap and page cache together.
+//! A memory cgroup for one process, which limits heap and page cache together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Where version 1 has its controller of memory, and where version 2 has everything.
+/// The memory controller of version 1, and the root of version 2.
 const VERSION_1: &str = "/sys/fs/cgroup/memory";
 const VERSION_2: &str = "/sys/fs/cgroup";
 
@@ -13,12 +13,12 @@ const VERSION_2: &str = "/sys/fs/cgroup";
 pub(crate) struct MemoryCgroup {
     dir: PathBuf,
     version_2: bool,
-    /// Processes killed in it before: it may have been left over.
+    /// Processes killed in it before: it may remain from an earlier run.
     kills_before: u64,
 }
 
 impl MemoryCgroup {
-    /// Makes one with this limit in bytes, without swap where the kernel lets us say so.
+    /// Creates one with this limit in bytes, without swap if the kernel permits it.
     pub(crate) fn new(name: &str, limit: u64) -> Result<Self> {
         let version_2 = Path::new(VERSION_2).join("cgroup.controllers").exists();
         let root = Path::new(if version_2 { VERSION_2 } else { VERSION_1 });
@@ -26,7 +26,8 @@ impl MemoryCgroup {
             bail!("there is no memory controller in {}", root.display());
         }
         if version_2 {
-            // Where it is on already, or another's to decide, the limit below says so.
+            // If it is on already, or controlled by another program, setting the limit
+            // below shows it.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
         }
         let mut cgroup = MemoryCgroup {
@@ -46,18 +47,18 @@ impl MemoryCgroup {
         let file = cgroup.dir.join(limited);
         fs::write(&file, limit.to_string())
             .with_context(|| format!("setting {}", file.display()))?;
-        // Not every kernel counts swap.
+        // Not every kernel accounts swap.
         let _ = fs::write(cgroup.dir.join(swap.0), swap.1.to_string());
         cgroup.kills_before = cgroup.kills();
         Ok(cgroup)
     }
 
-    /// Whether the kernel killed a process in it for want of memory.
+    /// Whether the kernel killed a process in it because memory ran out.
     pub(crate) fn has_killed(&self) -> bool {
         self.kills() > self.kills_before
     }
 
-    /// The file into which a process writes its number to join.
+    /// The file to which a process writes its number to join.
     pub(crate) fn members(&self) -> PathBuf {
         self.dir.join("cgroup.procs")
     }
@@ -78,7 +79,7 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // What stays is empty, and is used again under the same name.
+        // If this fails, the cgroup is empty, and will be used again under the same name.
         let _ = fs::remove_dir(&self.dir);
     }
 }

@@ -1,11 +1,11 @@
-//! The block device under a directory: what it did, and the kernel's caches of it.
+//! The block device under a directory: its counters, and the kernel's caches of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Bytes of what `/sys/block` calls a sector, whatever the device's are.
+/// Bytes of a sector in `/sys/block`, whatever the device's sectors are.
 const SECTOR: u64 = 512;
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -20,14 +20,14 @@ pub(crate) struct Mount {
     point: PathBuf,
 }
 
-/// The file system that a directory is on; none if the kernel does not tell.
+/// The file system of a directory; `None` if the kernel does not report it.
 pub(crate) fn mount_of(dir: &Path) -> Option<Mount> {
     let dir = dir.canonicalize().ok()?;
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let mounts = table.lines().filter_map(mount);
     mounts
         .filter(|mount| dir.starts_with(&mount.point))
-        // Of two at the same place the later one covers the earlier.
+        // Of two with the same mount point the later one covers the earlier.
         .max_by_key(|mount| mount.point.components().count())
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct DeviceCounts {
 }
 
 impl Mount {
-    /// None if this is no block device that the kernel counts for.
+    /// `None` if this is not a block device with counters.
     pub(crate) fn counts(&self) -> Option<DeviceCounts> {
         counts(&fs::read_to_string(format!("/sys/dev/block/{}/stat", self.number)).ok()?)
     }
@@ -67,18 +67,18 @@ fn counts(stat: &str) -> Option<DeviceCounts> {
     })
 }
 
-/// Writes everything that is dirty to its device.
+/// Writes all dirty data to its device.
 pub(crate) fn sync() {
     rustix::fs::sync();
 }
 
-/// Errors where [`drop_caches`] would, and drops nothing.
+/// Fails if [`drop_caches`] would, but drops nothing.
 pub(crate) fn may_drop_caches() -> Result<()> {
     let file = fs::OpenOptions::new().write(true).open(DROP_CACHES);
     file.map(drop).context("dropping the kernel's caches")
 }
 
-/// Has the kernel forget what it cached of files.
+/// Makes the kernel drop its caches of files.
 pub(crate) fn drop_caches() -> Result<()> {
     fs::write(DROP_CACHES, "3").context("dropping the kernel's caches")
 }

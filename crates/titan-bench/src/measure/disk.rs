@@ -1,4 +1,4 @@
-//! What the files of a directory take.
+//! The disk usage of the files in a directory.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -19,8 +19,8 @@ pub(crate) fn total(dir: &Path) -> u64 {
     files(dir).map(|(_, bytes)| bytes).sum()
 }
 
-/// Every file, with what is allocated for it: holes take nothing, what is set aside counts. Files
-/// that go away meanwhile are left out.
+/// Every file with its allocated bytes: holes take none, preallocation counts. Files that are
+/// deleted in the meantime are omitted.
 fn files(dir: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
     let files = WalkDir::new(dir).into_iter().filter_map(Result::ok);
     let files = files.filter(|file| file.file_type().is_file());
@@ -30,8 +30,8 @@ fn files(dir: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
     })
 }
 
-/// The ending of a file's name; without one, what its name begins with, or its folder's name if the
-/// file has only a number.
+/// The extension of a file's name; without one, the start of its name, or its directory's name if
+/// the file name is only a number.
 fn kind(path: &Path) -> String {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map(|part| part.to_string_lossy().into_owned())

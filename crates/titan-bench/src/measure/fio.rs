@@ -1,4 +1,4 @@
-//! What the device gives to a program that does nothing else.
+//! The performance of the device for a program that does nothing else.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use crate::results::Ceilings;
 const SIZE: &str = "256m";
 const FILE: &str = "fio.data";
 
-/// Measures for `seconds` each, in `dir`. Errors where `fio` is missing or fails.
+/// Measures for `seconds` each, in `dir`. Fails if `fio` is missing or fails.
 pub(crate) fn ceilings(dir: &Path, round: u32, seconds: u32) -> Result<Ceilings> {
     let ceilings = measure(dir, round, seconds);
     let _ = fs::remove_file(dir.join(FILE));
@@ -45,7 +45,8 @@ fn job(dir: &Path, seconds: u32, how: &[&str]) -> Result<Value> {
         .arg(format!("--size={SIZE}"))
         .arg(format!("--runtime={seconds}"))
         .args(how)
-        // An interruption is this program's to handle: half a measurement looks like a whole one.
+        // An interruption is handled by this program: half a measurement would look like a whole
+        // one.
         .process_group(0)
         .stdin(Stdio::null())
         .output()

@@ -1,4 +1,4 @@
-//! The machine, for the head of a report.
+//! Describes the machine, for the head of a report.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::thread;
 use super::device::mount_of;
 use crate::results::Machine;
 
-/// This machine, with its databases in `dir`. What the kernel does not tell is empty.
+/// This machine, with its databases in `dir`. What the kernel does not report is empty.
 pub(crate) fn describe(dir: &Path) -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, name: &str| {

@@ -1,4 +1,5 @@
-//! What is measured from outside, alike for every engine, and what is set for it.
+//! Measurements from outside the process, the same for every engine, and limits set on
+//! it.
 
 pub(crate) mod cgroup;
 pub(crate) mod device;

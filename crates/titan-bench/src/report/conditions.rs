@@ -1,21 +1,21 @@
-//! Under which conditions a run was made, in words.
+//! The conditions of a run, in words.
 //!
-//! [`of`] lists all that has to be the same for two reports to be comparable: it stands at the top
-//! of a report, and [`crate::compare`] says which of it differs.
+//! [`of`] lists everything that must be the same for two reports to be comparable: it is printed
+//! at the top of a report, and [`crate::compare`] reports which conditions differ.
 
 use super::units::{bytes, bytes_a_second, count, memory, number};
 use crate::results::{AboutEngine, Ceilings, Report};
 use crate::settings::{Compression, Durability, Settings};
 use crate::work::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
-/// What it is and what it was.
+/// The name and value of a condition.
 pub(crate) type Condition = (String, String);
 
-/// A figure of the device: its name, where it is, and how it is shown.
+/// A figure of the device: its name, its value, and its format.
 pub(crate) type Ceiling = (&'static str, fn(&Ceilings) -> f64, fn(f64) -> String);
 
-/// What is measured of the device before each round. It differs a little each time, so that it is
-/// no condition that has to be the same.
+/// What is measured of the device before each round. It varies a little, so it is not a condition
+/// that must be the same.
 pub(crate) static CEILINGS: [Ceiling; 4] = [
     ("sequential writes", |c| c.sequential_write, bytes_a_second),
     ("sequential reads", |c| c.sequential_read, bytes_a_second),
@@ -31,7 +31,7 @@ pub(crate) static CEILINGS: [Ceiling; 4] = [
     ),
 ];
 
-/// Of a whole run: profile, machine and settings.
+/// The conditions of a whole run: profile, machine and settings.
 pub(crate) fn of(report: &Report) -> Vec<Condition> {
     let machine = &report.machine;
     let mut all = vec![
@@ -99,7 +99,7 @@ fn settings(settings: &Settings) -> impl Iterator<Item = Condition> {
     .into_iter()
 }
 
-/// Of an engine: its options in one line.
+/// The options of an engine in one line.
 pub(crate) fn options(engine: &AboutEngine) -> String {
     let options = engine.options.iter();
     let options: Vec<String> = options
@@ -108,7 +108,7 @@ pub(crate) fn options(engine: &AboutEngine) -> String {
     options.join(", ")
 }
 
-/// Of a workload: its data.
+/// The data of a workload.
 pub(crate) fn data(workload: &Workload) -> String {
     let sizes = match workload.value_sizes {
         ValueSizes::Fixed(size) => format!("values of {}", bytes(f64::from(size))),
@@ -125,7 +125,7 @@ pub(crate) fn data(workload: &Workload) -> String {
     format!("{} records, {sizes}, {order}.", count(workload.records))
 }
 
-/// Of a step: what its threads do.
+/// The operations of a step.
 pub(crate) fn work(step: &Step) -> String {
     let plural = if step.threads == 1 { "" } else { "s" };
     let mut parts = vec![

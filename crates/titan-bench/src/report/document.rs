@@ -1,8 +1,9 @@
-//! What a report says, before it becomes HTML or Markdown: headings, words, tables and plots.
+//! The contents of a report, before it becomes HTML or Markdown: headings, paragraphs, tables
+//! and plots.
 //!
 //! All text here is plain: renderers escape it.
 
-/// A report, from the top to the bottom.
+/// A report, from top to bottom.
 #[derive(Default)]
 pub(crate) struct Document {
     pub(crate) title: String,
@@ -20,10 +21,10 @@ pub(crate) enum Block {
 }
 
 pub(crate) struct Heading {
-    /// From 2 on: 1 is the title's.
+    /// From 2 on: 1 is that of the title.
     pub(crate) level: u8,
     pub(crate) text: String,
-    /// What links go to.
+    /// The target of links.
     pub(crate) anchor: String,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Table {
 
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// Words begin at the left, figures end at the right.
+    /// Words are aligned left, figures right.
     pub(crate) words: bool,
 }
 
@@ -43,11 +44,11 @@ pub(crate) struct Column {
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) tone: Tone,
-    /// The anchor that it leads to.
+    /// The anchor to which it links.
     pub(crate) link: Option<String>,
 }
 
-/// What a cell's text means; the text says it too.
+/// The meaning of a cell's text; the text expresses it too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
@@ -60,7 +61,7 @@ pub(crate) enum Tone {
 }
 
 pub(crate) struct Plot {
-    /// Of the file beside the report.
+    /// The name of the file next to the report.
     pub(crate) file: String,
     pub(crate) caption: String,
     pub(crate) svg: String,
@@ -80,14 +81,14 @@ impl Document {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// Nothing if it is empty.
+    /// Adds nothing if it is empty.
     pub(crate) fn list(&mut self, items: Vec<String>) {
         if !items.is_empty() {
             self.blocks.push(Block::List(items));
         }
     }
 
-    /// Nothing if it has no rows.
+    /// Adds nothing if it has no rows.
     pub(crate) fn table(&mut self, table: Table) {
         if !table.rows.is_empty() {
             self.blocks.push(Block::Table(table));
@@ -110,7 +111,7 @@ impl Document {
 }
 
 impl Table {
-    /// Of columns whose names begin with `:` if they have words.
+    /// Columns whose names begin with `:` contain words.
     pub(crate) fn new(caption: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|name| Column {
             name: name.trim_start_matches(':').to_owned(),
@@ -123,7 +124,7 @@ impl Table {
         }
     }
 
-    /// Columns that the row does not reach have nothing.
+    /// Missing cells are empty.
     pub(crate) fn row(&mut self, mut row: Vec<Cell>) {
         row.resize_with(self.columns.len(), Cell::nothing);
         self.rows.push(row);

@@ -1,7 +1,7 @@
-//! Figures made from what was measured: all rounds of a step by an engine, and their spread.
+//! Figures computed from the measurements: all rounds of a step by an engine, and their spread.
 //!
-//! This is the one place that looks runs up by workload, step and engine. Ratios are taken round by
-//! round, of two engines that met the same state of the machine, and only then summed up.
+//! Only this module looks up runs by workload, step and engine. Ratios are computed round by round,
+//! between engines that met the same state of the machine, and only then aggregated.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use super::units;
 use crate::results::{Measured, Outcome, Report, StepRun};
 use crate::work::{Step, Workload};
 
-/// The median of some rounds, and how far they lie apart.
+/// The median of some rounds, and their range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -19,14 +19,14 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// None of no values; what is not a number is left out.
+    /// `None` without values; ignores NaN.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
         let (least, most) = (*sorted.first()?, *sorted.last()?);
         let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         Some(Spread {
-            // Of two that are equal, not their mean: infinity has none.
+            // For two equal values not their mean: it does not exist for infinity.
             median: if low == high { low } else { (low + high) / 2.0 },
             least,
             most,
@@ -44,12 +44,12 @@ impl Spread {
         ratio.max(1.0 / ratio) <= 1.0 + margin
     }
 
-    /// Whether no value of one lies within the other.
+    /// Whether the ranges of values do not overlap.
     pub(crate) fn apart_from(&self, other: &Self) -> bool {
         self.least > other.most || other.least > self.most
     }
 
-    /// `median (least–most)`, or the value if there is but one.
+    /// `median (least–most)`, or the value if there is only one.
     pub(crate) fn show(&self, show: fn(f64) -> String) -> String {
         let (median, least, most) = (show(self.median), show(self.least), show(self.most));
         if self.rounds == 1 || least == most {
@@ -60,7 +60,7 @@ impl Spread {
     }
 }
 
-/// `a / b`, where two that are the same, zeros among them, are 1.
+/// `a / b`; 1 if they are equal, also if both are zero.
 pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if a == b { 1.0 } else { a / b }
 }
@@ -72,16 +72,16 @@ pub(crate) enum Better {
     Lower,
 }
 
-/// Something that engines are judged by.
+/// A measure by which engines are judged.
 #[derive(Debug)]
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) better: Better,
     pub(crate) of: fn(&Measured) -> Option<f64>,
-    /// Whether it can be compared where not all have written the same, in a step that was cut short
-    /// or that goes by time.
+    /// Whether it can be compared if engines have written different amounts, in a step that was cut
+    /// short or has a time limit.
     pub(crate) of_a_part: bool,
-    /// Differences of no more than this count for nothing, however large their ratio.
+    /// Differences up to this are ignored, however large their ratio.
     pub(crate) noise: f64,
     pub(crate) show: fn(f64) -> String,
 }
@@ -98,7 +98,7 @@ pub(crate) static RATE: Measure = Measure {
 pub(crate) static P99: Measure = Measure {
     name: "p99 latency",
     better: Better::Lower,
-    // Of fewer, it is the figure of a handful.
+    // With fewer it would be the figure of a handful of operations.
     of: |measured| Some(measured.latency().filter(|l| l.count >= 1000)?.p99),
     of_a_part: true,
     noise: 2.0,
@@ -160,7 +160,7 @@ pub(crate) static OPENING: Measure = Measure {
 };
 
 impl Measure {
-    /// For a comparison; none where it would mean nothing.
+    /// The value for a comparison; `None` if it would be meaningless.
     pub(crate) fn comparable(&self, step: &Step, measured: &Measured) -> Option<f64> {
         let same = step.writes_the_same() && !measured.work.cut_short;
         let whole = self.of_a_part || same;
@@ -168,20 +168,20 @@ impl Measure {
     }
 }
 
-/// None of a step that did nothing.
+/// `None` for a step without operations.
 pub(crate) fn per_operation(measured: &Measured, total: f64) -> Option<f64> {
     let operations = measured.work.operations;
     (operations > 0).then(|| total / operations as f64)
 }
 
-/// A workload and what its steps gave.
+/// A workload and the results of its steps.
 pub(crate) struct WorkloadFigures<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) steps: Vec<StepFigures<'a>>,
 }
 
-/// A step and what it gave, by engine in the report's order; engines that did not run it are not
-/// among them.
+/// A step and its results, by engine in the report's order; engines that did not run it are
+/// missing.
 pub(crate) struct StepFigures<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) step: &'a Step,
@@ -194,7 +194,7 @@ pub(crate) struct Rounds<'a> {
     pub(crate) runs: Vec<&'a StepRun>,
 }
 
-/// Of every workload of a report.
+/// The figures of every workload of a report.
 pub(crate) fn of(report: &Report) -> Vec<WorkloadFigures<'_>> {
     let rounds = |workload: &Workload, step: &Step| {
         let engines = report.engines.iter().map(|engine| Rounds {
@@ -230,7 +230,7 @@ impl<'a> Rounds<'a> {
         (self.runs.iter()).filter_map(|run| Some((run.round, run.measured()?)))
     }
 
-    /// Of the last round that ended well.
+    /// The last round that ended well.
     pub(crate) fn last(&self) -> Option<&'a Measured> {
         self.measured().last().map(|(_, measured)| measured)
     }
@@ -239,7 +239,7 @@ impl<'a> Rounds<'a> {
         Spread::of(self.measured().filter_map(|(_, measured)| of(measured)))
     }
 
-    /// Of this engine's figure by another's of the same round.
+    /// The ratio of this engine's figure to another's in the same round.
     pub(crate) fn ratio_to(
         &self,
         other: &Rounds<'_>,
@@ -269,7 +269,7 @@ impl<'a> Rounds<'a> {
             .collect()
     }
 
-    /// Rounds that failed, and why.
+    /// Rounds that failed, with the reason.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (u32, &'a str)> + use<'a, '_> {
         self.runs.iter().filter_map(|run| match &run.outcome {
             Outcome::Measured(_) => None,

@@ -1,6 +1,6 @@
-//! A document as one HTML file that needs nothing else: style sheet and plots are part of it.
+//! A document as one self-contained HTML file, which includes style sheet and plots.
 //!
-//! Plots carry the colours of light paper as attributes; the style sheet maps each of them to a
+//! Plots have the colours for light paper as attributes; the style sheet maps each of them to a
 //! variable, so that they follow the reader's preference, and are light in print.
 
 use super::document::{Block, Cell, Document, Heading, Plot, Table, Tone};
@@ -25,7 +25,7 @@ pub(crate) fn render(document: &Document) -> String {
     )
 }
 
-/// Variables for all colours, and the attributes of plots that stand for them.
+/// Variables for all colours, and the attributes of plots that they replace.
 fn colours() -> String {
     let variables = |of: fn(&style::Colour) -> String| -> String {
         let colours = style::COLOURS.iter();

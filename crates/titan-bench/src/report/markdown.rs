@@ -1,4 +1,4 @@
-//! A document as Markdown, as GitHub reads it. Plots are links to their files.
+//! A document as Markdown for GitHub. Plots are links to their files.
 
 use super::document::{Block, Cell, Document, Heading, Plot, Table};
 
@@ -81,7 +81,7 @@ fn render_cell(cell: &Cell) -> String {
     }
 }
 
-/// Without meaning to Markdown, and in one line.
+/// Escaped for Markdown, and in one line.
 fn escaped(text: &str) -> String {
     let mut result = String::new();
     for character in text.chars() {

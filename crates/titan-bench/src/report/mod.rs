@@ -1,16 +1,16 @@
-//! A report: `report.json` with all that was measured, and what people read, made from it.
+//! A report: `report.json` with all measurements, and readable files made from it.
 //!
 //! | module | has |
 //! |---|---|
-//! | [`figures`] | medians, spreads and ratios of what was measured, and the measures there are |
+//! | [`figures`] | medians, spreads and ratios of the measurements, and the list of measures |
 //! | [`verdict`] | where Titan loses and wins |
-//! | [`conditions`] | under which conditions it was measured, in words |
-//! | [`content`] | what the report says, as a [`document`] |
+//! | [`conditions`] | the conditions of the measurements, in words |
+//! | [`content`] | the contents of the report, as a [`document`] |
 //! | [`html`], [`markdown`] | the document as files |
 //! | [`plots`] | plots as SVG |
-//! | [`units`] | numbers as people read them |
+//! | [`units`] | numbers in readable form |
 //!
-//! Every file is whole: it is written under another name and then renamed.
+//! Every file is complete: it is written under another name and then renamed.
 
 pub(crate) mod conditions;
 mod content;
@@ -35,12 +35,12 @@ use crate::results::{Report, SCHEMA};
 const JSON: &str = "report.json";
 const PLOTS: &str = "plots";
 
-/// Writes `report.json`, `report.md`, `report.html` and `plots/*.svg` in this directory, which is
-/// made if it is missing. Plots of an earlier report stay unless they have the same names.
+/// Writes `report.json`, `report.md`, `report.html` and `plots/*.svg` to this directory, which is
+/// created if it is missing. Plots of an earlier report stay unless they have the same names.
 pub(crate) fn write(report: &Report, dir: &Path) -> Result<()> {
     let plots = dir.join(PLOTS);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
-    // First: whatever comes of the rest, what was measured is kept.
+    // First, so that the measurements are kept if anything else fails.
     write_json(report, dir)?;
     let document = content::document(report)?;
     for plot in document.plots() {
@@ -50,7 +50,7 @@ pub(crate) fn write(report: &Report, dir: &Path) -> Result<()> {
     write_whole(&dir.join("report.html"), &html::render(&document))
 }
 
-/// Writes `report.json` alone, of a run that may not be at its end.
+/// Writes only `report.json`, for a run that may not have ended.
 pub(crate) fn write_json(report: &Report, dir: &Path) -> Result<()> {
     let json = serde_json::to_string_pretty(report).context("putting the report as JSON")?;
     write_whole(&dir.join(JSON), &json)
@@ -66,7 +66,7 @@ fn write_whole(path: &Path, text: &str) -> Result<()> {
 
 /// Reads a `report.json`, or that of a directory.
 pub(crate) fn read(path: &Path) -> Result<Report> {
-    /// What reports of every schema have.
+    /// The fields of reports of every schema.
     #[derive(Deserialize)]
     struct Head {
         schema: u32,

@@ -1,6 +1,7 @@
-//! A made-up report for tests: three engines, three rounds, and one of everything that goes wrong.
+//! A synthetic report for tests: three engines, three rounds, and one case of everything that can
+//! go wrong.
 //!
-//! `fill` Titan wins and `get` it loses, to LMDB. Redb fails `get` in round 2; `idle` does nothing;
+//! Titan wins `fill` and loses `get`, to LMDB. Redb fails `get` in round 2; `idle` does nothing;
 //! `mixed` has a fixed rate, two kinds of operations and recovery.
 
 use super::figures::{self, StepFigures};
@@ -13,7 +14,7 @@ use crate::work::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workloa
 
 const ENGINES: [&str; 4] = ["titan", "rocksdb", "lmdb", "redb"];
 
-/// Operations a second by step and engine.
+/// Operations per second by step and engine.
 const RATES: [(&str, [f64; 4]); 4] = [
     ("fill", [60_000.0, 25_000.0, 9_000.0, 8_000.0]),
     ("get", [22_000.0, 18_000.0, 30_000.0, 21_000.0]),
@@ -80,7 +81,7 @@ pub(crate) fn report() -> Report {
     }
 }
 
-/// Leaves others out, as if they had not been asked for.
+/// Removes the other engines, as if they had not been requested.
 pub(crate) fn keep_engines(report: &mut Report, kept: &[&str]) {
     report
         .engines

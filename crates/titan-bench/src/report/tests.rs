@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -38,7 +38,7 @@ fn a_report_is_written_and_read_again() {
     let (html, markdown) = (dir.text("report.html"), dir.text("report.md"));
     let places = |text: &str| {
         let headings = ["Where Titan loses", "Where Titan wins", "Method"];
-        // The last: the list of contents names them too.
+        // The last occurrence: the table of contents names them too.
         headings.map(|heading| text.rfind(heading).unwrap())
     };
     for text in [&html, &markdown] {

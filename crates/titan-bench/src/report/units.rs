@@ -1,10 +1,10 @@
-//! Numbers as people read them. Nothing here rounds what is calculated with: only what is shown.
+//! Numbers in readable form. Nothing here rounds values that are used in calculations.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use humansize::{BINARY, DECIMAL, FormatSizeOptions, format_size};
 
-/// Three figures, or all digits before the point in groups of three.
+/// Three digits, or all digits before the point in groups of three.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -35,7 +35,7 @@ fn grouped(value: f64) -> String {
     }
 }
 
-/// A count of things.
+/// A count.
 pub(crate) fn count(value: u64) -> String {
     grouped(value as f64)
 }
@@ -50,7 +50,7 @@ pub(crate) fn memory(value: f64) -> String {
     size(value, 1024.0, BINARY)
 }
 
-/// Three figures, no more.
+/// Three digits, no more.
 fn size(value: f64, base: f64, options: FormatSizeOptions) -> String {
     let mut leading = value;
     while leading >= base {
@@ -89,7 +89,7 @@ pub(crate) fn percent(value: f64) -> String {
     format!("{:.1} %", value * 100.0)
 }
 
-/// A moment, given in seconds since 1970, as RFC 3339 has it.
+/// A moment, given in seconds since 1970, in the format of RFC 3339.
 pub(crate) fn moment(since_1970: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(since_1970)).to_string()
 }

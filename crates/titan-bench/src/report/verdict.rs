@@ -1,6 +1,6 @@
 //! Where Titan loses and where it wins, against an [`Opponent`].
 //!
-//! Something counts only if all rounds agree on its direction and the median differs by more than
+//! A difference counts only if all rounds agree on its direction and the median exceeds
 //! [`MARGIN`].
 
 use std::cmp::Reverse;
@@ -13,13 +13,13 @@ use super::figures::{
 };
 use crate::work::Step;
 
-/// Whom the report judges.
+/// The engine that the report judges.
 pub(crate) const SUBJECT: &str = "titan";
 
-/// Differences up to this share count for nothing.
+/// Differences up to this share are ignored.
 pub(crate) const MARGIN: f64 = 0.05;
 
-/// What engines are judged by.
+/// The measures by which engines are judged.
 pub(crate) static MEASURES: [&Measure; 7] = [
     &RATE,
     &P99,
@@ -30,11 +30,10 @@ pub(crate) static MEASURES: [&Measure; 7] = [
     &OPENING,
 ];
 
-/// Whom Titan is held against.
+/// The engine or engines that Titan is compared with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Opponent<'n> {
-    /// Whichever other engine was best in the same round: one put together of all others, which no
-    /// single one of them is.
+    /// The best other engine of each round: a composite that no single engine needs to match.
     BestOther,
     Engine(&'n str),
 }
@@ -61,10 +60,10 @@ pub(crate) struct Verdict<'f, 'a> {
     pub(crate) step: &'f StepFigures<'a>,
     pub(crate) measure: &'static Measure,
     pub(crate) ours: Spread,
-    /// The opponent's, and which engines that was, the one of most rounds first.
+    /// The opponent's figure, and the engines it came from, the most frequent first.
     pub(crate) theirs: Spread,
     pub(crate) engines: Vec<&'a str>,
-    /// Ours by theirs, round by round.
+    /// Ours divided by theirs, round by round.
     pub(crate) ratio: Spread,
     pub(crate) judgement: Judgement,
 }
@@ -76,7 +75,7 @@ impl Verdict<'_, '_> {
     }
 }
 
-/// Of every step that Titan and the opponent did, in the order of the report.
+/// The verdicts for every step that Titan and the opponent ran, in the order of the report.
 pub(crate) fn verdicts<'f, 'a>(
     figures: &'f [WorkloadFigures<'a>],
     opponent: Opponent<'_>,
@@ -90,7 +89,7 @@ pub(crate) fn verdicts<'f, 'a>(
         .collect()
 }
 
-/// Those of one kind, by measure in the order of [`MEASURES`], the largest first.
+/// The verdicts of one kind, by measure in the order of [`MEASURES`], the largest first.
 pub(crate) fn sorted<'v, 'f, 'a>(
     verdicts: &'v [Verdict<'f, 'a>],
     judgement: Judgement,
@@ -106,7 +105,7 @@ pub(crate) fn sorted<'v, 'f, 'a>(
     chosen
 }
 
-/// Nothing if either did not do the step.
+/// `None` if either did not run the step.
 pub(crate) fn judge<'f, 'a>(
     step: &'f StepFigures<'a>,
     measure: &'static Measure,
@@ -145,7 +144,7 @@ pub(crate) fn judge<'f, 'a>(
     })
 }
 
-/// Each once, those that come most often first.
+/// Each once, the most frequent first.
 fn by_frequency<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let mut each: Vec<&str> = Vec::new();
     for name in names {

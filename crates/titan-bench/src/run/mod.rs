@@ -1,8 +1,8 @@
-//! The driver: has every engine do every workload, in rounds, each step in a process of its own.
+//! The driver: runs every workload with every engine, in rounds, each step in its own process.
 //!
-//! Within a round, workloads follow each other, and of each all engines do theirs, one after the
-//! other. Every other round has them in the opposite order, so that what drifts in the machine meets
-//! none more than the others.
+//! Within a round, workloads follow each other, and all engines run a workload one after the other.
+//! Every second round has the opposite order, so that drift of the machine affects all engines
+//! alike.
 
 mod process;
 mod progress;
@@ -26,10 +26,10 @@ use crate::worker::db_bench::Program;
 use process::Surroundings;
 use progress::Progress;
 
-/// The command of this program that does a [`Job`]. Not for users.
+/// The subcommand of this program that runs a [`Job`]. Not for users.
 pub(crate) const WORKER: &str = "worker";
 
-/// Who takes part.
+/// A participant.
 pub(crate) enum Contender {
     Engine(Box<dyn Engine>),
     Program(Program),
@@ -50,7 +50,7 @@ impl Contender {
         }
     }
 
-    /// What of a workload it does.
+    /// The part of a workload that it can run.
     fn part_of(&self, workload: &Workload) -> Option<Workload> {
         match self {
             Contender::Engine(_) => Some(workload.clone()),
@@ -73,23 +73,23 @@ impl Contender {
     }
 }
 
-/// What is to be run.
+/// The plan of a run.
 pub(crate) struct Plan {
     pub(crate) profile: String,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) rounds: u32,
     pub(crate) settings: Settings,
-    /// Where databases are made. It is removed at the end.
+    /// The directory for databases. It is removed at the end.
     pub(crate) dir: PathBuf,
     /// Seconds of each of `fio`'s measurements before each round.
     pub(crate) ceiling_seconds: u32,
-    /// What the reader of the report has to know already.
+    /// What the reader of the report must know, as far as known before the run.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Plan {
-    /// How many steps there are, of all who take part, in all rounds.
+    /// The number of steps of all participants in all rounds.
     fn steps(&self) -> usize {
         let parts = self.contenders.iter().flat_map(|contender| {
             let parts = self.workloads.iter().map(|all| contender.part_of(all));
@@ -99,19 +99,19 @@ impl Plan {
     }
 }
 
-/// What keeps a report that is not at its end.
+/// Saves a report of a run that has not ended.
 pub(crate) type Keep<'a> = &'a dyn Fn(&Report) -> Result<()>;
 
-/// Runs it, and has what was measured kept after each workload of an engine. What failed is in the
-/// report with its reason; an interruption ends it early, with what was measured until then.
+/// Runs the plan, and saves the measurements after each workload of an engine. Failures are in the
+/// report with their reasons; an interruption ends it early, with the measurements so far.
 pub(crate) fn run(plan: Plan, interrupted: &AtomicBool, keep: Keep<'_>) -> Result<Report> {
     if let Some(parent) = plan.dir.parent() {
         fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
     }
-    // It is removed at the end: nobody else's must be there.
+    // It is removed at the end, so it must not exist before.
     fs::create_dir(&plan.dir).with_context(|| {
         format!(
-            "making {}, which a run that was killed may have left behind",
+            "making {}, which may remain from a run that was killed",
             plan.dir.display()
         )
     })?;
@@ -119,7 +119,7 @@ pub(crate) fn run(plan: Plan, interrupted: &AtomicBool, keep: Keep<'_>) -> Resul
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    // Not by its path, where another may be by now.
+    // Not by its path, which may name another file by now.
     let program = Path::new("/proc/self/exe");
     let mount = device::mount_of(&plan.dir);
     let mut report = Report {
@@ -177,7 +177,7 @@ pub(crate) fn run(plan: Plan, interrupted: &AtomicBool, keep: Keep<'_>) -> Resul
             .remarks
             .push("Interrupted: not everything was run.".to_owned());
     }
-    // What stays is told by its size on disk; the figures are worth more than that error.
+    // A directory that stays shows in the disk usage; the measurements matter more than that error.
     let _ = fs::remove_dir_all(&plan.dir);
     Ok(report)
 }
@@ -186,15 +186,15 @@ struct Driver<'a> {
     plan: &'a Plan,
     surroundings: Surroundings<'a>,
     progress: Progress,
-    /// Where processes note which keys are there.
+    /// The file in which processes record the existing keys.
     live: &'a Path,
     started: Instant,
     keep: Keep<'a>,
     report: &'a mut Report,
 }
 
-/// A file that is in memory where there is such a file system, so that it is none of what the device
-/// is seen to do; removed at the end.
+/// A file in memory if possible, so that it does not count as activity of the device; removed at
+/// the end.
 struct Notes(PathBuf);
 
 impl Notes {
@@ -258,7 +258,8 @@ impl Driver<'_> {
     fn workload(&mut self, round: u32, workload: &Workload, contender: &Contender) {
         let engine = contender.name();
         let dir = self.plan.dir.join(engine);
-        // Why the database is not as the next step expects it; and whether it has to recover.
+        // Why the database is not in the state that the next step expects; and whether it must
+        // recover.
         let (mut broken, mut killed) = (None::<String>, false);
         for (at, step) in workload.steps.iter().enumerate() {
             if self.is_interrupted() {
@@ -327,7 +328,7 @@ impl Driver<'_> {
             step: at,
             exact: contender.survives_kill(&self.plan.settings)
                 || !workload.steps[..at].iter().any(|step| step.ends_killed),
-            // The same for every engine, another for each step and round.
+            // The same for every engine, different for each step and round.
             seed: self.plan.settings.seed ^ (u64::from(round) << 32 | (at as u64) << 16),
             cgroup: None,
         };
@@ -340,7 +341,7 @@ impl Driver<'_> {
     }
 }
 
-/// How a step is told of.
+/// The name of a step in messages.
 fn step_name(workload: &Workload, at: usize, contender: &Contender) -> String {
     let (step, engine) = (&workload.steps[at].name, contender.name());
     format!("{} / {step}, {engine}", workload.name)

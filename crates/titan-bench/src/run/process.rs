@@ -1,4 +1,4 @@
-//! One step in a process of its own, watched from outside.
+//! Runs one step in its own process, and watches it from outside.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,28 +22,28 @@ use crate::pipe::Said;
 use crate::results::{Measured, SpaceSample};
 use crate::worker::{Event, Job, Usage, Worked};
 
-/// How often space is looked at.
+/// The interval between samples of space.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// How long a process may take beyond the time of its step: recovery and closing are not bounded by
-/// that. Then it is taken to hang.
+/// How long a process may take beyond the time of its step, which does not bound recovery and
+/// closing. After that it is taken to hang.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// What a step runs under.
+/// The environment of a step.
 pub(super) struct Surroundings<'a> {
-    /// Of this program.
+    /// This program.
     pub(super) program: &'a Path,
     pub(super) mount: Option<&'a Mount>,
     pub(super) memory_limit: Option<u64>,
     pub(super) drop_caches: bool,
-    /// Set when the user wants to end it all.
+    /// Set when the user wants to end the run.
     pub(super) interrupted: &'a AtomicBool,
 }
 
-/// Where a step is, for whoever draws that.
+/// Receives the progress of a step, to draw it.
 pub(super) type OnProgress<'a> = &'a mut dyn FnMut(u64, f64);
 
 impl Surroundings<'_> {
-    /// Does the job, and adds up what it cost. `recovers` says that the process before was killed.
+    /// Runs the job, and adds up its cost. `recovers` says that the previous process was killed.
     pub(super) fn run(
         &self,
         mut job: Job,
@@ -59,7 +59,8 @@ impl Surroundings<'_> {
         device::sync();
         if self.drop_caches {
             device::drop_caches()?;
-            // Which took this program's own code along, of some engines more than of others.
+            // This also dropped this program's own code from the cache, which affects some engines
+            // more than others.
             let program = File::open(self.program);
             let read = program.and_then(|mut file| io::copy(&mut file, &mut io::sink()));
             read.context("reading this program")?;
@@ -92,7 +93,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Why a process ended before its time.
+/// Why a process ended prematurely.
 fn reason(status: ExitStatus, errors: &str, limit: Option<u64>) -> String {
     let last = errors.trim();
     match (limit, status.signal()) {
@@ -105,7 +106,7 @@ fn reason(status: ExitStatus, errors: &str, limit: Option<u64>) -> String {
     }
 }
 
-/// Whatever becomes of the driver, no process is left behind.
+/// Ensures that no process outlives the driver.
 struct Running {
     child: Child,
     waited: bool,
@@ -113,7 +114,7 @@ struct Running {
     errors: Option<Said>,
 }
 
-/// What a process told, and what was seen of it.
+/// The events of a process, and the samples taken.
 struct Told {
     opened: f64,
     worked: Worked,
@@ -134,7 +135,7 @@ impl Running {
         let (input, output, errors) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (sender, events) = mpsc::channel();
-        // From here on the process does not outlive this function, whatever becomes of it.
+        // From here on the process does not outlive this function, however it ends.
         let mut running = Running {
             child,
             waited: false,
@@ -161,7 +162,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Takes what the process tells until it has told all, looking at the disk meanwhile.
+    /// Receives the events of the process until the last, sampling the disk in the meantime.
     fn watch(
         &mut self,
         job: &Job,
@@ -205,7 +206,7 @@ impl Running {
             }
         };
         let (Some(opened), Some(worked)) = (opened, worked) else {
-            bail!("the process told nothing of its work");
+            bail!("the process reported no results");
         };
         Ok(Told {
             opened,
@@ -215,7 +216,7 @@ impl Running {
         })
     }
 
-    /// Ends the process, however far it is; gives what it said on standard error.
+    /// Ends the process in any state; returns its standard error.
     fn end(mut self) -> Result<(ExitStatus, String)> {
         let status = self.kill().context("waiting for the process")?;
         let errors = self.errors.take().map(Said::all);
@@ -223,7 +224,7 @@ impl Running {
     }
 
     fn kill(&mut self) -> io::Result<ExitStatus> {
-        // With all that it started. Once it was waited for, its number may be another's.
+        // With all its children. After it was waited for, its number may belong to another process.
         if !self.waited
             && let Some(group) = Pid::from_raw(self.child.id() as i32)
         {
@@ -240,7 +241,7 @@ impl Drop for Running {
     }
 }
 
-/// Looks at a directory at equal intervals.
+/// Samples a directory at equal intervals.
 struct Sampler {
     live: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -318,7 +319,7 @@ impl Told {
             device_counted: device.is_some(),
             written_by_kind: self.worked.written_by_kind,
             disk_by_kind: kinds.into_iter().collect(),
-            // Nothing is known of what lives before the first tick.
+            // Live bytes are unknown before the first tick.
             space: self
                 .space
                 .into_iter()

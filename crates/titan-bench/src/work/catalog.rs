@@ -6,7 +6,7 @@ use super::keys::KEY_BYTES;
 use super::profile::Scale;
 use super::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
-/// What can be asked for, in the order in which it runs.
+/// The names of the workloads, in the order in which they run.
 pub(crate) const NAMES: &[&str] = &[
     "db_bench",
     "ycsb",
@@ -19,10 +19,10 @@ pub(crate) const NAMES: &[&str] = &[
 
 /// The skew of YCSB's distributions.
 const SKEW: f64 = 0.99;
-/// Values where nothing else is said.
+/// The size of values unless a workload says otherwise.
 const VALUE: u32 = 4096;
 
-/// The workload of this name, as large as the scale says.
+/// The workload of this name, with the size given by the scale.
 pub(crate) fn workload(name: &str, scale: &Scale) -> Result<Workload> {
     let sized = Sized { scale };
     Ok(match name {
@@ -45,12 +45,13 @@ struct Sized<'a> {
 }
 
 impl Sized<'_> {
-    /// Records of values of this many bytes that fill what the scale says.
+    /// The number of records with values of this many bytes that make up the scale's
+    /// data.
     fn records(&self, value: u64) -> u64 {
         (self.scale.data / (value + KEY_BYTES as u64)).max(1)
     }
 
-    /// A step of so many operations, cut short where they take too long.
+    /// A step with this many operations, cut short if they take too long.
     fn of_operations(&self, name: &str, operation: Operation, operations: u64) -> Step {
         let amount = Amount {
             operations: Some(operations),
@@ -59,7 +60,7 @@ impl Sized<'_> {
         step(name, vec![(operation, 1)], amount)
     }
 
-    /// A step that goes on for as long as the scale says.
+    /// A step with the duration given by the scale.
     fn timed(&self, name: &str, mix: Vec<(Operation, u32)>) -> Step {
         let amount = Amount {
             operations: None,
@@ -272,7 +273,7 @@ impl Sized<'_> {
                 {
                     let writes = records * self.scale.churns;
                     let mut churn = self.of_operations("overwrite", Operation::Put, writes);
-                    // The point is to reach the end.
+                    // This step must reach its end.
                     churn.amount.seconds *= 3.0;
                     churn
                 },

@@ -1,4 +1,4 @@
-//! Keys, and which of them is next.
+//! Keys, and the choice of the next one.
 
 use anyhow::{Result, anyhow};
 use rand_distr::{Distribution, Zipf};
@@ -11,7 +11,7 @@ pub(crate) const KEY_BYTES: usize = 16;
 /// A key as engines see it.
 pub(crate) type Key = [u8; KEY_BYTES];
 
-/// The key of this number: 16 digits of base 16, so that it reads well in every engine's tools.
+/// The key of this number: 16 hexadecimal digits, so that it is readable in every engine's tools.
 pub(crate) fn key(number: u64, order: KeyOrder) -> Key {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let sorted = match order {
@@ -25,7 +25,7 @@ pub(crate) fn key(number: u64, order: KeyOrder) -> Key {
     key
 }
 
-/// The number of a key, if it is one of ours.
+/// The number of a key, if it is one of these keys.
 pub(crate) fn number(key: &[u8], order: KeyOrder) -> Option<u64> {
     let text = std::str::from_utf8(key)
         .ok()
@@ -37,32 +37,32 @@ pub(crate) fn number(key: &[u8], order: KeyOrder) -> Option<u64> {
     })
 }
 
-/// A number for each number, in no visible order: no two have the same (the finaliser of
-/// MurmurHash 3, which can be undone).
+/// A permutation of numbers without visible order (the finaliser of MurmurHash 3, which is
+/// invertible).
 pub(crate) fn scatter(number: u64) -> u64 {
     let mixed = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     mixed ^ (mixed >> 33)
 }
 
-/// Undoes [`scatter`]: the factors are the inverses of its own.
+/// Inverts [`scatter`]: the factors are the inverses of its own.
 fn gather(number: u64) -> u64 {
     let mixed = (number ^ (number >> 33)).wrapping_mul(0x9cb4_b2f8_1293_37db);
     let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0x4f74_430c_22a5_4005);
     mixed ^ (mixed >> 33)
 }
 
-/// Draws the numbers of keys. Each thread has one of its own.
+/// Draws the numbers of keys. Each thread has its own.
 pub(crate) struct Chooser {
     choice: Choice,
-    /// Of ranks, of the count of keys at the start: so what is popular stays so while keys are added,
-    /// and nothing has to be computed anew.
+    /// Draws ranks, over the number of keys at the start: so popular keys stay popular while keys
+    /// are added, and nothing has to be recomputed.
     ranks: Option<Zipf<f64>>,
     records: u64,
 }
 
 impl Chooser {
-    /// For keys of which `records` are there.
+    /// For `records` existing keys.
     pub(crate) fn new(choice: Choice, records: u64) -> Result<Self> {
         let ranks = match choice {
             Choice::Uniform => None,
@@ -77,7 +77,7 @@ impl Chooser {
         })
     }
 
-    /// The next number below `records`, the count of keys now.
+    /// The next number below `records`, the present number of keys.
     pub(crate) fn draw(&self, random: &mut fastrand::Rng, records: u64) -> u64 {
         let records = records.max(1);
         let rank = |random: &mut fastrand::Rng| {
@@ -94,7 +94,7 @@ impl Chooser {
     }
 }
 
-/// The fast generator, for distributions that want one of `rand`'s.
+/// The fast generator, for distributions that need one of `rand`'s.
 struct Source<'a>(&'a mut fastrand::Rng);
 
 impl rand::TryRng for Source<'_> {
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// How many of 100,000 draws fall on the most popular of 1,000 keys, and which that is.
+    /// How many of 100,000 draws are the most popular of 1,000 keys, and which key that is.
     fn favourite(choice: Choice) -> (usize, usize) {
         let chooser = Chooser::new(choice, 1000).unwrap();
         let mut random = fastrand::Rng::with_seed(1);

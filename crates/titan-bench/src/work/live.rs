@@ -1,4 +1,4 @@
-//! Which keys are there: what space is measured against, and where inserts go on.
+//! Tracks the existing keys: the base of space amplification, and where inserts continue.
 //!
 //! Kept in a file between the processes of a workload's steps.
 
@@ -15,7 +15,7 @@ use super::keys::KEY_BYTES;
 /// Keys that may be inserted beyond the records of a workload.
 const ROOM: u64 = 1 << 25;
 
-/// A bit a key, kept by all threads that write.
+/// One bit per key, shared by all threads that write.
 pub(crate) struct LiveKeys {
     bits: Vec<AtomicU64>,
     sizes: ValueSizes,
@@ -28,7 +28,7 @@ pub(crate) struct LiveKeys {
 }
 
 impl LiveKeys {
-    /// Of an empty database.
+    /// For an empty database.
     pub(crate) fn none(records: u64, sizes: ValueSizes) -> Self {
         let words = (records + ROOM).div_ceil(64);
         LiveKeys {
@@ -41,7 +41,7 @@ impl LiveKeys {
         }
     }
 
-    /// As [`store`](Self::store) left it.
+    /// The state written by [`store`](Self::store).
     pub(crate) fn load(path: &Path, records: u64, sizes: ValueSizes) -> Result<Self> {
         let stored = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         let live = Self::none(records, sizes);
@@ -84,7 +84,7 @@ impl LiveKeys {
         KEY_BYTES as u64 + u64::from(self.sizes.of(number))
     }
 
-    /// The key was written.
+    /// Notes that the key was written.
     pub(crate) fn add(&self, number: u64) {
         if let Some((word, bit)) = self.word(number)
             && word.fetch_or(bit, Relaxed) & bit == 0
@@ -94,7 +94,7 @@ impl LiveKeys {
         }
     }
 
-    /// The key was deleted.
+    /// Notes that the key was deleted.
     pub(crate) fn remove(&self, number: u64) {
         if let Some((word, bit)) = self.word(number)
             && word.fetch_and(!bit, Relaxed) & bit != 0
@@ -109,24 +109,25 @@ impl LiveKeys {
         word.is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
     }
 
-    /// The number of the next new key; none if there is no room for more.
+    /// The number of the next new key; `None` if no more fit.
     pub(crate) fn insert(&self) -> Option<u64> {
         let number = self.next.fetch_add(1, Relaxed);
         (number < self.bits.len() as u64 * 64).then_some(number)
     }
 
-    /// Numbers below it have been inserted, or are being.
+    /// Numbers below this have been inserted, or are being inserted.
     pub(crate) fn inserted(&self) -> u64 {
         self.next.load(Relaxed)
     }
 
-    /// Numbers up to `records` count as inserted: what writes keys in any order says at the end.
+    /// Counts numbers up to `records` as inserted: called at the end of steps that write keys in
+    /// any order.
     pub(crate) fn inserted_up_to(&self, records: u64) {
         self.next.fetch_max(records, Relaxed);
     }
 
-    /// The oldest numbers, so that at most `left` are left; none if there are no more than that.
-    /// The caller removes them from the database; they count as gone.
+    /// The oldest numbers beyond the `left` newest; `None` if there are none. The caller removes
+    /// them from the database; they count as deleted.
     pub(crate) fn expire(&self, left: u64) -> Option<Range<u64>> {
         let end = self.inserted().saturating_sub(left);
         let start = self.first.fetch_max(end, Relaxed);
@@ -140,7 +141,7 @@ impl LiveKeys {
         self.entries.load(Relaxed)
     }
 
-    /// Bytes of all keys and values that are there.
+    /// Bytes of all existing keys and values.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

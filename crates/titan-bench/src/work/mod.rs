@@ -1,14 +1,14 @@
-//! Work that is the same for every engine: what a workload is, and how its keys and values are made.
+//! Work that is the same for every engine: workloads, and their keys and values.
 //!
 //! | module | has |
 //! |---|---|
-//! | [`profile`] | how much of everything `quick`, `standard` and `long` do |
+//! | [`profile`] | the amounts of `quick`, `standard` and `long` |
 //! | [`catalog`] | the workloads |
-//! | [`keys`] | which key is next |
+//! | [`keys`] | the choice of the next key |
 //! | [`values`] | sizes and bytes of values |
-//! | [`live`] | which keys are there |
+//! | [`live`] | the existing keys |
 //!
-//! A step is described by data alone, which the driver hands to the process that does it.
+//! A step is described by data alone, which the driver passes to the process that runs it.
 
 pub(crate) mod catalog;
 pub(crate) mod keys;
@@ -18,35 +18,35 @@ pub(crate) mod values;
 
 use serde::{Deserialize, Serialize};
 
-/// A database, and the steps it goes through.
+/// A database, and the steps run on it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Workload {
     pub(crate) name: String,
     pub(crate) about: String,
-    /// Keys are numbered from 0 up to this; inserts go on from there.
+    /// Keys are numbered from 0 up to this; inserts continue from there.
     pub(crate) records: u64,
-    /// Whether keys sort by their numbers, or as if drawn.
+    /// Whether keys sort by their numbers, or in random order.
     pub(crate) key_order: KeyOrder,
     pub(crate) value_sizes: ValueSizes,
     pub(crate) steps: Vec<Step>,
 }
 
-/// How keys sort.
+/// The sort order of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KeyOrder {
     /// By their numbers.
     Numbered,
-    /// By a hash of their numbers, as YCSB has it.
+    /// By a hash of their numbers, as in YCSB.
     Hashed,
 }
 
-/// How large values are. The size belongs to the key: every value of a key is as large.
+/// The sizes of values. A key determines its size: all values of a key have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ValueSizes {
     Fixed(u32),
-    /// A generalised Pareto distribution, as measured of production stores: many small values, few
+    /// A generalised Pareto distribution, as measured in production stores: many small values, few
     /// large ones (Cao et al., FAST 2020).
     Pareto {
         mean: f64,
@@ -55,68 +55,68 @@ pub(crate) enum ValueSizes {
     },
 }
 
-/// What all threads of a step do.
+/// The operations of all threads of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) threads: u32,
-    /// Operations and how often each is drawn, in proportion.
+    /// Operations with their relative frequencies.
     pub(crate) mix: Vec<(Operation, u32)>,
     pub(crate) keys: Choice,
     pub(crate) amount: Amount,
-    /// Operations a second of all threads together; none: as fast as they go.
+    /// Operations per second of all threads together; `None` for no limit.
     pub(crate) rate: Option<f64>,
-    /// Puts a second of one more thread, of random keys; they are counted as written bytes only.
+    /// Puts per second of one more thread, with random keys; they count only as written bytes.
     pub(crate) writer_beside: Option<f64>,
-    /// A snapshot is held from the start to the end.
+    /// Whether a snapshot is held from the start to the end.
     pub(crate) holds_snapshot: bool,
-    /// The process is killed at the end, so that the next one has to recover.
+    /// Whether the process is killed at the end, so that the next one must recover.
     pub(crate) ends_killed: bool,
-    /// Begins with an empty database.
+    /// Whether it begins with an empty database.
     pub(crate) fresh: bool,
 }
 
 impl Step {
-    /// What is drawn most often; of several, the first.
+    /// The most frequent operation; of several, the first.
     pub(crate) fn main_operation(&self) -> Operation {
         let most = self.mix.iter().map(|(_, share)| share).max();
         let main = self.mix.iter().find(|(_, share)| Some(share) == most);
         main.map_or(Operation::Get, |(operation, _)| *operation)
     }
 
-    /// Whether every engine that comes to the end of it has written the same: what is written, kept
-    /// and on disk then can be compared.
+    /// Whether every engine that completes it has written the same: only then can the bytes
+    /// written, live and on disk be compared.
     pub(crate) fn writes_the_same(&self) -> bool {
         let fixed = self.amount.operations.is_some() || self.rate.is_some();
         fixed || self.mix.iter().all(|(operation, _)| !operation.writes())
     }
 }
 
-/// One thing done to a database.
+/// One operation on a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Operation {
     /// Puts the next new key.
     Insert,
-    /// Puts a key that was chosen.
+    /// Puts a chosen key.
     Put,
     Get,
-    /// Looks so many keys up in one call.
+    /// Looks up this many keys in one call.
     MultiGet(u32),
-    /// Seeks to a key and reads so many entries from there on.
+    /// Seeks to a key and reads this many entries from there on.
     Scan(u32),
-    /// The same, of a number of entries drawn from 1 up to this.
+    /// The same, with a number of entries drawn from 1 up to this.
     ScanUpTo(u32),
     /// Reads the next entry of one scan over everything.
     ReadNext,
     ReadModifyWrite,
     Delete,
-    /// Deletes the oldest keys so that at most so many are left, in one range.
+    /// Deletes the oldest keys in one range, so that at most this many are left.
     Expire(u64),
 }
 
 impl Operation {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Operation::Insert => "insert",
@@ -141,21 +141,21 @@ impl Operation {
     }
 }
 
-/// Which key comes next.
+/// The choice of the next key.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Choice {
     Uniform,
-    /// A few are popular, wherever they sort.
+    /// A few are popular, independent of the sort order.
     Zipf(f64),
     /// The newest are popular.
     Latest(f64),
 }
 
-/// When a step ends: by the first of both.
+/// A step ends at whichever of the two limits comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Amount {
-    /// Of all threads together.
+    /// For all threads together.
     pub(crate) operations: Option<u64>,
     pub(crate) seconds: f64,
 }

@@ -1,32 +1,33 @@
-//! How much of everything: `quick` says that all works, `standard` is for publishing, `long` is
-//! for those who doubt that.
+//! The amounts of work: `quick` shows that everything works, `standard` is for publishing, `long`
+//! is for higher confidence.
 
 /// How long a run takes, and how much it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Five minutes: everything fits in memory, so that figures say little about devices.
+    /// Five minutes: everything fits in memory, so that the figures say little about devices.
     Quick,
-    /// An hour: data is twice as large as memory, or as large where everything is overwritten often.
+    /// An hour: the data is twice as large as memory, or as large as memory if everything is
+    /// overwritten often.
     Standard,
     /// Most of a day.
     Long,
 }
 
-/// What a profile stands for.
+/// The amounts of a profile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     /// Bytes of keys and values that a workload loads.
     pub(crate) data: u64,
-    /// Of the whole process, page cache included.
+    /// Memory of the whole process, page cache included.
     pub(crate) memory: u64,
-    /// Of a step that only reads, or mixes reads and writes.
+    /// Duration of a step that only reads, or mixes reads and writes.
     pub(crate) seconds: f64,
-    /// After which a step that has so much to do is cut short.
+    /// Time after which a step with a fixed amount of work is cut short.
     pub(crate) at_most: f64,
     pub(crate) rounds: u32,
-    /// How often churn overwrites all it has.
+    /// How often churn overwrites all its keys.
     pub(crate) churns: u64,
-    /// Workloads that run unless others are asked for.
+    /// Workloads that run by default.
     pub(crate) workloads: &'static [&'static str],
     pub(crate) engines: &'static [&'static str],
 }

@@ -4,8 +4,8 @@
 //! number of the key (8 bytes, little-endian) | bytes of a fixed random buffer
 //! ```
 //!
-//! So values cost next to nothing to make, repeat each other only after millions, and tell whether an
-//! engine returned the one that was asked for.
+//! So values cost almost nothing to make, repeat only after millions, and show whether an engine
+//! returned the right one.
 
 use anyhow::{Result, ensure};
 
@@ -13,19 +13,19 @@ use super::ValueSizes;
 use super::keys::scatter;
 
 const HEAD_BYTES: usize = 8;
-/// Places in the buffer at which values begin.
-/// It is a prime, so that sizes which divide each other do not meet the same few places.
+/// Offsets in the buffer at which values begin. It is a prime, so that sizes with common divisors
+/// do not always meet the same few offsets.
 const PLACES: usize = 4_194_301;
-/// What processors read at once.
+/// The unit in which processors read memory.
 const CACHE_LINE: usize = 64;
 
 impl ValueSizes {
-    /// Bytes of every value of the key of this number.
+    /// The size of all values of this key.
     pub(crate) fn of(self, number: u64) -> u32 {
         match self {
             ValueSizes::Fixed(size) => size,
             ValueSizes::Pareto { mean, shape, max } => {
-                // A number in (0, 1] that belongs to the key.
+                // A number in (0, 1] determined by the key.
                 let drawn = ((scatter(!number) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
                 let scale = mean * (1.0 - shape);
                 let size = scale / shape * (drawn.powf(-shape) - 1.0);
@@ -42,7 +42,7 @@ impl ValueSizes {
     }
 }
 
-/// Makes values. Each thread has one of its own.
+/// Makes values. Each thread has its own.
 pub(crate) struct Values {
     buffer: Vec<u8>,
     sizes: ValueSizes,
@@ -50,7 +50,7 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Compressible values shrink to about a half.
+    /// Compressible values shrink to about half.
     pub(crate) fn new(sizes: ValueSizes, compressible: bool, seed: u64) -> Self {
         let mut buffer = vec![0; PLACES + sizes.largest() as usize + HEAD_BYTES];
         let mut random = fastrand::Rng::with_seed(0x7469_7461_6e62_6e63);
@@ -69,7 +69,7 @@ impl Values {
         }
     }
 
-    /// Calls `f` with another value for the key of this number.
+    /// Calls `f` with a new value for the key of this number.
     pub(crate) fn with<R>(&mut self, number: u64, f: impl FnOnce(&[u8]) -> R) -> R {
         let size = self.sizes.of(number) as usize;
         let place = self.place;

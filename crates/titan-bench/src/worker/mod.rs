@@ -1,9 +1,9 @@
-//! The process that does one step with one engine.
+//! The process that runs one step with one engine.
 //!
-//! It reads a [`Job`] from its standard input and tells [`Event`]s on its standard output, a line of
-//! JSON each. A process of its own for each step means that caches start empty, that the memory
-//! limit of a cgroup holds for this engine and this step alone, and that an engine that crashes
-//! takes nothing with it.
+//! It reads a [`Job`] from its standard input and writes [`Event`]s to its standard output, one
+//! line of JSON each. A separate process for each step means that caches start empty, that the
+//! memory limit of a cgroup applies only to this engine and this step, and that an engine that
+//! crashes affects nothing else.
 
 pub(crate) mod db_bench;
 mod step;
@@ -28,28 +28,28 @@ use crate::work::live::LiveKeys;
 use db_bench::Program;
 pub(crate) use usage::Usage;
 
-/// What one process is to do.
+/// The job of one process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) engine: String,
-    /// The program to be run in place of an engine.
+    /// The program to run instead of an engine.
     pub(crate) program: Option<Program>,
     pub(crate) dir: PathBuf,
-    /// Where it is noted which keys are there.
+    /// The file in which the existing keys are recorded.
     pub(crate) live: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) workload: Workload,
-    /// The place of the step in the workload.
+    /// The index of the step in the workload.
     pub(crate) step: usize,
-    /// Whether everything that was noted as written must be there.
+    /// Whether everything recorded as written must exist.
     pub(crate) exact: bool,
     pub(crate) seed: u64,
-    /// A file into which this process writes its number before it does anything else, so that it is
-    /// in the cgroup made for it.
+    /// A file to which this process writes its number before it does anything else, to join the
+    /// cgroup made for it.
     pub(crate) cgroup: Option<PathBuf>,
 }
 
-/// What the process tells while it works.
+/// Events that the process reports while it works.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -61,7 +61,7 @@ pub(crate) enum Event {
         operations: u64,
         live_bytes: u64,
     },
-    /// All is done, and nothing closed yet.
+    /// Everything is done, and nothing is closed yet.
     Worked(Box<Worked>),
     Closed {
         seconds: f64,
@@ -69,23 +69,24 @@ pub(crate) enum Event {
     },
 }
 
-/// What was done, as seen from inside.
+/// The results, as seen from inside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Worked {
     pub(crate) work: WorkDone,
     pub(crate) written_by_kind: Vec<(String, u64)>,
     pub(crate) usage: Usage,
-    /// The most of [`Usage::memory`] that was seen.
+    /// The maximum of [`Usage::memory`] in the samples.
     pub(crate) peak_memory: u64,
 }
 
-/// Does the job on standard input.
+/// Runs the job on standard input.
 pub(crate) fn run() -> Result<()> {
     let mut input = String::new();
     io::stdin().read_to_string(&mut input)?;
     let job: Job = serde_json::from_str(&input).context("reading the job from standard input")?;
     if job.program.is_none() {
-        // Of a driver that is gone nothing is left. Who runs a program has to end that first.
+        // If the driver is gone, this process must end. One that runs a program must end that
+        // first.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     }
     if let Some(file) = &job.cgroup {
@@ -103,7 +104,7 @@ pub(crate) fn run() -> Result<()> {
     };
     let values = step::Made::new(&job, step);
     let engine = engine::named(&job.engine)?;
-    // What this program has for itself is none of the engine's.
+    // This program's own usage is not the engine's.
     let before = Usage::of_this_process();
     let usage = || Usage::of_this_process().since(&before);
     let opening = Instant::now();

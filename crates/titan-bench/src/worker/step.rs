@@ -1,4 +1,4 @@
-//! Runs the threads of a step, and adds up what they did.
+//! Runs the threads of a step, and adds up their results.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,11 +18,11 @@ use crate::work::live::LiveKeys;
 use crate::work::values::Values;
 use crate::work::{Amount, Choice, Operation, Step};
 
-/// What a thread beside the others records its operations as.
+/// The name of the additional writer's operations.
 const BESIDE: &str = "put beside";
-/// The share of operations due that may be waiting when time is up.
+/// The share of due operations that may be waiting when time is up.
 const BEHIND: f64 = 0.01;
-/// So that what lives is as new as what the disk is seen to have.
+/// So that the live bytes are as recent as the samples of the disk.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 /// Percentiles of the curves in reports.
 const CURVE: [f64; 16] = [
@@ -30,8 +30,7 @@ const CURVE: [f64; 16] = [
     100.0,
 ];
 
-/// Does the step, and gives with it the most memory that the process had meanwhile. The process tells
-/// of its progress.
+/// Runs the step; also returns the peak memory of the process in the meantime. Reports progress.
 pub(super) fn run(
     job: &Job,
     step: &Step,
@@ -42,7 +41,7 @@ pub(super) fn run(
     let held = step.holds_snapshot.then(|| store.snapshot()).transpose();
     let held = held.context("taking a snapshot")?;
     let writer = step.writer_beside.map(|rate| writer(step, rate));
-    // With this thread.
+    // Including this thread.
     let barrier = Barrier::new(1 + step.threads as usize + usize::from(writer.is_some()));
     let began = OnceLock::new();
     let shared = Shared::new(job, step, store, live, &began);
@@ -53,7 +52,7 @@ pub(super) fn run(
         barrier.wait();
         let result = thread.and_then(Thread::run);
         if result.is_err() {
-            // The others have nothing to add to a step that failed.
+            // After a failure the other threads have nothing to add.
             shared.stop.store(true, Relaxed);
         }
         result
@@ -116,12 +115,12 @@ pub(super) fn run(
     Ok((work, seen.peak_memory))
 }
 
-/// What threads make values with: made before the engine is opened, and so none of the memory that
-/// the engine is seen to take.
+/// The values' buffers for threads: made before the engine is opened, and so not counted as the
+/// engine's memory.
 pub(super) struct Made {
-    /// For each thread of the step, if it writes.
+    /// One for each thread of the step, if it writes.
     threads: Vec<Values>,
-    /// For the one that writes beside them.
+    /// One for the additional writer.
     beside: Option<Values>,
 }
 
@@ -142,7 +141,7 @@ impl Made {
     }
 }
 
-/// What a thread does that writes beside those of the step, for as long as they work.
+/// The operations of the additional writer, which runs as long as the step's threads.
 fn writer(step: &Step, rate: f64) -> Step {
     Step {
         mix: vec![(Operation::Put, 1)],
@@ -156,8 +155,8 @@ fn writer(step: &Step, rate: f64) -> Step {
     }
 }
 
-/// What was due and was not sent, with how late it was at the end; and whether that is more than a
-/// moment's delay at the end.
+/// The operations that were due and not sent, with their delay at the end; and whether that is more
+/// than a short delay at the end.
 fn never_sent(
     shared: &Shared<'_>,
     sent: u64,
@@ -177,7 +176,7 @@ fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
     result.unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
 }
 
-/// What is seen of a step while it runs.
+/// Samples of a step while it runs.
 #[derive(Default)]
 struct Seen {
     over_time: Vec<u64>,
@@ -185,7 +184,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes what is done, and tells it, until all threads have ended.
+    /// Samples progress and reports it, until all threads have ended.
     fn follow(&mut self, shared: &Shared<'_>, threads: &[ScopedJoinHandle<'_, Result<Tally>>]) {
         let interval = Duration::from_secs_f64(TICK_SECONDS);
         let (mut next, mut before) = (shared.began() + interval, 0);
@@ -199,7 +198,7 @@ impl Seen {
                 live_bytes,
             });
             if told.is_err() {
-                // Whoever started this process is gone.
+                // The driver is gone.
                 shared.stop.store(true, Relaxed);
             }
             self.look_at_memory();

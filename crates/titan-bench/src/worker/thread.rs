@@ -1,4 +1,4 @@
-//! A thread of a step: draws operations, does them, and takes their times.
+//! A thread of a step: draws operations, runs them, and measures their times.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,18 +18,18 @@ use crate::work::live::LiveKeys;
 use crate::work::values::{self, Values};
 use crate::work::{Choice, Operation, Step, Workload};
 
-/// What all threads of a step share.
+/// State that all threads of a step share.
 pub(super) struct Shared<'a> {
     workload: &'a Workload,
     step: &'a Step,
     store: &'a dyn Store,
     pub(super) live: &'a LiveKeys,
     seed: u64,
-    /// Whether what is there is known to the key: nothing that was noted has been lost since.
+    /// Whether the existing keys are known exactly: nothing recorded has been lost since.
     exact: bool,
-    /// When the threads began; the first to ask sets it.
+    /// When the threads began; set by the first call.
     began: &'a OnceLock<Instant>,
-    /// Operations that threads have taken on.
+    /// Operations that threads have taken.
     taken: AtomicU64,
     /// Operations that are done.
     pub(super) done: AtomicU64,
@@ -50,7 +50,7 @@ impl<'a> Shared<'a> {
             store,
             live,
             seed: job.seed,
-            // Where keys go while others look them up, it is a race which comes first.
+            // If keys are deleted while others look them up, the order is a race.
             exact: job.exact && !step.mix.iter().any(|(operation, _)| operation.deletes()),
             began,
             taken: AtomicU64::new(0),
@@ -59,7 +59,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// To be asked once all threads are ready.
+    /// To be called once all threads are ready.
     pub(super) fn began(&self) -> Instant {
         *self.began.get_or_init(Instant::now)
     }
@@ -68,7 +68,8 @@ impl<'a> Shared<'a> {
         self.stop.load(Relaxed) || self.began().elapsed().as_secs_f64() >= self.step.amount.seconds
     }
 
-    /// The place in the order of all operations of the next `count`; none if the step is over.
+    /// The position of the next `count` operations in the order of all; `None` if the step is
+    /// over.
     fn take(&self, count: u64) -> Option<u64> {
         if self.is_over() {
             return None;
@@ -78,13 +79,13 @@ impl<'a> Shared<'a> {
         (place < all).then_some(place)
     }
 
-    /// When the operation at this place is due; none if each begins when one before it ends.
+    /// When the operation at this position is due; `None` if each begins when an earlier one ends.
     fn due(&self, place: u64) -> Option<Instant> {
         let after = Duration::from_secs_f64(place as f64 / self.step.rate?);
         Some(self.began() + after)
     }
 
-    /// Of operations that were due by then and that no thread came to: how late they were already.
+    /// The delay of operations that were due by then and not sent by any thread.
     pub(super) fn overdue(&self, sent: u64, end: Instant) -> impl Iterator<Item = Duration> {
         let all = self.step.amount.operations.unwrap_or(u64::MAX);
         let due = (sent..all).map_while(move |place| self.due(place));
@@ -94,28 +95,28 @@ impl<'a> Shared<'a> {
     /// Numbers below it may be chosen.
     fn records(&self) -> u64 {
         match self.step.keys {
-            // Of what is there, and only that, something is the newest.
+            // The newest key is among the existing ones only.
             Choice::Latest(_) => self.live.inserted(),
             Choice::Uniform | Choice::Zipf(_) => self.live.inserted().max(self.workload.records),
         }
     }
 
-    /// Whether a key has to be there.
+    /// Whether a key must exist.
     fn expects(&self, number: u64) -> bool {
         self.exact && self.live.contains(number)
     }
 
-    /// Reads an entry that a scan went over.
+    /// Checks an entry that a scan passed.
     fn check(&self, key: &[u8], value: &[u8], tally: &mut Tally) -> Result<()> {
         tally.looked_up += 1;
         tally.found += 1;
         tally.bytes_read += (key.len() + value.len()) as u64;
-        let number = number(key, self.workload.key_order).context("a key of nobody's")?;
+        let number = number(key, self.workload.key_order).context("a key that no step writes")?;
         values::read(value, number, self.workload.value_sizes)
     }
 }
 
-/// What a thread did.
+/// The results of a thread.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) operations: u64,
@@ -123,9 +124,9 @@ pub(super) struct Tally {
     pub(super) found: u64,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
-    /// In nanoseconds, by the names of operations.
+    /// In nanoseconds, by operation name.
     pub(super) latencies: BTreeMap<&'static str, Histogram<u64>>,
-    /// None if the thread did nothing.
+    /// `None` if the thread did nothing.
     pub(super) ended: Option<Instant>,
 }
 
@@ -140,7 +141,7 @@ impl Tally {
     }
 }
 
-/// The randomness of the thread of this number, or of its values.
+/// The random generator of the thread of this number, or of its values.
 pub(super) fn random(seed: u64, number: u64) -> fastrand::Rng {
     fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
@@ -149,15 +150,15 @@ pub(super) struct Thread<'a> {
     shared: &'a Shared<'a>,
     random: fastrand::Rng,
     chooser: Chooser,
-    /// None if the step does not write.
+    /// `None` if the step does not write.
     values: Option<Values>,
-    /// The sum of the shares of all operations.
+    /// The sum of the frequencies of all operations.
     shares: u32,
     tally: Tally,
 }
 
 impl<'a> Thread<'a> {
-    /// The thread of this number: each draws keys and values of its own.
+    /// The thread of this number: each draws its own keys and values.
     pub(super) fn new(shared: &'a Shared<'a>, number: u64, values: Option<Values>) -> Result<Self> {
         Ok(Thread {
             chooser: Chooser::new(shared.step.keys, shared.records())?,
@@ -169,7 +170,7 @@ impl<'a> Thread<'a> {
         })
     }
 
-    /// Works until the step is over.
+    /// Runs until the step is over.
     pub(super) fn run(mut self) -> Result<Tally> {
         match self.shared.step.mix[..] {
             [(Operation::ReadNext, _)] => self.read_in_order()?,
@@ -181,7 +182,7 @@ impl<'a> Thread<'a> {
 
     fn draw_and_perform(&mut self) -> Result<()> {
         if self.shared.step.rate.is_some() {
-            // Sleeps end when they should, not within the 50 microseconds that are the default.
+            // Makes sleeps end on time, not within the default of 50 microseconds.
             rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         }
         loop {
@@ -200,8 +201,8 @@ impl<'a> Thread<'a> {
                     return Ok(());
                 }
             }
-            // Counted from when it was due: an operation that had to wait for one before it was
-            // as late for its user as it would have been if it had been slow itself.
+            // Measured from the time at which it was due: for its user, an operation delayed by an
+            // earlier one is as late as if it had been slow itself.
             let began = due.unwrap_or_else(Instant::now);
             self.perform(operation)
                 .with_context(|| format!("{} number {place}", operation.name()))?;
@@ -240,7 +241,7 @@ impl<'a> Thread<'a> {
         match operation {
             Operation::Insert => {
                 let number = shared.live.insert();
-                self.put(number.context("there is no room to note more keys")?)
+                self.put(number.context("there is no space to record more keys")?)
             }
             Operation::Put => {
                 let number = self.choose();
@@ -261,7 +262,7 @@ impl<'a> Thread<'a> {
                 let count = self.random.u32(1..=most);
                 self.scan(count)
             }
-            // Only alone in a step, where it is not drawn.
+            // Only possible as the single operation of a step, where it is not drawn.
             Operation::ReadNext => Ok(()),
             Operation::Delete => {
                 let number = self.choose();
@@ -346,7 +347,7 @@ impl<'a> Thread<'a> {
         })
     }
 
-    /// One scan over everything; an operation is an entry.
+    /// One scan over everything; each entry is an operation.
     fn read_in_order(&mut self) -> Result<()> {
         let shared = self.shared;
         let tally = &mut self.tally;

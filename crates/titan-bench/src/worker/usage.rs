@@ -1,23 +1,23 @@
-//! What the kernel counts for this process.
+//! The kernel's counters for this process.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// From the start of the process, or from some moment, up to now.
+/// From the start of the process, or from another moment, until now.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
     /// User and system time of all threads.
     pub(crate) cpu_seconds: f64,
-    /// Memory of its own: no pages of files, mapped or cached.
+    /// Its own memory, without pages of files, mapped or cached.
     pub(crate) memory: u64,
-    /// What it caused the device to do, as far as the kernel can tell whose doing it was.
+    /// The device's activity that it caused, as far as the kernel can attribute it.
     pub(crate) read: u64,
     pub(crate) written: u64,
 }
 
 impl Usage {
-    /// Zeros where there is no `/proc`.
+    /// Zeros if there is no `/proc`.
     pub(crate) fn of_this_process() -> Self {
         let text =
             |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Usage {
 }
 
 impl Usage {
-    /// What came after another moment of the same process.
+    /// The usage since another moment of the same process.
     pub(super) fn since(self, before: &Self) -> Self {
         Usage {
             cpu_seconds: self.cpu_seconds - before.cpu_seconds,
@@ -43,20 +43,20 @@ impl Usage {
     }
 }
 
-/// Memory that a process has to itself: no pages of files.
+/// The process's own memory, without pages of files.
 pub(super) fn own_memory(process: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     Some(field(&status, "RssAnon:")? * 1024)
 }
 
-/// The number behind a name at the start of a line.
+/// The number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 /// Fields 14 to 17 of `/proc/self/stat`, in clock ticks: of this process, and of children that it
-/// has waited for. Counted from behind the name of the program, which may have anything in it.
+/// has waited for. Counted from after the name of the program, which may contain anything.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_whitespace().collect();

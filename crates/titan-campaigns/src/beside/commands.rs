@@ -1,4 +1,4 @@
-//! The commands as somebody runs them beside the writer, and what they print.
+//! Runs the commands beside the writer and parses their output.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,11 +7,10 @@ use super::history::{FAMILIES, OPERATIONS, Rows, Writer};
 use super::judge;
 use crate::trouble::{Checked, Trouble};
 
-/// Runs `check`, `scan` of each family, and `space` beside the writer. Gives how many were as they
-/// should be.
+/// Runs `check`, `scan` of each family, and `space` beside the writer. Returns how many passed.
 ///
 /// # Errors
-/// `Wrong` where one was not.
+/// `Wrong` if one of them failed.
 pub fn look(titan: &Path, db: &Path, writer: &Writer) -> Checked<u64> {
     let mut looks = 0;
     beside(titan, db, writer, &["check"], |_, out| {
@@ -47,8 +46,8 @@ pub fn look(titan: &Path, db: &Path, writer: &Writer) -> Checked<u64> {
     Ok(looks + 1)
 }
 
-/// Runs a command beside the writer. What it announces must be a moment between two batches, of those
-/// that were written meanwhile; `judge` gets it, and what is printed.
+/// Runs a command beside the writer. The moment it announces must lie between two batches of those
+/// written meanwhile; `judge` gets it together with the output.
 fn beside(
     titan: &Path,
     db: &Path,
@@ -94,7 +93,7 @@ fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// What `scan --hex` printed.
+/// Parses the output of `scan --hex`.
 fn parse(text: &str) -> Checked<Rows> {
     let bytes = |hex: &str| {
         let digits = hex.strip_prefix("0x")?.as_bytes().chunks(2);

@@ -1,8 +1,9 @@
-//! A history of which every moment can be told from the numbers of batches alone.
+//! A history whose every moment can be checked from the batch numbers alone.
 //!
-//! Batch `n` writes, deletes or deletes in a range the same keys in two families, and says its number
-//! in each; now and then a third family comes and the one before it goes. So what is read is judged by
-//! itself: the number that it says tells everything else that must be there.
+//! Batch `n` writes, deletes or range-deletes the same keys in two families, and stores its number
+//! in each; from time to time a third family is created and the previous third one dropped. So a
+//! view can be checked by itself: the batch number in it determines everything else that must be
+//! there.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,20 +18,20 @@ use titan::{
 
 /// Keys that batches write to, in each of the two families.
 const SLOTS: u64 = 1500;
-/// Keys that a batch writes to in each.
+/// Keys that one batch writes to in each family.
 const WIDTH: u64 = 8;
 /// Operations of each batch.
 pub(super) const OPERATIONS: u64 = 2 * WIDTH + 3;
-/// Batches from one passing family to the next.
+/// Batches from one temporary family to the next.
 const PASSING: u64 = 400;
-/// The key under which each family says the number of the last batch.
+/// The key under which each family stores the number of the last batch.
 pub(super) const LAST: &[u8] = b"last";
-/// The families that are always there.
+/// The permanent families.
 pub(super) const FAMILIES: [&str; 2] = ["default", "pages"];
 
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The name of the family that comes with batch `n`, and of the one that goes.
+/// The name of the family created by batch `n`, and of the one dropped.
 fn passing(n: u64) -> (String, Option<String>) {
     let turn = n / PASSING;
     let name = |turn| format!("passing{turn}");
@@ -38,7 +39,7 @@ fn passing(n: u64) -> (String, Option<String>) {
 }
 
 fn slot(n: u64, i: u64) -> u64 {
-    // Neighbours, so that a range covers them; another place each time.
+    // Adjacent slots, so that a range covers them; other ones each time.
     (n * 7 % (SLOTS / WIDTH)) * WIDTH + i
 }
 
@@ -46,8 +47,8 @@ fn key(slot: u64) -> Vec<u8> {
     format!("key{slot:06}").into_bytes()
 }
 
-/// What batch `n` writes under the keys of a family: from a few bytes to some pages, most of which go
-/// to blob files.
+/// The value that batch `n` writes in a slot of a family: from a few bytes to some pages, most of
+/// which go to blob files.
 fn value(n: u64, slot: u64, family: usize) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(n << 20 ^ slot << 1 ^ family as u64);
     let len = if rng.u8(..4) == 0 {
@@ -60,7 +61,7 @@ fn value(n: u64, slot: u64, family: usize) -> Vec<u8> {
     value
 }
 
-/// What becomes of the slots of a batch.
+/// The effect of a batch on its slots.
 enum Fate {
     Written,
     Deleted,
@@ -75,10 +76,10 @@ fn fate(n: u64) -> Fate {
     }
 }
 
-/// What a family holds after batch `n`.
+/// The contents of a family after batch `n`.
 pub(super) fn contents(n: u64, family: usize) -> Rows {
     let mut rows = Rows::new();
-    // Each slot has been written to within so many batches, if ever.
+    // Each slot has been written to within this many batches, if ever.
     for batch in n.saturating_sub(SLOTS / WIDTH).max(1)..=n {
         for slot in (0..WIDTH).map(|i| slot(batch, i)) {
             match fate(batch) {
@@ -110,7 +111,7 @@ fn batch(n: u64, families: &[ColumnFamily; 2], passing: &ColumnFamily) -> Result
     Ok(batch)
 }
 
-/// Small files, so that all kinds of them come and go all the time.
+/// Small files, so that files of all kinds are created and deleted all the time.
 pub fn options() -> Options {
     let family = ColumnFamilyOptions {
         write_buffer_size: 512 << 10,
@@ -152,7 +153,7 @@ struct State {
 }
 
 impl Writer {
-    /// Creates a database in `path` and begins to write.
+    /// Creates a database in `path` and starts writing.
     ///
     /// # Errors
     /// Those of opening it.
@@ -170,27 +171,27 @@ impl Writer {
         })
     }
 
-    /// The last batch that was acknowledged.
+    /// The last batch acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.state.acknowledged.load(Ordering::Acquire)
     }
 
-    /// The last batch that was begun.
+    /// The last batch started.
     pub(super) fn begun(&self) -> u64 {
         self.state.begun.load(Ordering::Acquire)
     }
 
-    /// Whether it still writes.
+    /// Whether it is still writing.
     pub(super) fn is_at_work(&self) -> bool {
         self.thread
             .as_ref()
             .is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends the writing, and gives the batches written.
+    /// Stops writing and returns the number of batches written.
     ///
     /// # Errors
-    /// What a write failed with.
+    /// The failure of a write.
     pub fn stop(&mut self) -> Result<u64> {
         self.state.stopped.store(true, Ordering::Release);
         match self.thread.take().map(JoinHandle::join) {

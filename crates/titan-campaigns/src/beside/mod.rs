@@ -1,8 +1,8 @@
-//! Reading beside a process that writes: each view must be one moment of the history.
+//! Reads beside a process that writes: each view must be one moment of the history.
 //!
-//! A database is written here as fast as it can be, and looked at by the `titan` command, which is
-//! another process: `check`, `scan` and `space`, again and again. Whatever one of them shows must have
-//! been so at one moment, no earlier than what had been acknowledged before it was started.
+//! This process writes to a database as fast as it can, while the `titan` command, another process,
+//! repeatedly runs `check`, `scan` and `space` on it. Whatever a command shows must have been the
+//! state at one moment, no earlier than the last batch acknowledged before the command started.
 
 mod commands;
 mod history;
@@ -18,7 +18,7 @@ use crate::Run;
 use crate::trouble::{Checked, Trouble};
 use history::{FAMILIES, LAST, Rows};
 
-/// Looks at a database under full load `views` times with each command of the program `titan`.
+/// Views a database under full load `views` times with each command of the program `titan`.
 pub fn beside(run: &Run, titan: &Path, views: u64) {
     let outcome = (|| -> Checked<()> {
         let place = tempfile::tempdir().map_err(|e| Trouble::wrong(e.to_string()))?;
@@ -42,10 +42,10 @@ pub fn beside(run: &Run, titan: &Path, views: u64) {
     }
 }
 
-/// The batch whose moment a view shows, of all families together.
+/// The batch at whose moment a view was taken, for all families together.
 ///
 /// # Errors
-/// `Wrong` if it is not one moment; what reading failed with.
+/// `Wrong` if it is not one moment; failures to read.
 pub fn moment_of(view: &Db) -> Checked<u64> {
     let mut moment = None;
     for (index, name) in FAMILIES.iter().enumerate() {
@@ -65,7 +65,7 @@ pub fn moment_of(view: &Db) -> Checked<u64> {
         if FAMILIES.contains(&family.name()) {
             continue;
         }
-        // It came before its first batch, and went after the next had come.
+        // It was created before its first batch, and dropped after the next one was created.
         let last = family.get(LAST)?;
         if last.is_some_and(|last| last != n.to_string().as_bytes()) {
             let text = format!("{} is not of batch {n}", family.name());
@@ -87,7 +87,7 @@ fn rows(family: &titan::ColumnFamily) -> Checked<Rows> {
     Ok(rows)
 }
 
-/// The batch that a family says was the last, if all of it is as that batch left it.
+/// The batch that a family names as the last, if all of it is as that batch left it.
 fn judge(rows: &Rows, family: usize) -> Checked<u64> {
     let wrong = |text: String| Trouble::wrong(format!("{}: {text}", FAMILIES[family]));
     let last = rows.get(LAST).map(|n| String::from_utf8_lossy(n));

@@ -1,4 +1,4 @@
-//! Where a life ends, and what the crash takes: as data and as text.
+//! Where a life ends, and what the crash loses: as data and as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,22 +8,23 @@ use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 use crate::regression::Trial;
 use crate::trouble::{Checked, Trouble};
 
-/// What becomes of unsynced state.
+/// How unsynced state is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The process or the machine stops between two operations.
     Lose(Loss),
-    /// The process is killed within an append; how far that came follows from the number.
+    /// The process is killed during an append; the number determines how far that came.
     KillWithin(u64),
 }
 
 impl Policy {
-    /// Whether only the process dies: the kernel keeps all that it was given.
+    /// Whether only the process dies: the kernel keeps everything written to it.
     fn spares_the_machine(&self) -> bool {
         matches!(self, Policy::Lose(Loss::None) | Policy::KillWithin(_))
     }
 
-    /// The file system found afterwards; `None` if no append comes next that could be killed.
+    /// The file system after the crash; `None` if the next operation is not an append that could
+    /// be killed.
     pub fn image(&self, point: &CrashPoint<'_>) -> Option<SimVfs> {
         match self {
             Policy::Lose(loss) => Some(point.crash(loss)),
@@ -32,18 +33,18 @@ impl Policy {
     }
 }
 
-/// What must be found after a crash: numbers of promises, as [`Record`](crate::record::Record)
-/// counts them.
+/// What must survive a crash: numbers of promises, as [`Record`](crate::record::Record) counts
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Promised {
-    /// What survives the machine.
+    /// What survives a crash of the machine.
     durable: u64,
-    /// What survives the process: every logged operation that returned.
+    /// What survives a crash of the process: every logged operation that returned.
     returned: u64,
 }
 
 impl Promised {
-    /// What was promised when a crash at `point` happens.
+    /// The promises made before a crash at `point`.
     pub(super) fn at(point: &CrashPoint<'_>) -> Promised {
         let durable = point.acknowledged();
         Promised {
@@ -52,7 +53,7 @@ impl Promised {
         }
     }
 
-    /// What a crash must leave.
+    /// The promise that must hold after the crash.
     pub(super) fn after(self, policy: Policy) -> u64 {
         match policy.spares_the_machine() {
             true => self.returned,
@@ -60,8 +61,8 @@ impl Promised {
         }
     }
 
-    /// What another crash must leave, before anything new was promised: what the machine has not
-    /// lost it may lose then.
+    /// The promises that must hold after another crash, before anything new was promised: what
+    /// the first crash did not lose, a crash of the machine may lose then.
     pub(super) fn left_by(self, policy: Policy) -> Promised {
         Promised {
             returned: self.after(policy),
@@ -73,7 +74,7 @@ impl Promised {
 /// A crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// How many operations of the file system happened; `None` stands for each number.
+    /// The number of file system operations before the crash; `None` stands for every number.
     pub point: Option<usize>,
     /// What is lost.
     pub policy: Policy,

@@ -1,4 +1,4 @@
-//! A stretch of a database's life: from an opening to a closing, with every crash point within.
+//! One life of a database: from opening to closing, with every crash point in it.
 
 use std::fmt::Write as _;
 
@@ -14,18 +14,19 @@ use crate::store::Store;
 use crate::trouble::{Checked, Doing};
 use crate::workloads::Workload;
 
-/// What was done to the file system, and what a crash within may leave of it.
+/// The operations on the file system, and what a crash during them may leave.
 pub(super) struct Life {
     pub(super) journal: Journal,
     pub(super) settings: Settings,
-    /// Up to here in the journal the database was not open, and what holds is what held before.
+    /// Up to this point of the journal the database was not open, and the state before the life
+    /// holds.
     opened_at: usize,
     before: (Record, Promised),
     record: Record,
 }
 
 impl Life {
-    /// A new database lives through a workload.
+    /// Runs a workload on a new database.
     pub(super) fn of(workload: &Workload) -> Checked<Life> {
         let vfs = SimVfs::new();
         let settings = workload.settings;
@@ -34,7 +35,7 @@ impl Life {
         Life::go_on(store, before, &workload.ops)
     }
 
-    /// What a crash of this life left is opened and goes on for a while.
+    /// Opens what a crash of this life left and runs operations on it.
     pub(super) fn after(
         &self,
         image: &SimVfs,
@@ -62,7 +63,7 @@ impl Life {
         })
     }
 
-    /// What may be found after a crash at `point`, and what was promised by then.
+    /// The record and the promises that apply to a crash at `point`.
     fn allowed(&self, point: &CrashPoint<'_>) -> (&Record, Promised) {
         if point.index() < self.opened_at {
             (&self.before.0, self.before.1)
@@ -71,7 +72,8 @@ impl Life {
         }
     }
 
-    /// Recovers what a crash at `point` left, and asks all that is asked of it.
+    /// Recovers the state after a crash at `point`, and makes all checks of a recovered
+    /// database.
     pub(super) fn check(
         &self,
         image: &SimVfs,
@@ -82,7 +84,7 @@ impl Life {
         recover(image, &self.settings, record, promised.after(policy)).map(drop)
     }
 
-    /// The newest operations before `point`, for people.
+    /// The newest operations before `point`, for people to read.
     pub(super) fn tail(&self, point: usize) -> String {
         let start = point.saturating_sub(25);
         let mut text = String::new();
@@ -100,7 +102,7 @@ impl Life {
     }
 }
 
-/// What a recovered database is made to do: writes over all its families, synced and not, a
+/// Operations for a recovered database: synced and unsynced writes to all its families, a
 /// flush, a deletion.
 fn continuation(found: &Model) -> Vec<Op> {
     let over_all = |write: &dyn Fn(&str) -> String| {

@@ -1,14 +1,14 @@
-//! The machine stops at any operation of a workload: what is found is what the database held after
-//! some prefix of its batches, whole across families, with everything acknowledged as durable in
-//! it (WAL-1); where only the process dies, with every logged batch that returned. No file is
-//! leaked, the engine's own check, made of a part of the images, finds nothing, and the database
-//! goes on: to be crashed again, within recovery and after.
+//! Stops the machine at any operation of a workload. The recovered state must be the state after
+//! some prefix of the batches, whole across families, including everything acknowledged as durable
+//! (WAL-1); if only the process dies, including every logged batch that returned. No file may be
+//! leaked, the engine's own check, run on a part of the images, must find nothing, and the database
+//! must keep working: it is crashed again, during recovery and after.
 //!
 //! | module | owns |
 //! |---|---|
-//! | `life` | a workload once lived through, or what comes after a crash; what a crash may leave |
+//! | `life` | one run of a workload, or of what follows a crash; what a crash may leave |
 //! | `cut` | a crash as data and as text |
-//! | `replay` | seeing a failure again, and making it small |
+//! | `replay` | reproduces a failure and reduces it |
 
 mod cut;
 mod life;
@@ -31,19 +31,19 @@ use crate::workloads::{self, Workload};
 pub use cut::{Cut, Policy};
 pub use replay::replay;
 
-/// How much is looked at.
+/// The extent of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// One crash point in so many, and the last of each workload.
+    /// Crash at one crash point in this many, and at the last of each workload.
     pub points: u64,
-    /// One image in so many is given to the engine's own check, before and after its recovery: both
-    /// read every file, as the recovery does, in time that more crashes make better use of.
+    /// Run the engine's own check on one image in this many, before and after its recovery. Both
+    /// read every file, as recovery does; the time is better spent on more crashes.
     pub checked: u64,
-    /// One image in so many goes on and is crashed once more, at one point.
+    /// Continue one image in this many, and crash it once more, at one point.
     pub crashed_again: u64,
-    /// One image in so many is crashed again at every operation of recovery and what follows.
+    /// Crash one image in this many again at every operation of recovery and of what follows.
     pub dissected: u64,
-    /// Random workloads in a round, beside the scripts.
+    /// Random workloads in a round, besides the scripts.
     pub random: u64,
     /// Operations of a random workload.
     pub ops: usize,
@@ -71,8 +71,8 @@ impl Scope {
     };
 }
 
-/// Crashes scripted and random workloads. Passed is each crash, a point and what is lost there,
-/// after which all was as it should be.
+/// Crashes scripted and random workloads. Counts as passed each crash (a point and a loss) after
+/// which all checks passed.
 pub fn crash(run: &Run, scope: Scope) {
     let jobs = run.seeds(1).flat_map(|seed| {
         run.phase(format!("crashes, round {seed}"));
@@ -93,7 +93,7 @@ pub fn crash(run: &Run, scope: Scope) {
     });
 }
 
-/// Trouble, after these crashes.
+/// Trouble after these crashes.
 struct Failure {
     trouble: Trouble,
     cuts: Vec<Cut>,
@@ -101,7 +101,7 @@ struct Failure {
     tail: String,
 }
 
-/// A workload being crashed.
+/// A workload that is being crashed.
 struct Visit<'a> {
     workload: Arc<Workload>,
     scope: Scope,
@@ -139,7 +139,7 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// One crash of the workload, and perhaps another one after it.
+    /// One crash of the workload, and for some a second one after it.
     fn crash(
         &self,
         life: &Life,
@@ -180,8 +180,8 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Recovers after one crash, which came after those in `earlier`. Returns whether there was
-    /// something to recover.
+    /// Recovers after one crash, which followed those in `earlier`. Returns whether there was a
+    /// database to recover.
     fn recover(
         &self,
         life: &Life,
@@ -217,7 +217,7 @@ fn cut_at(point: &CrashPoint<'_>, policy: Policy) -> Cut {
     }
 }
 
-/// Whether there was something to recover, and it was as it should be.
+/// Recovers and checks. Returns whether there was a database to recover.
 fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) -> Checked<bool> {
     let Some(image) = policy.image(point) else {
         return Ok(false);
@@ -225,8 +225,8 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
     life.check(&image, point, policy)?;
     if checked {
         is_sound(&image, &life.settings).doing("after recovery")?;
-        // What a crash leaves is in order even before it is recovered, if a database is there. But
-        // a WAL of which unsynced blocks are lost at random looks like one that is damaged.
+        // The image of a crash passes the check even before it is recovered, if it has a database.
+        // But a WAL of which unsynced blocks are lost at random looks like a damaged one.
         let there = |image: &SimVfs| image.read_all(file("CURRENT")).is_ok();
         if let Some(image) = policy.image(point).filter(there) {
             match policy {
@@ -239,8 +239,8 @@ fn recovers(life: &Life, point: &CrashPoint<'_>, policy: Policy, checked: bool) 
     Ok(true)
 }
 
-/// Lives through a workload, crashes it once, `share` of 65536 of its life through, goes on, and
-/// finds all of it again.
+/// Runs a workload, crashes it once after `share` of 65536 of its operations, continues, and checks
+/// everything again.
 pub(crate) fn crash_once(workload: &Workload, share: usize, policy: Policy) -> Checked<()> {
     let life = Life::of(workload)?;
     let all = life.journal.len();
@@ -262,7 +262,7 @@ fn goes_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<()> {
     Ok(())
 }
 
-/// The life after a crash.
+/// Runs the life after a crash.
 fn lives_on(life: &Life, point: &CrashPoint<'_>, policy: Policy) -> Checked<Option<Life>> {
     catch(|| {
         let image = policy.image(point);

@@ -1,4 +1,4 @@
-//! Seeing a failure again, and making it small.
+//! Reproduces a failure and reduces it.
 
 use std::fmt;
 
@@ -12,16 +12,17 @@ use crate::regression::{Regression, smaller};
 use crate::trouble::{Checked, Trouble};
 use crate::workloads::Workload;
 
-/// A second crash is looked for so far around the first one's point, as threads do not keep time.
+/// How far around the recorded point a second crash is tried, because the timing of threads
+/// varies.
 const NEAR: usize = 3;
-/// Of a second crash anywhere after a first one anywhere, one first one in so many is tried.
+/// When all second crashes after all first ones are tried: one first crash in this many.
 const ANYWHERE: usize = 16;
 
-/// Runs a regression: first at its points, then, as threads do not keep time, at all others.
-/// Returns how many crashes passed.
+/// Runs a regression: first at its points, then, because the timing of threads varies, at all
+/// others. Returns how many crashes passed.
 ///
 /// # Errors
-/// What was wrong, with the crashes after which it was.
+/// What was wrong, with the crashes that led to it.
 pub fn replay(regression: &Regression<Cut>) -> Checked<u64> {
     again(regression).map_err(|failure| {
         let cuts: Vec<String> = failure.cuts.iter().map(Cut::to_string).collect();
@@ -57,7 +58,7 @@ fn again(regression: &Regression<Cut>) -> Result<u64, Failure> {
     Ok(passed)
 }
 
-/// The crashes `second` of what comes after a first one.
+/// Makes the crashes `second` in the life after a first one.
 fn recover_next(
     life: &Life,
     point: &CrashPoint<'_>,
@@ -93,7 +94,7 @@ fn recover(
     })
 }
 
-/// A failure and the smallest workload found that shows one with the same policies.
+/// A failure, and the smallest workload found that fails with the same policies.
 pub(super) fn reduced(workload: &Workload, failure: Failure, task: &Task) -> Report {
     let mut regression = Regression::of(workload, Vec::new());
     let anywhere = |cut: &Cut| Cut {
@@ -124,7 +125,7 @@ pub(super) fn reduced(workload: &Workload, failure: Failure, task: &Task) -> Rep
     }
 }
 
-/// A failure as it is told: why, and below it a regression as `--replay` reads it.
+/// The text of a failure: the reason, followed by a regression as `--replay` reads it.
 pub(super) struct Report {
     regression: Regression<Cut>,
     failure: Failure,

@@ -1,4 +1,4 @@
-//! The two engines behind one face, and how alike they are set up.
+//! The two engines behind one interface, and their matching options.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::peer::Peer;
 use crate::session::Session;
 use crate::trouble::Checked;
 
-/// How both engines are set up for a list.
+/// The options of both engines for a list.
 pub(super) struct Setup {
     pub(super) configuration: &'static Configuration,
-    /// Decides what only RocksDB has.
+    /// Determines the options that only RocksDB has.
     seed: u64,
 }
 
 impl Setup {
-    /// One of those that RocksDB has too.
+    /// A setup with options that RocksDB has too.
     pub(super) fn of(seed: u64) -> Setup {
         let shared = |c: &&Configuration| {
             let options = c.options(Arc::new(StdVfs), 0);
@@ -60,7 +60,7 @@ impl Setup {
     }
 }
 
-/// RocksDB's text of the same options, and of some that only it has.
+/// RocksDB's text of the same options, and of some that only RocksDB has.
 fn family_options(o: &ColumnFamilyOptions, rng: &mut fastrand::Rng) -> String {
     let collects = rng.bool();
     let filter = match o.bloom_bits_per_key > 0.0 {
@@ -128,12 +128,12 @@ fn family_options(o: &ColumnFamilyOptions, rng: &mut fastrand::Rng) -> String {
     set.join(";")
 }
 
-/// The operation as RocksDB has it: a prefix as the range that it is.
+/// The operation for RocksDB: a prefix becomes the equivalent range.
 pub(super) fn for_rocksdb(op: &Op) -> Op {
     let mut op = op.clone();
     match &mut op {
         Op::Iter { bounds, .. } => *bounds = bounds.as_range(),
-        // What it does as part of a compaction, it may do now.
+        // RocksDB may collect garbage as part of a compaction.
         Op::Collect { family } => {
             op = Op::Compact {
                 family: std::mem::take(family),

@@ -1,19 +1,19 @@
-//! Titan beside RocksDB itself: the same operations, the same answers.
+//! Compares Titan with RocksDB: the same operations must have the same outcomes.
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`peer`] | the program that is RocksDB, a line for each operation |
-//! | `engines` | both engines set up alike |
+//! | [`peer`] | the program that runs RocksDB, one line per operation |
+//! | `engines` | both engines with matching options |
 //!
 //! A list is performed in two ways:
 //!
-//! * *side by side*: each engine has a directory of its own and performs every operation;
+//! * *side by side*: each engine has its own directory and performs every operation;
 //! * *handed over*: there is one directory. One engine performs operations until the list reopens
-//!   the database; then it closes it, and the other one opens it and goes on. What it finds there
-//!   is compared at once, as lists read everything after a reopening.
+//!   the database; then it closes it, and the other one opens it and continues. Its contents are
+//!   compared at once, because lists read everything after a reopening.
 //!
-//! Either way every answer is compared with that of
-//! [`Reference`](titan_testkit::reference::Reference), so that it is known who is wrong.
+//! In both ways every outcome is compared with that of
+//! [`Reference`](titan_testkit::reference::Reference), which shows which engine is wrong.
 
 mod engines;
 pub mod peer;
@@ -39,7 +39,7 @@ use crate::run::Run;
 use crate::session::Session;
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// Where Titan's simulated database is.
+/// The directory of Titan's simulated database.
 const DIR: &str = "/db";
 
 /// How large a campaign is.
@@ -47,13 +47,13 @@ const DIR: &str = "/db";
 pub struct Differential {
     /// RocksDB.
     pub program: Program,
-    /// Operations of a list, roughly.
+    /// The approximate number of operations in a list.
     pub operations: usize,
-    /// How many lists, where no time is given.
+    /// The number of lists, if no time is given.
     pub lists: u64,
 }
 
-/// How the engines take part.
+/// How the engines are run.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     SideBySide,
@@ -70,7 +70,7 @@ impl Way {
 }
 
 impl Differential {
-    /// With lists that fill levels and can be reduced.
+    /// With lists that fill levels and can still be reduced.
     pub fn new(program: Program) -> Self {
         Differential {
             program,
@@ -79,8 +79,8 @@ impl Differential {
         }
     }
 
-    /// Runs lists of operations on both engines, several at a time. Passed are operations, failed
-    /// are lists.
+    /// Runs lists of operations on both engines, several at a time. Counts passed operations and
+    /// failed lists.
     pub fn run(&self, run: &Run) {
         let jobs = run.seeds(self.lists).flat_map(|seed| {
             run.phase(format_args!("list {seed}"));
@@ -129,8 +129,8 @@ impl Differential {
     }
 }
 
-/// A directory for answers, which nobody asks to survive: in memory if there is such a place, as
-/// most of the time goes into syncs otherwise.
+/// A directory for data that need not survive: in memory if possible, because syncs would take
+/// most of the time otherwise.
 fn scratch() -> Checked<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let dir = match memory.is_dir() {
@@ -140,7 +140,7 @@ fn scratch() -> Checked<tempfile::TempDir> {
     dir.doing("a temporary directory")
 }
 
-/// Engines that perform operations and answer what is expected.
+/// Engines that perform operations and compare outcomes.
 trait Engines {
     fn perform(&mut self, op: &Op, expected: &Outcome) -> Checked<()>;
 
@@ -151,15 +151,15 @@ fn closed() -> Trouble {
     Trouble::wrong("Titan is closed")
 }
 
-/// Whether Titan answered what is expected.
+/// Checks Titan's outcome.
 fn titan_agrees(found: &Outcome, expected: &Outcome) -> Checked<()> {
     same(found, expected).doing("Titan")
 }
 
-/// Whether RocksDB answered what is expected.
+/// Checks RocksDB's outcome.
 fn rocksdb_agrees(found: &str, expected: &Outcome) -> Checked<()> {
     let expected = match expected {
-        // It was not asked for what must be refused.
+        // RocksDB did not try the forbidden operations.
         Outcome::Refused(_) => Outcome::Done,
         expected => expected.clone(),
     };
@@ -185,7 +185,7 @@ struct SideBySide<'a> {
     vfs: SimVfs,
     dir: &'a Path,
     openings: usize,
-    /// Always there but while it is being reopened.
+    /// Always present except while it is being reopened.
     titan: Option<Session>,
     rocksdb: Peer,
 }
@@ -205,7 +205,7 @@ impl<'a> SideBySide<'a> {
     }
 
     fn open(&mut self) -> Checked<()> {
-        // It would keep every byte ever written.
+        // The journal would keep every byte ever written.
         self.vfs.restart_journal();
         let vfs = Arc::new(self.vfs.clone());
         let titan = self.setup.open_titan(vfs, Path::new(DIR), self.openings)?;
@@ -232,7 +232,7 @@ impl Engines for SideBySide<'_> {
         rocksdb_agrees(&self.rocksdb.receive()?, expected)
     }
 
-    /// Both hold the same, and nothing is wrong with Titan's files.
+    /// Both have the same contents, and Titan's files pass all checks.
     fn finish(&mut self) -> Checked<()> {
         let mut titan = self.titan.take().ok_or_else(closed)?;
         titan.release();
@@ -255,12 +255,12 @@ impl Engines for SideBySide<'_> {
     }
 }
 
-/// One directory, of which one engine after the other takes hold.
+/// One directory, which the engines use in turn.
 struct HandedOver<'a> {
     setup: &'a Setup,
     dir: &'a Path,
     openings: usize,
-    /// Present if it has the directory; otherwise RocksDB has it.
+    /// Present if Titan has the directory; otherwise RocksDB has it.
     titan: Option<Session>,
     rocksdb: Peer,
 }
@@ -291,14 +291,14 @@ impl<'a> HandedOver<'a> {
         Ok(())
     }
 
-    /// Whoever has the directory closes it, so that both can read it.
+    /// Closes the database in the engine that has it open, so that both can read it.
     fn close(&mut self) -> Checked<()> {
         let Some(titan) = self.titan.take() else {
             return self.rocksdb.ask("close");
         };
         let options = titan.options().clone();
         titan.end(self.openings % 4 > 1)?;
-        // What was moved, if anything, RocksDB would not find.
+        // RocksDB would not find relocated records, if there are any.
         let resolved = downgrade(self.dir, &options, &mut |_| {});
         resolved.doing("downgrading").map(drop)
     }

@@ -1,4 +1,5 @@
-//! The program that is RocksDB: `peer/rocksdb_peer.cc`, compiled when it is first needed.
+//! The program that runs RocksDB: `peer/rocksdb_peer.cc`, compiled when it is first
+//! needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +10,16 @@ use crate::trouble::{Checked, Doing, Trouble};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/rocksdb_peer.cc");
 
-/// The program, compiled.
+/// The compiled program.
 #[derive(Clone, Debug)]
 pub struct Program(PathBuf);
 
 impl Program {
-    /// Compiles the program into `dir`, unless it is there and as new as its source.
+    /// Compiles the program into `dir`, unless it exists there and is as new as its
+    /// source.
     ///
     /// # Errors
-    /// What is missing and how to install it; or what the compiler says.
+    /// What is missing and how to install it; or the compiler's errors.
     pub fn compile(dir: &Path) -> Checked<Program> {
         let program = dir.join("rocksdb_peer");
         let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
@@ -26,7 +28,7 @@ impl Program {
             return Ok(Program(program));
         }
         fs::create_dir_all(dir).doing(dir.display())?;
-        // Under another name first: others may be compiling it too.
+        // Under another name first: other processes may be compiling it too.
         let mine = dir.join(format!("rocksdb_peer.{}", std::process::id()));
         let compiled = Command::new("g++")
             .args([

@@ -1,6 +1,6 @@
-//! Every operation of the file system fails once, and for good, one run each: whatever a call
-//! returns, what was acknowledged is there, reads are right, the error says what happened, nothing
-//! hangs, and `resume` or opening again heals it.
+//! Makes every operation of the file system fail, once or permanently, one run each. Whatever a
+//! call returns: what was acknowledged is there, reads are right, the error says what happened,
+//! nothing hangs, and `resume` or reopening heals the database.
 //!
 //! | module | owns |
 //! |---|---|
@@ -25,26 +25,26 @@ use crate::workloads::{self, Workload};
 
 pub use plan::{Failing, Heal, Plan, Way};
 
-/// How far around its number a fault is looked for again, as threads do not keep time.
+/// How far around its number a fault is tried again, because the timing of threads varies.
 const NEAR: u64 = 8;
-/// How many limits of the disk's size and of open files are tried.
+/// How many limits on the disk's size and on open files are tried.
 const LIMITS: u64 = 40;
 
-/// How much is looked at.
+/// The extent of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// One fault in so many of the brief script and of random workloads.
+    /// One fault in this many of the brief script and of random workloads.
     pub faults: u64,
-    /// Of the scripts that `crash` has, one fault in so many; `None` leaves them out.
+    /// Of the scripts that `crash` uses, one fault in this many; `None` omits them.
     pub scripts: Option<u64>,
-    /// Random workloads in a round, beside the scripts.
+    /// Random workloads in a round, besides the scripts.
     pub random: u64,
     /// Operations of a random workload.
     pub ops: usize,
 }
 
 impl Scope {
-    /// Every fault in every workload, but for the long ones: there another part each round.
+    /// Every fault in every workload, except for the long ones: of these another part each round.
     pub const WHOLE: Scope = Scope {
         faults: 1,
         scripts: Some(100),
@@ -61,8 +61,8 @@ impl Scope {
     };
 }
 
-/// Makes every operation of scripted and random workloads fail. Passed is each fault that struck
-/// and was survived.
+/// Makes every operation of scripted and random workloads fail. Counts as passed each fault that
+/// struck and was survived.
 pub fn faults(run: &Run, scope: Scope) {
     let jobs = run.seeds(1).flat_map(|seed| {
         run.phase(format!("faults, round {seed}"));
@@ -91,8 +91,8 @@ pub fn faults(run: &Run, scope: Scope) {
     });
 }
 
-/// Runs a regression: its fault, then, as threads do not keep time, those around it. Returns how
-/// many faults struck and were survived.
+/// Runs a regression: its fault, then, because the timing of threads varies, those around it.
+/// Returns how many faults struck and were survived.
 ///
 /// # Errors
 /// What was wrong, with the fault.
@@ -110,18 +110,18 @@ pub fn replay(regression: &Regression<Plan>) -> Checked<u64> {
     Ok(passed)
 }
 
-/// What fails in a sweep.
+/// The operations that fail in a sweep.
 #[derive(Clone, Copy)]
 enum Target {
     /// Each operation of a kind.
     Kind(OpKind),
-    /// Everything from some operation on.
+    /// All operations from some point on.
     All,
-    /// What goes beyond a limit of bytes or of open files.
+    /// Operations that exceed a limit of bytes or of open files.
     Limits,
 }
 
-/// Unlogged writes that cannot be flushed are lost by closing, lawfully: then nothing is closed.
+/// Closing legitimately loses unlogged writes that cannot be flushed, so this removes reopenings.
 fn without_lawful_losses(mut workload: Workload) -> Workload {
     if workload.settings.unlogged {
         workload.ops.retain(|op| *op != Op::Reopen);
@@ -129,7 +129,7 @@ fn without_lawful_losses(mut workload: Workload) -> Workload {
     workload
 }
 
-/// The faults of one target, one in so many, one after the other.
+/// Tries the faults of one target, one in this many, in order.
 fn sweep(
     workload: &Arc<Workload>,
     target: Target,
@@ -158,7 +158,7 @@ fn sweep(
     Ok(())
 }
 
-/// All plans of a target. Runs the workload once to see how many operations there are.
+/// All plans of a target. Runs the workload once to count its operations.
 fn plans(workload: &Workload, target: Target) -> Checked<Vec<Plan>> {
     let vfs = SimVfs::new();
     let mut store = Store::open(&vfs, workload.settings).doing("opening")?;
@@ -208,7 +208,7 @@ fn plans(workload: &Workload, target: Target) -> Checked<Vec<Plan>> {
     Ok(failing.into_iter().flat_map(healed).collect())
 }
 
-/// A failure as it is told: why, and below it a regression as `--replay` reads it, with the
+/// The text of a failure: the reason, followed by a regression as `--replay` reads it, with the
 /// smallest workload found that fails in the same way.
 fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Task) -> String {
     let Some(mut plan) = plan else {
@@ -225,8 +225,8 @@ fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Tas
             ops: ops.to_vec(),
             ..workload.clone()
         };
-        // From the last operation down: those before it are still there. Of the bytes of a disk
-        // only some are tried.
+        // From the last operation down: the earlier ones still exist. Of the sizes of a disk only
+        // some are tried.
         let step = match plan.failing {
             Failing::Capacity(bytes) => (bytes / LIMITS).max(1),
             Failing::Operation { .. } | Failing::OpenFiles(_) => 1,

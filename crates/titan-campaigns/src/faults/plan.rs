@@ -1,4 +1,4 @@
-//! What is to fail, and how the database is healed: as data and as text.
+//! What fails, and how the database is healed: as data and as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,13 +27,13 @@ pub(super) const KINDS: [OpKind; 12] = [
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// EIO, and nothing was done.
+    /// EIO, without effect.
     Before,
-    /// EIO, and everything was done.
+    /// EIO, with full effect.
     After,
     /// EIO, and a few bytes were appended.
     Part,
-    /// EIO, and what was to be synced never will be.
+    /// EIO, and the bytes to be synced never will be.
     LosingPages,
     /// ENOSPC, and a few bytes were appended.
     NoSpace,
@@ -76,32 +76,32 @@ impl Way {
     }
 }
 
-/// What fails.
+/// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
-    /// Of the operations of a kind, or of all, the one that comes after so many.
+    /// Of the operations of a kind, or of all, the one after this many.
     Operation {
         /// `None` stands for all kinds.
         kind: Option<OpKind>,
-        /// So many succeed.
+        /// The number of operations that succeed first.
         index: u64,
         /// How it fails.
         way: Way,
-        /// Whether those after it fail too, until the fault is lifted.
+        /// Whether later ones fail too, until the fault is removed.
         lasting: bool,
     },
-    /// What does not fit into so many bytes, until the limit is lifted.
+    /// Appends beyond this many bytes, until the limit is removed.
     Capacity(u64),
-    /// What opens more files than so many, until the limit is lifted.
+    /// Operations that open more files than this, until the limit is removed.
     OpenFiles(usize),
 }
 
-/// How the database gets over it.
+/// How the database recovers from the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heal {
     /// By `resume`.
     Resume,
-    /// By being closed and opened.
+    /// By closing and opening.
     Reopen,
 }
 
@@ -110,12 +110,12 @@ pub enum Heal {
 pub struct Plan {
     /// What fails.
     pub failing: Failing,
-    /// What heals it.
+    /// How it is healed.
     pub heal: Heal,
 }
 
 impl Plan {
-    /// Puts the fault into force. The handle tells whether it struck; limits have none.
+    /// Activates the fault. The handle tells whether it struck; limits have none.
     pub(super) fn arm(&self, vfs: &SimVfs) -> Option<FaultHandle> {
         match self.failing {
             Failing::Operation {
@@ -139,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// Whether it fails again and again, until it is lifted.
+    /// Whether it fails repeatedly, until it is removed.
     pub(super) fn lasts(&self) -> bool {
         !matches!(self.failing, Failing::Operation { lasting: false, .. })
     }

@@ -1,5 +1,5 @@
-//! One workload with one fault in it: whatever a call returns, nothing acknowledged is lost, no
-//! read is wrong, errors say what happened, and `resume` or opening again heals it.
+//! Runs one workload with one fault in it: whatever a call returns, nothing acknowledged is lost,
+//! no read is wrong, errors say what happened, and `resume` or reopening heals the database.
 
 use std::mem::{Discriminant, discriminant};
 use std::path::Path;
@@ -17,8 +17,8 @@ use crate::store::{Store, power_cut};
 use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
-/// A fault that strikes once may do so within healing, so healing is tried twice; what is healed is
-/// tried once more than that.
+/// A fault that strikes once may do so during healing, so healing is tried twice; an operation on
+/// the healed database is tried once more than that.
 const ATTEMPTS: usize = 2;
 
 /// Runs the workload with the fault. Returns whether the fault struck.
@@ -42,7 +42,7 @@ pub(super) fn run(workload: &Workload, plan: &Plan) -> Checked<bool> {
     Ok(round.fault.struck || round.fault.handle.is_some_and(|handle| handle.hits() > 0))
 }
 
-/// The fault in force.
+/// The active fault.
 struct Armed<'a> {
     plan: &'a Plan,
     vfs: SimVfs,
@@ -52,7 +52,7 @@ struct Armed<'a> {
 }
 
 impl Armed<'_> {
-    /// The cause of a failure is gone. A fault that strikes once stays: it may not have been what
+    /// Removes the cause of a failure. A fault that strikes once stays: it may not have been what
     /// failed.
     fn lift(&self) {
         if self.plan.lasts() {
@@ -62,13 +62,13 @@ impl Armed<'_> {
         }
     }
 
-    /// A failure that may be.
+    /// Accepts a failure that the fault may have caused.
     fn excuse(&mut self, error: &Error) -> Checked<()> {
         self.struck = true;
         is_clear(error)
     }
 
-    /// A new database, at the second attempt if need be.
+    /// A new database, at the second attempt if necessary.
     fn open_new(&mut self, settings: Settings) -> Checked<Store> {
         match Store::open(&self.vfs, settings) {
             Ok(store) => Ok(store),
@@ -81,8 +81,8 @@ impl Armed<'_> {
     }
 }
 
-/// Whether an error says what happened: of a kind that a failing operation may have, with the
-/// file, and with the cause.
+/// Checks that an error says what happened: it has a kind that a failing operation may have, the
+/// file, and the cause.
 fn is_clear(error: &Error) -> Checked<()> {
     let allowed = matches!(
         error.kind(),
@@ -109,12 +109,12 @@ fn is_clear(error: &Error) -> Checked<()> {
 struct Round<'a> {
     store: Store,
     fault: Armed<'a>,
-    /// The kinds of operation whose promise was put to the test since healing; `None` before.
+    /// The kinds of operation whose promise was tested since healing; `None` before healing.
     tested: Option<Vec<Discriminant<Op>>>,
 }
 
 impl Round<'_> {
-    /// Applies an operation; where it fails, heals the database and applies it again.
+    /// Applies an operation; if it fails, heals the database and applies it again.
     fn apply(&mut self, op: &Op) -> Checked<()> {
         for _ in 0..=ATTEMPTS {
             let error = match self.store.apply(op) {
@@ -124,7 +124,7 @@ impl Round<'_> {
             };
             let first = !self.fault.struck;
             self.fault.excuse(&error)?;
-            // What was refused did not happen; what failed may have.
+            // A refused operation had no effect; a failed one may have had.
             let doubt = (error.kind() != ErrorKind::WritesStopped).then_some(op);
             let told = || format!("after \"{error}\"");
             if first {
@@ -140,8 +140,8 @@ impl Round<'_> {
         Err(Trouble::wrong("fails again and again"))
     }
 
-    /// The process or the machine stops after an operation that promises to be durable, the first
-    /// of its kind since healing: what comes later may make good what that left undone.
+    /// Crashes the process or the machine after an operation that promises to be durable, the first
+    /// of its kind since healing: a later operation might make durable what this one failed to.
     fn keeps_promise(&mut self, op: &Op) -> Checked<()> {
         let promises = match op {
             Op::Write { sync, .. } => *sync,
@@ -156,7 +156,7 @@ impl Round<'_> {
         self.crashes(None).doing("as it stands after healing")
     }
 
-    /// The process or the machine stops now.
+    /// Crashes the process or the machine now.
     fn crashes(&self, doubt: Option<&Op>) -> Checked<()> {
         let journal = self.store.vfs.journal();
         let record = self.store.record.with_doubt(doubt);
@@ -164,7 +164,7 @@ impl Round<'_> {
         for loss in [Loss::All, Loss::Random(journal.len() as u64)] {
             self.recovers(&journal, &loss, &record, promised)?;
         }
-        // The process alone loses nothing, but writes that were not logged.
+        // A crash of the process loses nothing, except writes that were not logged.
         let promised = match self.store.settings.unlogged {
             true => promised,
             false => self.store.record.len() as u64,
@@ -185,7 +185,7 @@ impl Round<'_> {
             .doing(format!("crash, {loss:?}"))
     }
 
-    /// What can be done before the cause is gone: reads, and healing in vain.
+    /// What can be done before the cause is removed: reads, and healing in vain.
     fn while_it_fails(&mut self, doubt: Option<&Op>) -> Checked<()> {
         self.reads_right(doubt)?;
         if !self.fault.plan.lasts() {
@@ -197,7 +197,7 @@ impl Round<'_> {
                 resumed => resumed,
             },
             Heal::Reopen => {
-                // It may fail as the database did; opening is what counts.
+                // It may fail like the database did; only opening matters.
                 let _ = self.store.close();
                 self.store.reopen()
             }
@@ -211,10 +211,10 @@ impl Round<'_> {
         }
     }
 
-    /// Reads find what was acknowledged, or fail.
+    /// Reads return what was acknowledged, or fail.
     fn reads_right(&mut self, doubt: Option<&Op>) -> Checked<()> {
         match contents(&self.store.db) {
-            // A family may be there or gone although creating or dropping it failed.
+            // A family may exist or not although creating or dropping it failed.
             Ok(found) if matches!(doubt, Some(Op::CreateCf { .. } | Op::DropCf { .. })) => {
                 let possible = self.store.record.with_doubt(doubt);
                 let known = self.store.record.is_now(&found);
@@ -228,16 +228,16 @@ impl Round<'_> {
         }
     }
 
-    /// Heals the database and reads everything. Returns whether the operation that failed turns
-    /// out to have taken effect.
+    /// Heals the database and reads everything. Returns whether the failed operation turns out to
+    /// have taken effect.
     fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Checked<bool> {
         if self.fault.plan.heal == Heal::Resume && *op != Op::Reopen {
             self.twice("resuming", |store| Ok(store.db.resume()?))?;
-            // What failed and was not acknowledged is gone.
+            // What failed and was not acknowledged is not there.
             self.twice("reading", |store| store.verify())?;
             return Ok(false);
         }
-        // Closing may fail as the database did; opening is what counts.
+        // Closing may fail like the database did; only opening matters.
         if let Err(error) = self.store.close()
             && error.kind() != ErrorKind::Closed
         {
@@ -262,7 +262,8 @@ impl Round<'_> {
         Ok(doubt.is_some())
     }
 
-    /// Does something that must succeed unless the fault strikes, and then at the second attempt.
+    /// Performs an action that must succeed unless the fault strikes, and then at the second
+    /// attempt.
     fn twice(&mut self, what: &str, mut act: impl FnMut(&mut Store) -> Checked<()>) -> Checked<()> {
         for _ in 1..ATTEMPTS {
             match act(&mut self.store) {
@@ -274,14 +275,14 @@ impl Round<'_> {
         act(&mut self.store).doing(format!("{what} again"))
     }
 
-    /// In the end, the fault gone, everything is there, durable, and nothing else is.
+    /// At the end, with the fault removed, everything is there, durable, and nothing else is.
     fn conclude(&mut self) -> Checked<()> {
         let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
         // What was promised since healing must be durable before anything here makes it so.
         self.crashes(None).doing("as it stands in the end")?;
         self.fault.lift();
         vfs.clear_faults();
-        // What still runs may have met it.
+        // Running jobs may have met the fault.
         let _ = self.store.db.wait_idle();
         if let Some(error) = self.store.db.background_error() {
             self.fault.excuse(&error)?;

@@ -1,4 +1,4 @@
-//! The databases whose directories are damaged: how they came to be, and how they are loaded.
+//! The databases whose directories are damaged: how they are created and loaded.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -11,13 +11,13 @@ use super::checksums::{self, Piece};
 use super::{certified, small};
 use crate::store::{DIR, file};
 
-/// The family each base has beside the default one.
+/// The family that each base has besides the default one.
 const OTHER: &str = "other";
 
 /// A directory, in memory.
 pub(super) struct Base {
     pub(super) name: String,
-    /// Whether all values are those of [`certified`]; otherwise RocksDB wrote it.
+    /// Whether all values are those of [`certified`]; otherwise RocksDB wrote the directory.
     pub(super) certified: bool,
     /// By name.
     pub(super) files: Vec<BaseFile>,
@@ -27,11 +27,11 @@ pub(super) struct Base {
 pub(super) struct BaseFile {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
-    /// What has a checksum.
+    /// The parts that have a checksum.
     pub(super) pieces: Vec<Piece>,
 }
 
-/// How one of the bases is written.
+/// How to write one of the bases.
 struct Recipe {
     name: &'static str,
     set: fn(&mut Options),
@@ -66,8 +66,8 @@ const RECIPES: &[Recipe] = &[
     },
 ];
 
-/// Has moved records and holes. It came later than all others, and has its place behind them:
-/// inputs name bases by number.
+/// Has relocated records and holes. It was added after all others and stays at the end: inputs name
+/// bases by number.
 const COLLECTED: Recipe = Recipe {
     name: "collected",
     set: |o| {
@@ -76,7 +76,7 @@ const COLLECTED: Recipe = Recipe {
         o.default.blob_file_size = 1 << 20;
         o.default.enable_blob_garbage_collection = true;
         o.default.blob_garbage_collection_punch_holes = true;
-        // What holes leave is no reason to move the rest.
+        // The garbage left beside holes is no reason to relocate the rest.
         o.default.blob_garbage_collection_low_threshold = 0.4;
         o.default.blob_garbage_collection_high_threshold = 0.5;
         o.default.max_space_amp = 3.0;
@@ -84,10 +84,10 @@ const COLLECTED: Recipe = Recipe {
     fill: fill_collected,
 };
 
-/// Of RocksDB's fixtures, those that are small: files of other writers, features Titan only reads.
+/// The small ones of RocksDB's fixtures: files of other writers, features that Titan only reads.
 const FIXTURES: &[&str] = &["rocksdb-7.8-deletes", "rocksdb-9.8-partitioned"];
 
-/// Writes the bases to a directory of the operating system, each to one of its own.
+/// Writes the bases to a directory of the operating system, each into its own subdirectory.
 ///
 /// # Errors
 /// Those of the database, and of the operating system.
@@ -108,7 +108,7 @@ pub fn create(to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Overwrites, deletions of every kind, tables in two levels, and a WAL that holds the rest.
+/// Overwrites, deletions of every kind, tables in two levels, and a WAL with the rest.
 fn fill(db: &Db) -> Result<()> {
     for version in certified::VERSIONS {
         for family in db.column_families() {
@@ -135,8 +135,8 @@ fn fill(db: &Db) -> Result<()> {
     db.write(batch, &WriteOptions::synced())
 }
 
-/// Of some values every second one dies, and the others are moved; of those behind them neighbours
-/// die, and holes are in their place.
+/// Of some values every second one is deleted, and the others are relocated; of the later ones
+/// adjacent values are deleted, and become holes.
 fn fill_collected(db: &Db) -> Result<()> {
     let (moved, punched): (Vec<u32>, Vec<u32>) = (0..16).partition(|n| *n < 6);
     let neighbours = punched.get(1..8).unwrap_or_default();
@@ -156,7 +156,7 @@ fn fill_collected(db: &Db) -> Result<()> {
     Ok(())
 }
 
-/// Writes a version of some of the keys: of each version other ones.
+/// Writes a version of some of the keys: other keys for each version.
 fn put(family: &ColumnFamily, version: u32) -> Result<()> {
     let keys = certified::KEYS.filter(|n| !(n + version).is_multiple_of(3));
     for key in keys.map(certified::key) {
@@ -165,7 +165,7 @@ fn put(family: &ColumnFamily, version: u32) -> Result<()> {
     Ok(())
 }
 
-/// The committed bases, RocksDB's directories, and what came later. Those that cannot be read are left out, and
+/// The committed bases, RocksDB's directories, and later additions. Unreadable ones are omitted;
 /// without any there is nothing to damage.
 pub(super) fn all() -> &'static [Base] {
     static BASES: LazyLock<Vec<Base>> = LazyLock::new(|| {

@@ -1,13 +1,13 @@
-//! Values that prove that they were written: each follows from its family, its key, and which of a
-//! few versions of the key it is.
+//! Values that prove that they were written: each is determined by its family, its key, and its
+//! version among a few.
 
 use std::ops::Range;
 
 /// The keys of a base.
 pub(super) const KEYS: Range<u32> = 0..24;
-/// How often a key may have been written.
+/// The versions in which a key may have been written.
 pub(super) const VERSIONS: Range<u32> = 0..4;
-/// A version beside them, so long that a few of its values have whole blocks of a file.
+/// An additional version, so long that a few of its values occupy whole blocks of a file.
 pub(super) const LONG: u32 = 4;
 /// The families of the bases.
 const FAMILIES: [&str; 2] = ["default", "other"];
@@ -18,7 +18,7 @@ pub(super) fn key(n: u32) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
 }
 
-/// A version's value: text that repeats, at once compressible and only this value's.
+/// A version's value: repeated text, which is compressible and unique to this value.
 pub(super) fn value(family: &str, key: &[u8], version: u32) -> Vec<u8> {
     let key = key.escape_ascii();
     let phrase = format!("{family} {key} {version}. ").into_bytes();
@@ -26,7 +26,8 @@ pub(super) fn value(family: &str, key: &[u8], version: u32) -> Vec<u8> {
     phrase.into_iter().cycle().take(len).collect()
 }
 
-/// Whether the pair was ever written to the family. One that a repair could not name may be any.
+/// Whether the pair was ever written to the family. A family that a repair could not name may be
+/// any.
 pub(super) fn was_written(family: &str, key: &[u8], found: &[u8]) -> bool {
     let unnamed = family.starts_with("recovered-");
     let families = [family]

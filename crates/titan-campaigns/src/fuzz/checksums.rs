@@ -1,8 +1,8 @@
-//! Puts the checksums of a damaged file right, so that the damage gets past them.
+//! Corrects the checksums of a damaged file, so that they do not reveal the damage.
 //!
-//! Each piece of a file that has a checksum is found in the file as it was: a record of a log or of
-//! a blob file by the lengths that lead to it, a block of a table by the checksum itself. After
-//! damage that moves nothing, the checksums of the pieces it fell into are computed again.
+//! Each piece of a file that has a checksum is located in the undamaged file: a record of a log or
+//! of a blob file by the lengths that lead to it, a block of a table by the checksum itself. After
+//! damage that moves nothing, the checksums of the damaged pieces are recomputed.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes with a checksum.
 pub(super) struct Piece {
-    /// What the checksum is over.
+    /// The bytes under the checksum.
     covered: Range<usize>,
-    /// Where it is.
+    /// The offset of the checksum.
     at: usize,
     sum: fn(&[u8]) -> u32,
 }
@@ -45,7 +45,7 @@ pub(super) fn pieces(name: &str, file: &[u8]) -> Vec<Piece> {
     }
 }
 
-/// Computes the checksum of the piece again.
+/// Recomputes the checksum of the piece.
 pub(super) fn put_right(file: &mut [u8], piece: &Piece) {
     let sum = file.get(piece.covered.clone()).map(piece.sum);
     if let (Some(sum), Some(stored)) = (sum, file.get_mut(piece.at..piece.at + 4)) {
@@ -58,7 +58,7 @@ fn masked_crc32c(bytes: &[u8]) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Of a block: its payload and the byte that says how it is compressed.
+/// Of a block: its payload and its compression byte.
 fn xxh3_of_block(bytes: &[u8]) -> u32 {
     let Some((&kind, payload)) = bytes.split_last() else {
         return 0;
@@ -115,7 +115,7 @@ fn blob_file(file: &[u8]) -> Vec<Piece> {
     pieces
 }
 
-/// The blocks of a table lie one behind the other, each followed by its checksum.
+/// The blocks of a table follow each other, each followed by its checksum.
 fn table(file: &[u8]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let Some(footer) = file.len().checked_sub(TABLE_FOOTER) else {

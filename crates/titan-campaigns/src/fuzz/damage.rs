@@ -1,4 +1,4 @@
-//! Damage to a directory, read from a fuzzer's bytes.
+//! Damages a directory according to a fuzzer's bytes.
 
 use std::ops::Range;
 
@@ -6,25 +6,25 @@ use super::bases::{self, Base};
 use super::checksums::{self, Piece};
 use super::input::Input;
 
-/// Damages to one directory at most: more would only hide each other.
+/// The maximum number of damages to one directory: more would only mask each other.
 const MOST: usize = 6;
-/// Where the header of a blob file names the family.
+/// The position of the family in the header of a blob file.
 const BLOB_FAMILY: Range<usize> = 8..12;
-/// Bytes inserted at once at most.
+/// The maximum number of bytes inserted at once.
 const INSERTED: usize = 16;
 
 /// A damaged directory.
 pub(super) struct Damaged {
     pub(super) base: &'static Base,
-    /// Whether checksums were put right again, so that anything may be read.
+    /// Whether checksums were corrected, so that anything may be read.
     pub(super) disguised: bool,
-    /// Whether the family of a blob file was overwritten, which no checksum covers: with another
-    /// family's file in its place nothing tells.
+    /// Whether the family of a blob file was overwritten, which no checksum covers: if another
+    /// family's file replaces it, this cannot be detected.
     pub(super) forged: bool,
-    /// Whether the database is repaired, too.
+    /// Whether the database is also repaired.
     pub(super) to_be_repaired: bool,
     pub(super) files: Vec<File>,
-    /// What was done, one line each.
+    /// What was done, one line per damage.
     pub(super) story: Vec<String>,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Damaged {
 pub(super) struct File {
     pub(super) name: &'static str,
     pub(super) bytes: Vec<u8>,
-    /// What has a checksum in the file as it was.
+    /// The pieces with a checksum of the undamaged file.
     pieces: &'static [Piece],
 }
 
 impl Damaged {
-    /// What the input says; `None` where no database is there to damage.
+    /// The damage that the input describes; `None` if there is no database to damage.
     pub(super) fn read(data: &[u8]) -> Option<Damaged> {
         let mut input = Input::new(data);
         let all = bases::all();
@@ -62,7 +62,7 @@ impl Damaged {
         Some(damaged)
     }
 
-    /// One more.
+    /// Adds one damage.
     fn add(&mut self, input: &mut Input<'_>) {
         let kind = input.byte();
         let n = usize::from(input.byte()) % self.files.len().max(1);
@@ -104,7 +104,7 @@ impl Damaged {
         self.story.push(format!("{name} at {at}: {done}"));
     }
 
-    /// Gives two files each other's content.
+    /// Exchanges the contents of two files.
     fn swap(&mut self, n: usize, other: usize) -> String {
         let other = other % self.files.len();
         if n != other
@@ -134,7 +134,7 @@ impl File {
         format!("{} bytes zeroed", range.len())
     }
 
-    /// Puts the checksums of what is in the range right, if that is wanted.
+    /// Corrects the checksums of what is in the range, if wanted.
     fn disguise(&mut self, range: Range<usize>, wanted: bool) {
         for piece in self.pieces.iter().filter(|_| wanted) {
             if piece.covers(&range) {

@@ -1,4 +1,4 @@
-//! A small database, damaged, then used as if nothing had happened.
+//! Damages a small database and then uses it as if nothing had happened.
 
 use titan::tools::check;
 use titan::tools::repair::{RepairTo, repair};
@@ -17,14 +17,14 @@ use crate::trouble::{Checked, Doing, Trouble, ensure};
 /// Where a repaired database is put.
 const REPAIRED: &str = "/repaired";
 
-/// Damages a directory as the bytes say, checks it, repairs a copy of it, opens it, reads
+/// Damages a directory according to the bytes, checks it, repairs a copy of it, opens it, reads
 /// everything, writes, compacts, closes, checks and opens again.
 ///
 /// # Panics
-/// If anything does but an error that damage may cause; if something is read that was never
-/// written, or what was written after the damage is gone later, unless checksums were put right; if
-/// a check finds nothing and reading does; if what was just written is not there; if a repaired
-/// database is not sound.
+/// If anything has a result other than an error that damage may cause; if a read returns what was
+/// never written, or what was written after the damage is lost later, unless checksums were
+/// corrected; if a check finds nothing and reading does; if what was just written is not there; if
+/// a repaired database is not sound.
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub fn directory(data: &[u8]) {
     let Some(damaged) = Damaged::read(data) else {
@@ -42,24 +42,24 @@ pub fn directory(data: &[u8]) {
 fn of_damage(e: &Error) -> bool {
     match e.kind() {
         ErrorKind::Corruption | ErrorKind::Unsupported => true,
-        // A comparator by another name; a CURRENT that is gone.
+        // A comparator of another name; a missing CURRENT.
         ErrorKind::InvalidOption | ErrorKind::InvalidArgument | ErrorKind::NotFound => true,
-        // A flush or a compaction met it.
+        // A flush or a compaction met the damage.
         ErrorKind::WritesStopped => true,
         _ => false,
     }
 }
 
-/// What is done with a damaged directory.
+/// The treatment of a damaged directory.
 #[derive(Clone)]
 struct Use {
     options: Options,
     to_be_repaired: bool,
-    /// Whether checksums were put right after the damage, or what none covers was forged.
+    /// Whether checksums were corrected after the damage, or a field without checksum was forged.
     disguised: bool,
-    /// Whether nothing is damaged, so that nothing fails.
+    /// Whether nothing is damaged, so that nothing may fail.
     sound: bool,
-    /// Whether what is read must have been written once.
+    /// Whether only values that were once written may be read.
     certified: bool,
 }
 
@@ -84,7 +84,7 @@ impl Use {
         })
     }
 
-    /// The result of something that damage may stop.
+    /// The result of something that damage may prevent.
     fn stopped<T>(&self, what: &str, result: titan::Result<T>) -> Checked<Option<T>> {
         match result {
             Ok(found) => Ok(Some(found)),
@@ -119,7 +119,7 @@ impl Use {
         }
     }
 
-    /// Repairs the database into another directory, where everything has to be sound.
+    /// Repairs the database into another directory, where everything must be sound.
     fn repair(&self) -> Checked<()> {
         let to = RepairTo::Directory(REPAIRED.into());
         let repaired = repair(DIR.as_ref(), &to, &self.options, &mut |_| {});
@@ -128,7 +128,7 @@ impl Use {
         }
         sound(REPAIRED.as_ref(), &self.options).doing("after the repair")?;
         let db = Db::open(REPAIRED, &self.options)?;
-        // A value behind a checksum that was put right may not decompress: only reading tells.
+        // A value under a corrected checksum may fail to decompress: only reading shows it.
         let repaired = Use {
             sound: !self.disguised,
             ..self.clone()
@@ -149,7 +149,7 @@ impl Use {
         Ok(report.problems.is_empty())
     }
 
-    /// Reads everything in every way; whether that met no error.
+    /// Reads everything in every way; returns whether no error occurred.
     fn read(&self, db: &Db) -> Checked<bool> {
         let mut clean = true;
         for family in db.column_families() {
@@ -182,7 +182,7 @@ impl Use {
         Ok(clean)
     }
 
-    /// Fails if one of the pairs was never written, and nobody put checksums right.
+    /// Fails if one of the pairs was never written, and no checksums were corrected.
     fn certify(&self, family: &ColumnFamily, found: &Pairs) -> Checked<()> {
         for (key, value) in found {
             ensure!(
@@ -196,7 +196,8 @@ impl Use {
         Ok(())
     }
 
-    /// Writes to every family, flushes, compacts and closes; what was acknowledged as durable.
+    /// Writes to every family, flushes, compacts and closes; returns what was acknowledged as
+    /// durable.
     fn write(&self, db: &Db) -> Checked<Vec<(String, Vec<u8>)>> {
         let mut written = Vec::new();
         for family in db.column_families() {
@@ -223,7 +224,7 @@ impl Use {
         Ok(written)
     }
 
-    /// Looks for what was acknowledged.
+    /// Checks that what was acknowledged is there.
     fn find(&self, db: &Db, written: &[(String, Vec<u8>)]) -> Checked<()> {
         self.read(db).doing("reading after opening again")?;
         for (family, key) in written {

@@ -1,7 +1,7 @@
-//! A fuzzer's bytes, taken one after the other. Behind the end they are zeros, so that every input
-//! means something.
+//! A fuzzer's bytes, read in order. After the end they are zeros, so that every input has a
+//! meaning.
 
-/// What is left of an input.
+/// The rest of an input.
 pub(super) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -23,7 +23,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// A number below `n`, which is positive.
+    /// A number below `n`, which must be positive.
     pub(super) fn below(&mut self, n: usize) -> usize {
         let wide = u16::from_le_bytes([self.byte(), self.byte()]);
         usize::from(wide) % n.max(1)

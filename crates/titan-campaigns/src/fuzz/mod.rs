@@ -1,11 +1,11 @@
-//! What a fuzzer calls, beside the decoders of `titan::fuzzing`: whole databases.
+//! Fuzz targets besides the decoders of `titan::fuzzing`: whole databases.
 //!
-//! | target | bytes are | holds |
+//! | target | input | property |
 //! |---|---|---|
-//! | [`directory`] | damage to the files of a small database | no panic, no hang; what can be read was written once |
-//! | [`operations`] | operations, and a crash at their end | the model's answers; a prefix after the crash |
+//! | [`directory`] | damage to the files of a small database | no panic, no hang; only written values are read |
+//! | [`operations`] | operations, and a crash at their end | the model's outcomes; then a prefix |
 //!
-//! Databases to damage are committed in `fuzz/directories`; [`bases::create`] writes them anew.
+//! The databases to damage are committed in `fuzz/directories`; [`bases::create`] recreates them.
 
 pub mod bases;
 mod certified;
@@ -25,7 +25,7 @@ use titan_testkit::sim::SimVfs;
 
 use crate::settings::Settings;
 
-/// Options of the databases that are damaged, small ones; one thread works in the background.
+/// Options of the databases that are damaged: small files and one background thread.
 fn small(vfs: &SimVfs) -> Options {
     let settings = Settings {
         jobs: 1,

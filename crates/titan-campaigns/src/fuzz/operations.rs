@@ -1,4 +1,4 @@
-//! Operations against the model, then a crash.
+//! Compares operations with the model, then crashes.
 
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::{Op, Value, Write, legal};
@@ -9,18 +9,19 @@ use crate::crash::{Cut, Policy, crash_once};
 use crate::regression::Regression;
 use crate::settings::{COMPRESSIONS, Settings};
 
-/// Operations of one list at most.
+/// The maximum number of operations in a list.
 const MOST: usize = 40;
 const KEYS: u8 = 12;
 const LENGTHS: [usize; 8] = [0, 1, 30, 99, 100, 300, 1000, 5000];
 const FAMILIES: [&str; 4] = [DEFAULT, DEFAULT, "cf1", "cf2"];
 
-/// Performs the operations that the bytes say on a database and on the model; then stops the
-/// process or the machine at one of the file operations, looks what is left, and goes on with it.
+/// Performs the operations encoded in the bytes on a database and on the model; then stops the
+/// process or the machine at one of the file operations, checks what is left, and continues with
+/// it.
 ///
 /// # Panics
-/// If a read differs from the model, an operation fails, or the crash leaves anything but what was
-/// promised. The text ends with what `cargo xtask crash --replay` reads.
+/// If a read differs from the model, an operation fails, or the crash violates a promise. The
+/// message ends with what `cargo xtask crash --replay` reads.
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub fn operations(data: &[u8]) {
     let plan = Plan::read(&mut Input::new(data));
@@ -31,7 +32,7 @@ pub fn operations(data: &[u8]) {
     }
 }
 
-/// What the bytes say.
+/// The decoded input.
 struct Plan {
     settings: Settings,
     /// Where in the journal the machine stops, of 65536.
@@ -73,7 +74,7 @@ impl Plan {
     }
 }
 
-/// Settings under which equal bytes do equal things: nothing goes on in the background meanwhile.
+/// Settings under which equal bytes cause equal runs: no concurrent background jobs.
 fn settings(bits: u8) -> Settings {
     let two = |from: u32| usize::from(bits >> from) % 4;
     let usual = Settings {

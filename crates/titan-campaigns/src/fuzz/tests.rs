@@ -1,4 +1,4 @@
-//! Both targets on their committed corpus, and on noise.
+//! Runs both targets on their committed corpus, and on noise.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn operations_agree_with_the_model_and_survive_a_crash() {
     on_corpus_and_noise("operations", 200, super::operations);
 }
 
-/// Noise is mostly too much damage to open anything: here each file is flipped in one place.
+/// Noise usually damages too much for anything to open: this flips one place in each file.
 #[test]
 fn a_byte_flipped_anywhere_is_an_error_or_changes_nothing() {
     const STEP: usize = 97;
@@ -60,7 +60,7 @@ fn all_bases_are_there_and_whole() {
     let bases = bases::all();
     assert_eq!(bases.len(), 6);
     for (n, base) in bases.iter().enumerate() {
-        // Without damage everything has to hold that a sound database promises.
+        // Without damage everything that a sound database promises must hold.
         super::directory(&[n as u8, 2]);
         let guarded = base.files.iter().filter(|file| !file.pieces.is_empty());
         let at_least = if base.certified { 3 } else { 1 };

@@ -1,4 +1,5 @@
-//! What a database holds: as RocksDB says, as Titan says, and whether it is the same.
+//! The contents of a database according to RocksDB and according to Titan, and their
+//! comparison.
 
 use std::collections::BTreeMap;
 use std::ops::RangeFull;
@@ -13,7 +14,7 @@ use crate::calls::family;
 use crate::reads::{contents, scan};
 use crate::trouble::{Checked, Doing, Trouble, ensure};
 
-/// Reads what `dump` of `RocksDbPeer.java` wrote.
+/// Reads the output of `dump` of `RocksDbPeer.java`.
 pub(super) fn dumped(file: &Path) -> Checked<Model> {
     let bytes = std::fs::read(file).doing(file.display())?;
     let parsed = parse(&bytes);
@@ -49,13 +50,13 @@ fn bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
     Some(rest.split_off(..length as usize)?.to_vec())
 }
 
-/// Whether both are the same, family by family.
+/// Checks that both are the same, family by family.
 pub(super) fn same(found: &Model, expected: &Model) -> Checked<()> {
     let only = History::starting_at(expected.clone());
     Ok(only.matches_some_prefix(found, 0).map(drop)?)
 }
 
-/// Whether Titan reads what is expected, in every way.
+/// Checks that Titan reads the expected contents, in every way.
 pub(super) fn reads(db: &Db, expected: &Model, expect: Expect) -> Checked<()> {
     match expect {
         Expect::Unreadable { prefix, text } => reads_but(db, expected, prefix, text),
@@ -63,7 +64,7 @@ pub(super) fn reads(db: &Db, expected: &Model, expect: Expect) -> Checked<()> {
     }
 }
 
-/// The same, where keys with a prefix give an error.
+/// The same if keys with a prefix give an error.
 fn reads_but(db: &Db, expected: &Model, prefix: &str, text: &str) -> Checked<()> {
     let refused = |what: &str, e: titan::Error| match e.kind() {
         ErrorKind::Unsupported if e.to_string().contains(text) => Ok(()),
@@ -79,7 +80,7 @@ fn reads_but(db: &Db, expected: &Model, prefix: &str, text: &str) -> Checked<()>
             ..ReadOptions::default()
         };
         let after = ReadOptions {
-            // No key has a letter and this.
+            // No key consists of a letter and this.
             lower_bound: bound(&format!("{prefix}~")),
             ..ReadOptions::default()
         };

@@ -1,4 +1,4 @@
-//! What is asked of Titan of a directory that RocksDB wrote.
+//! What Titan must do with a directory that RocksDB wrote.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::content::reads;
 use crate::recovery::sound;
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// Bytewise order, under the name that a case gives it.
+/// Bytewise order, under the name in a case.
 struct Renamed(&'static str);
 
 impl Comparator for Renamed {
@@ -50,8 +50,8 @@ pub(super) fn options(case: &Case, root: &Path) -> Options {
     options
 }
 
-/// Whether Titan refuses a directory for the stated reason, whatever way it is opened, and leaves
-/// it as it is.
+/// Checks that Titan refuses a directory for the stated reason, however it is opened, and leaves it
+/// unchanged.
 pub(super) fn refused(dir: &Path, options: &Options, kind: ErrorKind, text: &str) -> Checked<()> {
     let before = files(dir)?;
     let opened = Db::open_read_only(dir, options).map(drop);
@@ -67,7 +67,8 @@ pub(super) fn refused(dir: &Path, options: &Options, kind: ErrorKind, text: &str
     refused_to_write(dir, options, kind, text)
 }
 
-/// Whether Titan refuses to open a directory to write for the stated reason, and leaves it as it is.
+/// Checks that Titan refuses to open a directory for writing for the stated reason, and leaves it
+/// unchanged.
 pub(super) fn refused_to_write(
     dir: &Path,
     options: &Options,
@@ -79,7 +80,7 @@ pub(super) fn refused_to_write(
     unchanged(dir, &before)
 }
 
-/// Whether that was refused, and for that reason.
+/// Checks that this was refused, and for that reason.
 fn as_stated(way: &str, tried: titan::Result<()>, kind: ErrorKind, text: &str) -> Checked<()> {
     match tried {
         Ok(()) => Err(Trouble::wrong(format!("{way} is not refused"))),
@@ -91,8 +92,8 @@ fn as_stated(way: &str, tried: titan::Result<()>, kind: ErrorKind, text: &str) -
     }
 }
 
-/// Whether Titan reads what is expected, before it writes anything and after each thing it does
-/// with the directory. Returns what it holds at last.
+/// Checks that Titan reads the expected contents, before it writes anything and after each thing it
+/// does with the directory. Returns the final contents.
 pub(super) fn lived_in(
     dir: &Path,
     options: &Options,
@@ -123,8 +124,8 @@ pub(super) fn lived_in(
     Ok(model)
 }
 
-/// Whether Titan reads what is expected when it opens the directory to read only, finds nothing
-/// wrong with it, and leaves it as it is.
+/// Checks that Titan reads the expected contents when it opens the directory read-only, finds no
+/// problems in it, and leaves it unchanged.
 pub(super) fn looked_at(
     dir: &Path,
     options: &Options,
@@ -168,7 +169,7 @@ fn write(family: &ColumnFamily, model: &mut Model) -> Checked<()> {
     Ok(())
 }
 
-/// The files of a directory with hashes of what is in them.
+/// The files of a directory with hashes of their contents.
 fn files(dir: &Path) -> Checked<BTreeMap<String, u128>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir).doing(dir.display())? {

@@ -1,18 +1,18 @@
-//! RocksDB's releases and Titan, reading each other's directories.
+//! RocksDB's releases and Titan read each other's directories.
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`cases`] | the directories that RocksDB writes, and what Titan must say of each |
-//! | [`release`] | RocksDB of any release in a process of its own |
-//! | [`content`] | what a database holds, as each of the two says |
-//! | [`looks`] | what is asked of Titan of such a directory |
+//! | [`cases`] | the directories that RocksDB writes, and what Titan must read from each |
+//! | [`release`] | RocksDB of any release in its own process |
+//! | [`content`] | the contents of a database according to each of the two |
+//! | [`looks`] | what Titan must do with such a directory |
 //! | [`written`] | the directories that Titan writes |
 //!
-//! Each release writes the directories it has options for. What is in one RocksDB itself says, of
-//! a copy, since reading changes it. Then Titan must read the same, or refuse for the reason that
-//! the case states; write, flush, compact, check and open it again; and RocksDB must read what
-//! that gives, write to it, and Titan again (FMT-1). The other way round every release reads what
-//! Titan wrote, flushes and compacts it, and Titan reads what that gives.
+//! Each release writes the directories for which it has options. RocksDB itself then lists the
+//! contents of a copy, since reading changes a directory. Titan must read the same, or refuse for
+//! the reason that the case states; write, flush, compact, check and open it again; and RocksDB
+//! must read the result, write to it, and then Titan again (FMT-1). In the other direction every
+//! release reads what Titan wrote, flushes and compacts it, and Titan reads the result.
 
 mod cases;
 mod content;
@@ -44,7 +44,7 @@ pub const VERSIONS: &[&str] = &[
     "6.29.5", "7.3.1", "7.10.2", "8.11.4", "9.10.0", "10.10.1", "11.1.1", "11.8.1",
 ];
 
-/// What Titan says of the directories of a release.
+/// Titan's results for the directories of a release.
 #[derive(Clone, Copy, Debug, Default)]
 struct Verdicts {
     equal: u64,
@@ -65,14 +65,14 @@ impl fmt::Display for Verdicts {
     }
 }
 
-/// How much of the campaign is run, and where.
+/// The part of the campaign that is run, and its directory.
 #[derive(Clone, Debug)]
 pub struct Matrix {
-    /// Of RocksDB.
+    /// Versions of RocksDB.
     pub versions: Vec<String>,
-    /// Only cases, and configurations of Titan, in whose name this occurs.
+    /// Only cases, and configurations of Titan, whose name contains one of these.
     pub only: Vec<String>,
-    /// Where RocksDB's jars are, or are fetched to.
+    /// The directory of RocksDB's jars, to which missing ones are fetched.
     pub jars: PathBuf,
     /// How many of Titan's configurations write a directory.
     pub configurations: usize,
@@ -89,13 +89,13 @@ impl Matrix {
         }
     }
 
-    /// What the cases are, one in a line.
+    /// The names of the cases, one per line.
     pub fn list() -> Vec<String> {
         let line = |case: &Case| format!("{:36} {:?}", case.name, case.expect);
         cases().map(line).collect()
     }
 
-    /// The releases whose jars are not there yet.
+    /// The releases whose jars are missing.
     pub fn missing(&self) -> Vec<&str> {
         let versions = self.versions.iter().map(String::as_str);
         versions
@@ -103,7 +103,7 @@ impl Matrix {
             .collect()
     }
 
-    /// Fetches the releases that are not there.
+    /// Fetches the missing releases.
     ///
     /// # Errors
     /// What is missing and how to install it.
@@ -117,7 +117,7 @@ impl Matrix {
         Ok(Releases(releases?))
     }
 
-    /// Runs the campaign. Passed are directories; those that fail are kept.
+    /// Runs the campaign. Counts directories; those that fail are kept.
     pub fn run(&self, run: &Run, releases: Releases) {
         run.look_at_everything();
         for seed in run.seeds(1) {
@@ -148,7 +148,7 @@ impl Matrix {
             run.note(format!("RocksDB {version}: {verdicts}"));
         }
         if verdicts.values().any(|v| v.wrong > 0) {
-            // What is wrong was said with its path.
+            // The failure was reported with its path.
             let _ = scratch.keep();
         }
         Ok(())
@@ -159,11 +159,11 @@ impl Matrix {
     }
 }
 
-/// Releases that are on this machine.
+/// Releases available on this machine.
 #[derive(Clone, Debug)]
 pub struct Releases(Vec<Release>);
 
-/// A directory in memory if there is such a place, as most of the time goes into syncs otherwise.
+/// A directory in memory if possible, because syncs would take most of the time otherwise.
 fn scratch() -> Checked<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let mut named = tempfile::Builder::new();
@@ -175,10 +175,10 @@ fn scratch() -> Checked<tempfile::TempDir> {
     dir.doing("a temporary directory")
 }
 
-/// A release: major and minor number, to sort by, and the whole version.
+/// A release: major and minor number for sorting, and the whole version.
 type ReleaseKey = ((u32, u32), String);
 
-/// What the jobs of a round share; each is for a release.
+/// State shared by the jobs of a round; each job is for one release.
 struct Shared {
     written: Vec<Written>,
     dir: PathBuf,
@@ -222,7 +222,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Judges one directory, which goes unless something is wrong with it.
+    /// Checks one directory; deletes it if it passes.
     fn directory(
         &self,
         release: &Release,
@@ -241,7 +241,7 @@ impl Shared {
         match judged {
             Ok(()) => {
                 task.pass(1);
-                // All of it goes with the scratch directory at the end.
+                // All of it is deleted with the scratch directory at the end.
                 let _ = fs::remove_dir_all(root);
                 true
             }
@@ -260,7 +260,7 @@ struct Made<'a> {
 }
 
 impl<'a> Made<'a> {
-    /// Has RocksDB write the directory of a case.
+    /// Lets RocksDB write the directory of a case.
     fn by(case: &'a Case, root: &'a Path, program: &mut Program, seed: u64) -> Checked<Self> {
         let made = Made { case, root };
         let live = made.live();
@@ -281,7 +281,7 @@ impl<'a> Made<'a> {
         Ok(made)
     }
 
-    /// What RocksDB writes to, and what Titan works on then.
+    /// The directory that RocksDB writes and that Titan uses afterwards.
     fn live(&self) -> PathBuf {
         self.root.join("live")
     }
@@ -304,7 +304,7 @@ impl<'a> Made<'a> {
         program.ask(&line.replace("{root}", &root.to_string_lossy()))
     }
 
-    /// Which of RocksDB's databases shows what is stored: one with times to live hides a part.
+    /// The kind of RocksDB database that shows all stored entries: one with TTLs omits some.
     fn reader(&self) -> &'static str {
         match self.case.kind {
             "ttl" => "plain",
@@ -312,7 +312,7 @@ impl<'a> Made<'a> {
         }
     }
 
-    /// What RocksDB says it holds, of a copy, which it may change.
+    /// The contents of a copy according to RocksDB, which may change the copy.
     fn says(&self, program: &mut Program) -> Checked<Model> {
         let copy = self.root.join("copy");
         copy_all(&self.live(), &copy)?;
@@ -335,7 +335,8 @@ impl<'a> Made<'a> {
         dumped(&file)
     }
 
-    /// Whether Titan says what the case states, and RocksDB reads what Titan makes of it.
+    /// Checks that Titan reads what the case states, and that RocksDB reads the result of Titan's
+    /// work.
     fn judge(&self, program: &mut Program) -> Checked<()> {
         let case = self.case;
         let dir = self.live().join(case.dir);
@@ -349,14 +350,14 @@ impl<'a> Made<'a> {
             return looks::refused_to_write(&dir, &options, ErrorKind::Unsupported, text);
         }
         let held = looks::lived_in(&dir, &options, &said, case.expect)?;
-        // What was moved, if anything, RocksDB would not find.
+        // RocksDB would not find relocated records, if there are any.
         downgrade(&dir, &options, &mut |_| {}).doing("downgrading")?;
         let family = case.again.unwrap_or(case.family);
         self.open(program, self.reader(), &self.live(), case.dir, family)
             .doing("RocksDB, after Titan")?;
         same(&self.dump(program)?, &held).doing("RocksDB, after Titan")?;
         program.ask("fill\tdefault\ta\t30\t40\t1\t10\t2000")?;
-        // What Titan cannot read a compaction of RocksDB would make readable.
+        // RocksDB's compaction would make readable what Titan cannot read.
         if let Expect::Equal = case.expect {
             program.ask("flush")?;
             program.ask("compact")?;
@@ -369,7 +370,7 @@ impl<'a> Made<'a> {
     }
 }
 
-/// Removes the files of a directory whose names start so; there must be one.
+/// Removes the files of a directory whose names start with `start`; there must be one.
 fn remove(dir: &Path, start: &str) -> Checked<()> {
     let mut removed = 0;
     for entry in fs::read_dir(dir).doing(dir.display())? {
@@ -386,7 +387,7 @@ fn remove(dir: &Path, start: &str) -> Checked<()> {
     Ok(())
 }
 
-/// Copies a directory with all that is in it.
+/// Copies a directory with its contents.
 fn copy_all(from: &Path, to: &Path) -> Checked<()> {
     fs::create_dir_all(to).doing(to.display())?;
     for entry in fs::read_dir(from).doing(from.display())? {

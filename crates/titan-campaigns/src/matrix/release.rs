@@ -1,7 +1,7 @@
-//! RocksDB's releases: fetched, and run in a process of their own.
+//! RocksDB's releases: fetched, and run in processes of their own.
 //!
 //! A release is the library in the jar of its Java interface. `peer/RocksDbPeer.java` is compiled
-//! for it, and told what to do by lines. A process that was killed is started again.
+//! for it and receives commands as lines. A killed process is started again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +19,7 @@ const ARTIFACT: &str = "org.rocksdb:rocksdbjni";
 const JAVA: &str = "default-jdk-headless";
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
 
-/// A release, on this machine.
+/// A release on this machine.
 #[derive(Clone, Debug)]
 pub(super) struct Release {
     pub(super) version: String,
@@ -28,10 +28,10 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// The release of this version; its jar is fetched into `jars` unless it is there.
+    /// The release of this version; fetches its jar into `jars` if it is missing.
     ///
     /// # Errors
-    /// What is missing and how to install it; or what the client says that fetches it.
+    /// What is missing and how to install it; or the errors of the client that fetches it.
     pub(super) fn fetch(version: &str, jars: &Path) -> Checked<Release> {
         let mut numbers = version.split('.').map(str::parse);
         let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
@@ -75,9 +75,10 @@ pub(super) fn is_there(version: &str, jars: &Path) -> bool {
     jar(jars, version).exists()
 }
 
-/// Has Maven fetch a jar into `jars`.
+/// Lets Maven fetch a jar into `jars`.
 fn fetch(version: &str, jars: &Path) -> Checked<()> {
-    // Elsewhere first: others may be fetching it too, and what was interrupted is no jar.
+    // Into another directory first: other processes may be fetching it too, and an interrupted
+    // download must not look like a jar.
     fs::create_dir_all(jars).doing(jars.display())?;
     let mine = tempfile::tempdir_in(jars).doing(jars.display())?;
     let mut maven = Command::new("mvn");
@@ -92,7 +93,7 @@ fn fetch(version: &str, jars: &Path) -> Checked<()> {
     fs::rename(&fetched, &to).doing(fetched.display())
 }
 
-/// Runs a program of Debian's `package` to its end, which must be a good one.
+/// Runs a program of Debian's `package`, which must succeed.
 fn output(program: &mut Command, package: &str) -> Checked<Output> {
     let name = program.get_program().display().to_string();
     let run = program.output().doing(format_args!(
@@ -108,7 +109,7 @@ fn output(program: &mut Command, package: &str) -> Checked<Output> {
     Ok(run)
 }
 
-/// Whether there is what runs releases.
+/// Checks that the programs to run releases are installed.
 ///
 /// # Errors
 /// What is missing and how to install it.
@@ -116,7 +117,7 @@ pub(super) fn java_is_there() -> Checked<()> {
     output(Command::new("javac").arg("-version"), JAVA).map(drop)
 }
 
-/// A release that can be told what to do.
+/// A release that accepts commands.
 pub(super) struct Program {
     jar: PathBuf,
     dir: PathBuf,
@@ -125,7 +126,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Sends a line, whose fields are separated by tabs, and waits until it is done. `kill` kills
-    /// the process instead; the next line starts another one.
+    /// the process instead; the next line starts a new one.
     pub(super) fn ask(&mut self, line: &str) -> Checked<()> {
         let running = self.running.take();
         if line == "kill" {
@@ -136,7 +137,7 @@ impl Program {
             None => Peer::start(self.java())?,
         };
         running.ask(line).doing(line.replace('\t', " "))?;
-        // After an error it is gone, and with it whatever it had open.
+        // After an error the process is dropped, with everything it had open.
         self.running = Some(running);
         Ok(())
     }
@@ -150,7 +151,7 @@ impl Program {
         let mut temporary = OsString::from("-Djava.io.tmpdir=");
         temporary.push(&self.dir);
         java.arg(temporary)
-            // Java leaves a report there when RocksDB crashes.
+            // Java writes a report there when RocksDB crashes.
             .current_dir(&self.dir)
             .args(["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"])
             .arg(path)

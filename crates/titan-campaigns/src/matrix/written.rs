@@ -1,4 +1,4 @@
-//! The directories that Titan writes, and what is asked of a release of RocksDB of each.
+//! The directories that Titan writes, and what a release of RocksDB must do with each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use crate::recovery::sound;
 use crate::session::Session;
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// Operations of a list, roughly, and how often among 900 the database is opened again.
+/// The approximate number of operations of a list, and how often among 900 the database is
+/// reopened.
 const OPERATIONS: usize = 500;
 const REOPENINGS: u32 = 10;
 
@@ -27,14 +28,14 @@ const REOPENINGS: u32 = 10;
 pub(super) struct Written {
     pub(super) name: &'static str,
     dir: PathBuf,
-    /// Without families: each has the comparator that was recorded.
+    /// Without families: each has the recorded comparator.
     options: Options,
     /// RocksDB's options of families, by name.
     families: String,
     holds: Model,
 }
 
-/// Has Titan write a directory under each configuration whose name is wanted.
+/// Lets Titan write a directory under each configuration whose name is wanted.
 pub(super) fn write_all(
     dir: &Path,
     seed: u64,
@@ -54,7 +55,7 @@ pub(super) fn write_all(
         .collect()
 }
 
-/// Performs a list of operations. Of every other directory the log is left as a kill leaves it.
+/// Performs a list of operations. In every second directory the log is left as after a kill.
 fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checked<Written> {
     let mut openings = 0;
     let live = dir.join("live");
@@ -73,7 +74,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
             op => session.apply(op).map(drop).doing(op)?,
         }
     }
-    // No background work takes a file away while it is copied.
+    // No background job may delete a file while it is copied.
     session.db().wait_idle()?;
     let families = session.db().column_families();
     let families: Checked<Vec<String>> = families
@@ -101,7 +102,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
     std::fs::remove_dir_all(&live).doing(live.display())?;
     let mut options = configuration.options(Arc::new(StdVfs), openings);
     options.families.clear();
-    // What was moved, if anything, RocksDB would not find.
+    // RocksDB would not find relocated records, if there are any.
     downgrade(&last, &options, &mut |_| {}).doing("downgrading")?;
     Ok(Written {
         name: configuration.name,
@@ -113,7 +114,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
 }
 
 impl Written {
-    /// Whether RocksDB reads a copy of it, and Titan what RocksDB makes of that.
+    /// Checks that RocksDB reads a copy of it, and Titan what RocksDB makes of that.
     pub(super) fn read_by(&self, program: &mut Program, root: &Path) -> Checked<()> {
         let (db, content) = (root.join("db"), root.join("content"));
         copy_all(&self.dir, &db)?;

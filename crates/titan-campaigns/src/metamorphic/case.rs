@@ -1,4 +1,4 @@
-//! A case: a list of operations, and the configurations that it is for; as a file it stays a test.
+//! A case: a list of operations, and the configurations it is for; as a file it becomes a test.
 //!
 //! ```text
 //! # Where a deletion meets a snapshot.
@@ -9,7 +9,7 @@
 //! reopen
 //! ```
 //!
-//! `configurations: all` means all. The seed only says where the case comes from.
+//! `configurations: all` means all. The seed only records the origin of the case.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,16 +23,16 @@ use crate::pool::Task;
 use crate::regression::smaller;
 use crate::trouble::{Checked, Doing, Trouble};
 
-/// How often a list is tried that does not fail: what background threads do differs.
+/// How often to try a list that does not fail: the timing of background threads varies.
 const ATTEMPTS: usize = 3;
 
 /// A list of operations for some configurations.
 pub struct Case {
-    /// What it is about.
+    /// A description.
     pub about: String,
     /// The configurations it is for.
     pub configurations: Vec<&'static Configuration>,
-    /// Where its operations come from.
+    /// The seed its operations were generated from.
     pub seed: u64,
     /// Its operations.
     pub ops: Ops,
@@ -50,7 +50,7 @@ impl Case {
         format!("{}-{}.txt", name.replace("--", "-"), self.seed)
     }
 
-    /// Performs it under its configurations; the first thing that is wrong.
+    /// Performs it under its configurations; returns the first failure.
     pub(super) fn replay(&self) -> Checked<()> {
         let expected = expected(&self.ops.0);
         let mut configurations = self.configurations.iter();
@@ -63,7 +63,7 @@ impl Case {
         })
     }
 
-    /// The smallest case found from a list that failed, for all configurations that fail it.
+    /// The smallest case found from a failing list, for all configurations that fail it.
     pub(super) fn reduced(
         configuration: &'static Configuration,
         seed: u64,
@@ -85,7 +85,7 @@ impl Case {
         let until_there = ops.get(..=deviation.after).unwrap_or(ops);
         let start = match fails(until_there) {
             true => until_there,
-            // What comes after it mattered, or it comes and goes.
+            // Later operations mattered, or the failure is not reproducible.
             false => ops,
         };
         let ops = smaller(start.to_vec(), task, fails);
@@ -108,7 +108,7 @@ fn find(name: &str) -> Checked<&'static Configuration> {
     named(name).ok_or_else(|| Trouble::wrong(format!("no configuration: {name}")))
 }
 
-/// Reads what `Display` wrote. Trouble says which line makes no sense.
+/// Parses the output of `Display`. The error names the invalid line.
 impl FromStr for Case {
     type Err = Trouble;
 
@@ -134,7 +134,7 @@ impl FromStr for Case {
             } else {
                 ops.push_str(line);
             }
-            // What is not an operation counts as a line too.
+            // Lines that are not operations count too.
             ops.push('\n');
         }
         case.ops = Ops::parse(&ops).doing("reading the operations")?;

@@ -1,4 +1,5 @@
-//! The configurations that must not be told apart. Another one is an entry of [`CONFIGURATIONS`].
+//! The configurations whose outcomes must be equal. To add one, add an entry to
+//! [`CONFIGURATIONS`].
 
 use std::sync::Arc;
 
@@ -9,25 +10,25 @@ use titan::{
 
 use crate::session::Durability;
 
-/// How a database is set up for a list of operations.
+/// The options of a database for a list of operations.
 #[derive(Clone, Copy)]
 pub struct Configuration {
-    /// What failures and cases call it.
+    /// Its name in failures and cases.
     pub name: &'static str,
     /// Changes the options of a small database, at its opening of this number.
     pub set: fn(&mut Options, usize),
     /// How writes are made durable.
     pub durability: Durability,
-    /// Whether every compaction that is asked for rewrites the last level.
+    /// Whether every requested compaction rewrites the last level.
     pub bottommost: bool,
-    /// Whether `set` heeds its number: where a value lies cannot be told then.
+    /// Whether `set` depends on the number: then it is not known where a value is.
     pub changing: bool,
-    /// Whether files are the operating system's, not simulated ones.
+    /// Whether the files are the operating system's, not simulated ones.
     pub real_files: bool,
 }
 
 impl Configuration {
-    /// The options of a small database with files in `vfs`, at its opening of this number.
+    /// The options of a small database with files in `vfs`, for its opening of this number.
     pub fn options(&self, vfs: Arc<dyn Vfs>, opening: usize) -> Options {
         let mut options = Options::default();
         options.db.vfs = vfs;

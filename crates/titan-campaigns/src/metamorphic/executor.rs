@@ -1,4 +1,4 @@
-//! A list of operations on a database of one configuration.
+//! Performs a list of operations on a database of one configuration.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::answers::{Deviation, same};
 use crate::session::Session;
 use crate::trouble::{Checked, Doing, Trouble, ensure};
 
-/// Where a database lies.
+/// The directory of a database.
 enum Place {
     Simulated(SimVfs),
     Real(tempfile::TempDir),
@@ -43,9 +43,9 @@ struct Executor {
     configuration: &'static Configuration,
     place: Place,
     openings: usize,
-    /// The families that there should be.
+    /// The families that should exist.
     families: BTreeSet<String>,
-    /// Always there but while it is being reopened.
+    /// Always present except while it is being reopened.
     session: Option<Session>,
 }
 
@@ -69,7 +69,7 @@ impl Executor {
 
     fn open(&mut self) -> Checked<()> {
         if let Place::Simulated(vfs) = &self.place {
-            // It would keep every byte ever written.
+            // The journal would keep every byte ever written.
             vfs.restart_journal();
         }
         let durability = self.configuration.durability;
@@ -90,7 +90,7 @@ impl Executor {
         self.session.as_mut().ok_or_else(closed)
     }
 
-    /// Performs a legal operation, and looks at what must hold after it.
+    /// Performs a legal operation, and checks what must hold after it.
     fn apply(&mut self, op: &Op) -> Checked<Outcome> {
         let configuration = self.configuration;
         let mut op = op.clone();
@@ -120,7 +120,7 @@ impl Executor {
     fn reopen(&mut self) -> Checked<Outcome> {
         let mut session = self.session.take().ok_or_else(closed)?;
         session.release();
-        // With everything in tables the accounts must be the same on the other side.
+        // With everything in tables the counts must be the same after reopening.
         let flushed = self.openings.is_multiple_of(2);
         let mut before = Vec::new();
         if flushed {
@@ -145,7 +145,7 @@ impl Executor {
         Ok(outcome)
     }
 
-    /// Closes the database and checks what is left.
+    /// Closes the database and checks the files that are left.
     fn finish(mut self) -> Checked<()> {
         let mut session = self.session.take().ok_or_else(closed)?;
         session.release();
@@ -161,7 +161,8 @@ fn closed() -> Trouble {
     Trouble::wrong("the database is closed")
 }
 
-/// Whether a configuration answers what is expected, and all that must hold does.
+/// Checks that a configuration has the expected outcomes, and that everything that must
+/// hold does.
 pub(super) fn replay(
     configuration: &'static Configuration,
     ops: &[Op],

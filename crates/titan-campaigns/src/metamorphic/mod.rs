@@ -1,14 +1,14 @@
-//! Whatever the configuration, the same operations give the same answers.
+//! Under every configuration the same operations have the same outcomes.
 //!
 //! | file | owns |
 //! |---|---|
 //! | [`configurations`] | the table of configurations |
 //! | `executor` | a list of operations on a database of one configuration |
-//! | `properties` | what must hold of a database besides its answers |
-//! | [`case`] | a failing list made small, kept as a file |
+//! | `properties` | what must hold for a database besides its outcomes |
+//! | [`case`] | a reduced failing list, kept as a file |
 //!
-//! The expected answers are those of [`Reference`](titan_testkit::reference::Reference); they are
-//! found once for each list, and each configuration is compared with them while it runs.
+//! The expected outcomes are those of [`Reference`](titan_testkit::reference::Reference); they
+//! are computed once for each list, and each configuration is compared with them while it runs.
 
 pub mod case;
 pub mod configurations;
@@ -38,16 +38,16 @@ const REOPENINGS: u32 = 4;
 /// How large a campaign is.
 #[derive(Clone, Debug)]
 pub struct Metamorphic {
-    /// Operations of a list, roughly.
+    /// The approximate number of operations in a list.
     pub operations: usize,
-    /// How many lists, where no time is given.
+    /// The number of lists, if no time is given.
     pub lists: u64,
-    /// Where failing cases are written, as files.
+    /// The directory for the files of failing cases.
     pub cases: Option<PathBuf>,
 }
 
 impl Default for Metamorphic {
-    /// Enough to fill levels, few enough to be reduced; nothing is written.
+    /// Enough operations to fill levels, few enough to be reduced; no files are written.
     fn default() -> Self {
         Metamorphic {
             operations: 3000,
@@ -57,18 +57,18 @@ impl Default for Metamorphic {
     }
 }
 
-/// A list on its way through the configurations.
+/// The state of a list that runs under the configurations.
 struct List {
     seed: u64,
     ops: Ops,
     expected: Vec<Outcome>,
-    /// It is a case by now, and not gone on with.
+    /// It has become a case and is not continued.
     failed: AtomicBool,
 }
 
 impl Metamorphic {
-    /// Runs lists of operations under every configuration, on all cores. Passed are operations,
-    /// once for each configuration; failed are lists.
+    /// Runs lists of operations under every configuration, on all cores. Counts passed
+    /// operations, once for each configuration, and failed lists.
     pub fn run(&self, run: &Run) {
         let jobs = run.seeds(self.lists).flat_map(|seed| {
             run.phase(format_args!("list {seed}"));
@@ -111,7 +111,7 @@ impl Metamorphic {
     }
 }
 
-/// Writes a case to its file, and says where that is.
+/// Writes a case to its file, and returns the path.
 fn keep(case: &Case, dir: &Path) -> String {
     let path = dir.join(case.file_name());
     let written = fs::create_dir_all(dir).and_then(|()| fs::write(&path, case.to_string()));
@@ -121,10 +121,10 @@ fn keep(case: &Case, dir: &Path) -> String {
     }
 }
 
-/// Performs a case. Passed are its operations, once for each configuration.
+/// Performs a case. Returns the number of its operations, once for each configuration.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first failure.
 pub fn replay(case: &Case) -> Checked<u64> {
     case.replay()?;
     Ok((case.ops.0.len() * case.configurations.len()) as u64)

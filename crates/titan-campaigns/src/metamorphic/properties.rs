@@ -1,4 +1,4 @@
-//! What must hold of a database whatever was done to it.
+//! Properties that must hold for a database whatever was done to it.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::recovery::{misplaced_data, sound};
 use crate::session::Session;
 use crate::trouble::{Checked, ensure};
 
-/// Bytes of a blob record in front of key and value.
+/// Bytes of a blob record before key and value.
 const RECORD_HEADER: u64 = 32;
 
-/// What the MANIFEST counts for a family.
+/// The MANIFEST's counts for a family.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Account {
     family: String,
@@ -20,8 +20,9 @@ pub(super) struct Account {
     garbage_blob_bytes: u64,
 }
 
-/// What the MANIFEST counts, once nothing is left to do; no other tables and blob files are in the
-/// directory, and what tables refer to is what blob files count as live (BLOB-3).
+/// The MANIFEST's counts, once the database is idle. Also checks that there are no other tables
+/// and blob files in the directory, and that the tables' pointers agree with the live counts of
+/// blob files (BLOB-3).
 pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
     session.db().wait_idle()?;
     let metrics = session.db().metrics();
@@ -45,7 +46,7 @@ pub(super) fn accounts(session: &Session, dir: &Path) -> Checked<Vec<Account>> {
     metrics.families.into_iter().map(account).collect()
 }
 
-/// After everything was merged, live are exactly the records of the values there are.
+/// After everything was merged, exactly the records of the existing values are live.
 pub(super) fn only_what_is_visible_is_referenced(session: &Session, family: &str) -> Checked<()> {
     let family = session.family(family)?;
     let options = family.options();
@@ -76,7 +77,7 @@ pub(super) fn only_what_is_visible_is_referenced(session: &Session, family: &str
     Ok(())
 }
 
-/// Nothing is wrong with the files of a closed database, and none is left over.
+/// A closed database has no damaged files and no unlisted ones.
 pub(super) fn clean(dir: &Path, options: &Options) -> Checked<()> {
     let notes = sound(dir, options)?;
     ensure!(notes.is_empty(), "check: {}", notes.join("; "));

@@ -1,15 +1,15 @@
-//! What writers asked for and were told, in the order in which it happened, and what a reader may
-//! find because of it.
+//! The requests of writers and their results, in the order in which they happened, and what a
+//! reader may therefore find.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::trouble::{Checked, Trouble, ensure};
 
-/// Keys that a writer goes round through.
+/// The keys to which a writer writes in rotation.
 pub(crate) const SLOTS: u64 = 4;
 
-/// What became of a batch.
+/// The state of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Pending,
@@ -36,8 +36,8 @@ struct Entries {
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<Entries>);
 
-/// What a reader found of one writer: the number of its newest batch, and for each slot the batch
-/// whose value is there. Zero stands for nothing.
+/// A reader's findings about one writer: the number of its newest batch, and for each slot the
+/// batch that wrote its value. Zero stands for none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
     pub(crate) newest: u64,
@@ -49,7 +49,7 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A writer is about to write its next batch; returns its number, from 1 on.
+    /// Records that a writer is about to write its next batch; returns its number, from 1 on.
     pub(crate) fn begin(&self, writer: usize, sync: bool) -> u64 {
         let mut entries = self.entries();
         entries.moments += 1;
@@ -60,7 +60,7 @@ impl Ledger {
         batches.len() as u64
     }
 
-    /// The writer's batch came back.
+    /// Records that the writer's batch returned.
     pub(crate) fn end(&self, writer: usize, batch: u64, acknowledged: bool) {
         let mut entries = self.entries();
         entries.moments += 1;
@@ -74,13 +74,13 @@ impl Ledger {
         }
     }
 
-    /// The newest acknowledged batch of each writer: what whoever reads from now on must find.
+    /// The newest acknowledged batch of each writer: every later read must find it.
     pub(crate) fn acknowledged(&self) -> BTreeMap<usize, u64> {
         self.newest_that(|entry| matches!(entry.fate, Fate::Acknowledged(_)))
     }
 
-    /// The newest batch of each writer that must survive the machine: acknowledged as synced, or
-    /// before one that was so began.
+    /// The newest batch of each writer that must survive a crash of the machine: acknowledged as
+    /// synced, or acknowledged before such a batch began.
     pub(crate) fn durable(&self) -> BTreeMap<usize, u64> {
         let synced = {
             let entries = self.entries();
@@ -104,7 +104,7 @@ impl Ledger {
             .collect()
     }
 
-    /// Whether all that was found together is a state the database went through, and no older than
+    /// Checks that the findings together are a state that the database went through, no older than
     /// `at_least`.
     pub(crate) fn check(
         &self,
@@ -129,7 +129,7 @@ impl Ledger {
                 return Err(complain(&format!("batch {least} is lost")));
             }
             if newest > batches.len() as u64 {
-                return Err(complain("a batch that nobody wrote"));
+                return Err(complain("a batch that was never written"));
             }
             for (slot, &at) in (0..).zip(&found_here.slots) {
                 if !may_be_newest_in_slot(batches, newest, slot, at) {
@@ -143,8 +143,8 @@ impl Ledger {
     }
 }
 
-/// Whether batch `at` may be the one whose value stands in a slot, up to batch `newest`. One that
-/// failed may be there or not.
+/// Whether batch `at` may be the one whose value is in a slot, up to batch `newest`. A failed
+/// batch may be there or not.
 fn may_be_newest_in_slot(batches: &[Entry], newest: u64, slot: u64, at: u64) -> bool {
     let of_slot = |n: &u64| n % SLOTS == slot;
     let fate = |n: u64| batches.get(n as usize - 1).map(|e| e.fate);
@@ -156,8 +156,8 @@ fn may_be_newest_in_slot(batches: &[Entry], newest: u64, slot: u64, at: u64) -> 
     at == certain || (at > certain && at <= newest && of_slot(&at))
 }
 
-/// Of two batches of which one was acknowledged before the other began, the later is never found
-/// without the earlier.
+/// If one batch was acknowledged before another began, the later one is never found without the
+/// earlier.
 fn ensure_prefix(entries: &Entries, found: &BTreeMap<usize, Found>) -> Checked<()> {
     for (later, Found { newest, .. }) in found {
         let Some(last) = newest

@@ -1,14 +1,14 @@
-//! The whole engine under a scheduler that a seed decides: which thread goes on after each lock,
-//! each atomic operation and each operation of the simulated file system.
+//! Runs the whole engine under a seeded scheduler: it decides which thread continues after each
+//! lock, each atomic operation and each operation of the simulated file system.
 //!
-//! Only in builds with `--cfg shuttle`, where the engine's locks, atomics and threads are those of
-//! [shuttle](::shuttle): threads are coroutines of one thread of the operating system, background
-//! work among them, so that the same seed gives the same run, step by step. A thread that waits in
-//! vain is a deadlock that is seen at once, and fails the run.
+//! Only in builds with `--cfg shuttle`, in which the engine's locks, atomics and threads are those
+//! of [shuttle](::shuttle): all threads, including background ones, are coroutines of one thread of
+//! the operating system, so that the same seed gives the same run, step by step. A thread that can
+//! never continue is a deadlock, which is detected at once and fails the run.
 //!
-//! A *round* is one scenario under one scheduler, [`EXECUTIONS`] times. Everything follows from its
-//! seed: the scenario, the scheduler, the schedules, the data. A round that failed is had again by
-//! its seed.
+//! A *round* is one scenario under one scheduler, [`EXECUTIONS`] times. Its seed determines
+//! everything: the scenario, the scheduler, the schedules, the data. A failed round is reproduced
+//! by its seed.
 
 mod ledger;
 mod scenarios;
@@ -25,26 +25,26 @@ use crate::run::Run;
 use crate::trouble::{Checked, Trouble};
 use scenarios::SCENARIOS;
 
-/// How often a round runs its scenario. The scheduler that spends its changes of priority sparingly
-/// learns from the first ones how long a run is.
+/// How often a round runs its scenario. The scheduler with few priority changes learns the length
+/// of a run from the first executions.
 pub const EXECUTIONS: usize = 10;
 
-/// Without a time, every scenario has this many rounds under each scheduler.
+/// Without a time, the number of rounds of every scenario under each scheduler.
 const ROUNDS_EACH: u64 = 2;
 
-/// Bytes of stack a thread has: compactions of debug builds use most.
+/// Bytes of a thread's stack: compactions of debug builds need most.
 const STACK: usize = 1 << 20;
 
-/// Scheduling decisions after which a run is taken to go round in circles.
+/// Scheduling decisions after which a run is taken to be in a livelock.
 const MAX_STEPS: usize = 3_000_000;
 
-/// What decides who goes on.
+/// The rule that selects the next thread.
 #[derive(Clone, Copy, Debug)]
 enum Scheduling {
-    /// Anyone, at each step.
+    /// A random thread, at each step.
     Random,
-    /// The most important thread that can; priorities change at so many steps. Finds with known
-    /// probability what takes that many changes.
+    /// The runnable thread with the highest priority; priorities change at this many steps. Finds
+    /// bugs that need that many changes with known probability.
     Priorities(usize),
 }
 
@@ -55,8 +55,8 @@ const SCHEDULINGS: [Scheduling; 4] = [
     Scheduling::Priorities(12),
 ];
 
-/// Shows that a seed brings a run back, then runs rounds from the run's seed on; without a time
-/// each scenario under each scheduler a few times.
+/// Shows that a seed reproduces a run, then runs rounds starting with the run's seed; without a
+/// time each scenario under each scheduler a few times.
 pub fn schedules(run: &Run) {
     comes_again(run, run.seed());
     let all = (SCENARIOS.len() * SCHEDULINGS.len()) as u64;
@@ -83,8 +83,8 @@ pub fn round(run: &Run, seed: u64) {
     }
 }
 
-/// Runs `scenario` [`EXECUTIONS`] times. Fails with the number of the execution that failed, and
-/// why.
+/// Runs `scenario` [`EXECUTIONS`] times. On failure, returns the number of the execution that
+/// failed, and why.
 fn execute(
     scheduling: Scheduling,
     seed: u64,
@@ -128,7 +128,8 @@ fn execute(
     }
 }
 
-/// Runs the same seed twice: both times the same is done to the file system, in the same order.
+/// Runs the same seed twice and checks that the operations on the file system are the same, in the
+/// same order.
 fn comes_again(run: &Run, seed: u64) {
     run.phase("the same seed twice");
     for scheduling in SCHEDULINGS {
@@ -146,7 +147,7 @@ fn comes_again(run: &Run, seed: u64) {
     }
 }
 
-/// What was done to the file system in all executions of a seed.
+/// The operations on the file system in all executions of a seed.
 fn journals(scheduling: Scheduling, seed: u64) -> Checked<String> {
     let journals = Arc::new(Mutex::new(String::new()));
     let all = Arc::clone(&journals);

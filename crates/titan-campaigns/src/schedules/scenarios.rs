@@ -1,4 +1,4 @@
-//! What runs at once.
+//! The concurrent scenarios.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) const SCENARIOS: [(&str, Scenario); 6] = [
     ("stalls", stalls),
 ];
 
-/// The threads of a scenario; all are heard before it goes on.
+/// The threads of a scenario; it continues when all have ended.
 #[derive(Default)]
 struct Threads(Vec<JoinHandle<Checked<()>>>);
 
@@ -52,7 +52,7 @@ fn logged(rng: &mut fastrand::Rng) -> WriteOptions {
     }
 }
 
-/// Flushes and compactions that users ask for.
+/// Flushes and compactions requested by users.
 fn disturb(world: &World, rng: &mut fastrand::Rng) -> titan::Result<()> {
     match rng.u8(..6) {
         0 => world.db.flush(),
@@ -105,7 +105,8 @@ pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Checked<()> {
     Ok(())
 }
 
-/// Snapshots and values not fetched yet, while what they need is overwritten, compacted, deleted.
+/// Snapshots and lazy values not fetched yet, while what they need is overwritten, compacted,
+/// deleted.
 fn held_readers(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
@@ -142,7 +143,7 @@ fn held_readers(seed: u64) -> Checked<()> {
     world.close_and_check(&mut rng)
 }
 
-/// Families that are created, written to, flushed, read and dropped beside others.
+/// Families that are created, written to, flushed, read and dropped while others are in use.
 fn passing_families(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
@@ -199,7 +200,7 @@ fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Checked<()> 
     both_there(iterated)
 }
 
-/// What an iterator saw is there, whether its family is or not.
+/// Checks that what an iterator saw is there, whether its family still exists or not.
 fn both_there(mut iterator: titan::DbIterator) -> Checked<()> {
     iterator.seek_to_first()?;
     for number in 1..3 {
@@ -217,14 +218,14 @@ fn both_there(mut iterator: titan::DbIterator) -> Checked<()> {
     Ok(())
 }
 
-/// Closing, from two threads, against everything else.
+/// Closing, from two threads, concurrently with everything else.
 fn closing(seed: u64) -> Checked<()> {
     const ENDED: [ErrorKind; 1] = [ErrorKind::Closed];
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
     let mut threads = Threads::default();
     for writer in 0..2 {
-        // Of writes without a log, closing saves what was acknowledged, too.
+        // Closing also saves acknowledged writes that were not logged.
         let options = WriteOptions {
             disable_wal: writer == 0 && rng.bool(),
             ..WriteOptions::default()
@@ -294,7 +295,7 @@ fn failing(seed: u64) -> Checked<()> {
         return world.crash_and_check(&mut rng);
     }
     world.vfs.clear_faults();
-    // What still runs may have met the fault, and is about to stop writes.
+    // Running jobs may have met the fault and be about to stop writes.
     let _ = world.db.wait_idle();
     world.db.resume()?;
     world.write(0, &WriteOptions::synced())?;
@@ -303,7 +304,7 @@ fn failing(seed: u64) -> Checked<()> {
     world.close_and_check(&mut rng)
 }
 
-/// One operation of the kind, somewhere in the run, with whatever effect.
+/// One operation of the kind, anywhere in the run, with any effect.
 fn fault(rng: &mut fastrand::Rng) -> Fault {
     let (kind, path, skip) = [
         (OpKind::Append, "*.log", 8),
@@ -325,7 +326,7 @@ fn fault(rng: &mut fastrand::Rng) -> Fault {
     }
 }
 
-/// Remembers how writes to each family are held back, as it was last told.
+/// Records the last notified write stall of each family.
 #[derive(Default)]
 struct Stalls(std::sync::Mutex<std::collections::BTreeMap<u32, StallEvent>>);
 
@@ -337,7 +338,7 @@ impl EventListener for Stalls {
     }
 }
 
-/// Writers that are held back, and some that would not wait.
+/// Writers that are delayed or stopped, and some that do not wait.
 fn stalls(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let vfs = SimVfs::new();

@@ -1,8 +1,9 @@
-//! A database on a simulated file system under the scheduler, and what threads do to it.
+//! A database on a simulated file system under the scheduler, and the operations of the threads.
 //!
-//! Every batch of a writer puts the same into two families: its number under the writer's name, and
-//! a value made of its number under one of the writer's slots. So a reader can tell whether what it
-//! finds is one moment of the database, and the [`Ledger`] whether it is one that may be found.
+//! Every batch of a writer puts the same entries into two families: its number under the writer's
+//! name, and a value made from its number under one of the writer's slots. So a reader can tell
+//! whether its findings are one moment of the database, and the [`Ledger`] whether this moment may
+//! be found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +22,10 @@ use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 const DIR: &str = "/db";
 
-/// Sizes of values: in the table, in a blob file, and two that soon fill a memtable of 64 KiB.
+/// Sizes of values: in the table, in a blob file, and two that quickly fill a memtable of 64 KiB.
 const SIZES: [usize; 4] = [40, 400, 14_000, 26_000];
 
-/// See the module. Clones are the same world.
+/// See the module documentation. Clones are the same world.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) vfs: SimVfs,
@@ -34,7 +35,7 @@ pub(crate) struct World {
     watch: Arc<Watch>,
 }
 
-/// Sees what is done to the directory of a database that has been closed.
+/// Detects operations on the directory of a database that has been closed.
 #[derive(Default)]
 struct Watch {
     closed: AtomicBool,
@@ -50,7 +51,7 @@ impl Watch {
     }
 }
 
-/// Options under which every few batches bring a flush, and every few flushes a compaction.
+/// Options under which every few batches cause a flush, and every few flushes a compaction.
 pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
     let family = ColumnFamilyOptions {
         write_buffer_size: 64 << 10,
@@ -90,7 +91,8 @@ impl World {
 
     /// The same, with these options.
     pub(crate) fn create(vfs: &SimVfs, options: &Options) -> Checked<World> {
-        // Each operation of the file system is a step of its own, after which others may go on.
+        // Each operation of the file system is a step of its own, after which other threads may
+        // continue.
         let steps = shuttle::sync::atomic::AtomicU64::new(0);
         let watch = Arc::new(Watch::default());
         let seen = Arc::clone(&watch);
@@ -116,7 +118,7 @@ impl World {
         })
     }
 
-    /// One batch of a writer. A failure is noted and returned.
+    /// Writes one batch of a writer. A failure is recorded and returned.
     pub(crate) fn write(&self, writer: usize, options: &WriteOptions) -> titan::Result<()> {
         let number = self.ledger.begin(writer, options.sync);
         let value = value_of(number);
@@ -168,12 +170,12 @@ impl World {
         Ok(Held { here, there, at })
     }
 
-    /// Stops the machine, looks at what comes up again, and goes on with it a little.
+    /// Stops the machine, checks the recovered database, and uses it a little.
     pub(crate) fn crash_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         let losses = [Loss::None, Loss::All, Loss::Random(rng.u64(..))];
         let loss = losses[rng.usize(..losses.len())];
-        // What was promised before the image is taken must be in it. With the process alone no
-        // logged write is lost.
+        // What was promised before the image is taken must be in it. A crash of the process alone
+        // loses no logged write.
         let promised = match loss {
             Loss::None => self.ledger.acknowledged(),
             Loss::All | Loss::Random(_) => self.ledger.durable(),
@@ -190,14 +192,14 @@ impl World {
         check_files(&image, rng)
     }
 
-    /// Closes the database for good: from here on nobody may touch its directory.
+    /// Closes the database for good: from here on no operation may touch its directory.
     pub(crate) fn close(&self) -> Checked<()> {
         self.db.close()?;
         self.watch.closed.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Ends the watch that closing began.
+    /// Ends the watch that closing started.
     pub(crate) fn untouched(&self) -> Checked<()> {
         self.watch.closed.store(false, Ordering::Relaxed);
         let touched = self.watch.touched.lock();
@@ -213,7 +215,7 @@ impl World {
         self.reopen_and_check(rng)
     }
 
-    /// The same for a database that was closed, and without a failure: nothing may be missing.
+    /// The same for a database that was closed without a failure: nothing may be missing.
     pub(crate) fn reopen_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         check_files(&self.vfs, rng)?;
         let again = World::open(
@@ -226,12 +228,12 @@ impl World {
     }
 }
 
-/// What `titan check` says of the files of a closed database.
+/// Runs the checks of `titan check` on the files of a closed database.
 fn check_files(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Checked<()> {
     sound(DIR.as_ref(), &options(vfs, rng)).map(drop)
 }
 
-/// What a reader found and holds on to: values not yet fetched, a snapshot.
+/// A reader's findings and what it keeps: lazy values, a snapshot.
 pub(crate) struct Held {
     here: BTreeMap<Vec<u8>, LazyValue>,
     there: BTreeMap<Vec<u8>, LazyValue>,
@@ -239,14 +241,15 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Fetches all of it. Both families are the same, or it is wrong.
+    /// Fetches all of it. Checks that both families are the same.
     pub(crate) fn found(&self) -> Checked<BTreeMap<usize, Found>> {
         let (here, there) = (found_in(&self.here)?, found_in(&self.there)?);
         ensure!(here == there, "torn apart:\n{here:?}\n{there:?}");
         Ok(here)
     }
 
-    /// Reads it all again, by the snapshot and by the values held, and finds the same.
+    /// Reads everything again, by the snapshot and by the lazy values, and checks that it is the
+    /// same.
     pub(crate) fn unchanged(&self, world: &World, first: &BTreeMap<usize, Found>) -> Checked<()> {
         ensure!(&self.found()? == first, "held values changed: {first:?}");
         for (key, value) in &self.here {
@@ -296,7 +299,7 @@ fn parse_key(key: &[u8]) -> Option<(usize, Option<usize>)> {
     }
 }
 
-/// The number, then bytes that follow from it.
+/// The number, then bytes derived from it.
 pub(crate) fn value_of(number: u64) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     value.resize(SIZES[number as usize % SIZES.len()], number as u8);
@@ -323,7 +326,7 @@ pub(crate) fn compact(family: &ColumnFamily, rng: &mut fastrand::Rng) -> titan::
     family.compact_range(None, None, &options)
 }
 
-/// Lets pass what the other threads of a scenario bring about.
+/// Accepts errors that the other threads of a scenario may cause.
 pub(crate) fn unless(kinds: &[ErrorKind], outcome: titan::Result<()>) -> titan::Result<()> {
     match outcome {
         Err(e) if kinds.contains(&e.kind()) => Ok(()),

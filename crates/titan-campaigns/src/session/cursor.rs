@@ -13,14 +13,14 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Over what is within the bounds.
+    /// An iterator over what is within the bounds.
     pub(super) fn new(
         family: &ColumnFamily,
         bounds: &Bounds,
         options: ReadOptions,
     ) -> Checked<Cursor> {
         let reversed = is_reversed(family);
-        // Prefixes are for the bytewise order only.
+        // Prefixes work only in bytewise order.
         let bounds = match reversed {
             true => bounds.as_range(),
             false => bounds.clone(),
@@ -35,7 +35,7 @@ impl Cursor {
         Ok(Cursor { iterator, reversed })
     }
 
-    /// Moves, and returns the entries met.
+    /// Moves, and returns the entries found.
     pub(super) fn step(&mut self, step: &Step) -> Checked<Vec<(Vec<u8>, Sum)>> {
         let stored = |key: &[u8]| stored_as(self.reversed, key);
         let it = &mut self.iterator;

@@ -1,9 +1,9 @@
-//! An open database that operations are applied to, each with its [`Outcome`].
+//! An open database to which operations are applied, each with its [`Outcome`].
 //!
-//! What an operation leaves open - how far to read ahead, whether blocks are kept - changes from
-//! one to the next. What the engine must refuse is tried where an operation gives the occasion. An
-//! `Err` is text for people: something failed that must not, or two ways of asking the same gave
-//! different answers.
+//! Choices that an operation leaves open, such as readahead and caching, change from one operation
+//! to the next. Where an operation permits it, forbidden calls are tried too. An `Err` is text for
+//! people: something failed that must not, or two ways to ask the same question gave different
+//! results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ use crate::trouble::{Checked, Doing, Trouble, ensure};
 /// How writes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// As the operation says.
+    /// As in the operation.
     AsAsked,
     /// All of them synced.
     Synced,
     /// None synced, none logged.
     Unlogged,
-    /// As the operation says, but of those not synced every fourth is not logged.
+    /// As in the operation, but every fourth of those not synced is not logged.
     Mixed,
 }
 
@@ -47,8 +47,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the database in `dir`. Options of families that do not exist are for the time when
-    /// they are created.
+    /// Opens the database in `dir`. Options of families that do not exist apply when they are
+    /// created.
     pub fn open(dir: &Path, options: Options, durability: Durability) -> Checked<Session> {
         let there = match Db::list_column_families(dir, &options) {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
@@ -73,12 +73,12 @@ impl Session {
         &self.db
     }
 
-    /// What it was opened with.
+    /// The options it was opened with.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Whether a snapshot or an iterator may see what is no longer there.
+    /// Whether a snapshot or an iterator may see entries that no longer exist.
     pub fn looks_back(&self) -> bool {
         !self.snapshots.is_empty() || !self.iterators.is_empty()
     }
@@ -110,7 +110,7 @@ impl Session {
         self.iterators.clear();
     }
 
-    /// Performs any legal operation but reopening.
+    /// Performs any legal operation except reopening.
     pub fn apply(&mut self, op: &Op) -> Checked<Outcome> {
         self.operations += 1;
         match op {
@@ -299,7 +299,7 @@ impl Session {
     }
 }
 
-/// The kind of the error that there must be.
+/// The kind of the error that must occur.
 fn refused<T>(what: &str, result: titan::Result<T>) -> Checked<ErrorKind> {
     match result {
         Ok(_) => Err(Trouble::wrong(format!("{what} is possible"))),

@@ -1,5 +1,5 @@
-//! Workloads: lists of operations with the settings to run them under. Scripts for what random
-//! operations would meet too rarely, and random ones of many shapes.
+//! Workloads: lists of operations with the settings to run them under. Scripts for cases that
+//! random operations rarely reach, and random ones of many shapes.
 
 mod scripts;
 
@@ -9,14 +9,14 @@ use crate::settings::Settings;
 
 pub use scripts::{brief, scripts};
 
-/// What is done, and under which settings.
+/// Operations and their settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// For people.
+    /// For people to read.
     pub name: String,
     /// What it runs under.
     pub settings: Settings,
-    /// What is done to a new database.
+    /// Operations for a new database.
     pub ops: Vec<Op>,
 }
 

@@ -1,4 +1,4 @@
-//! Scripts: what random operations would meet too rarely.
+//! Scripts: cases that random operations rarely reach.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use titan_testkit::ops::{Op, Ops};
 use super::Workload;
 use crate::settings::Settings;
 
-/// A script under construction: text, so that it reads like what a failure prints.
+/// A script under construction: text, so that it reads like the output of a failure.
 #[derive(Default)]
 struct Script(String);
 
@@ -21,14 +21,13 @@ impl Script {
         lines.into_iter().for_each(|line| self.line(line));
     }
 
-    /// The operations. A line that cannot be read ends the script: a unit test sees to it that
-    /// there is none.
+    /// The operations. An unreadable line ends the script: a unit test ensures that there is none.
     fn ops(&self) -> Vec<Op> {
         Ops::parse(&self.0).map(|ops| ops.0).unwrap_or_default()
     }
 }
 
-/// A script's name, settings, and what writes it.
+/// A script's name, settings, and function that writes it.
 type Shape = (&'static str, Settings, fn(&mut Script));
 
 /// The scripts that are crashed, under settings that suit them.
@@ -121,7 +120,7 @@ pub fn scripts() -> Vec<Workload> {
     all.map(workload).into()
 }
 
-/// Few operations that meet everything, warm and cold, with one job and more.
+/// Few operations of every kind, with warm and cold caches, with one job and more.
 pub fn brief() -> Vec<Workload> {
     let cold = Settings {
         cold: true,
@@ -149,8 +148,8 @@ fn workload((name, settings, write): Shape) -> Workload {
     }
 }
 
-/// Values of several blocks, of which first every third dies, then all but every third, some of them
-/// under a snapshot.
+/// Values of several blocks; first every third is deleted, then all except every third, some of
+/// them under a snapshot.
 fn holes(s: &mut Script) {
     let put = |i: u64, round: u64| format!("put default h{i:03} {}*9000", 100 * round + i);
     s.lines((0..18).map(|i| put(i, 0)));
@@ -174,8 +173,8 @@ fn holes(s: &mut Script) {
     s.lines(["flush default", "compact default", "get default h005"]);
 }
 
-/// Blob files of which everything dies, values that a snapshot keeps, a family that goes with its
-/// files and comes back, batches over families.
+/// Blob files whose records are all deleted, values that a snapshot pins, a family that is dropped
+/// with its files and created again, batches over families.
 fn everything(s: &mut Script) {
     s.line("create-cf cf1");
     s.lines((0..30).map(|i| {
@@ -224,7 +223,8 @@ fn everything(s: &mut Script) {
     s.lines(["flush default", "put cf2 last 5*2000"]);
 }
 
-/// Batches over eight families that flush at different times: the log is needed by one or another.
+/// Batches over eight families that flush at different times, so that some family always needs the
+/// log.
 fn families(s: &mut Script) {
     s.lines((1..8).map(|f| format!("create-cf f{f}")));
     for round in 0..12 {
@@ -272,7 +272,7 @@ fn big_values(s: &mut Script) {
     ]);
 }
 
-/// Range deletions over keys in memory and in tables, beneath snapshots, across families.
+/// Range deletions over keys in memory and in tables, under snapshots, across families.
 fn ranges(s: &mut Script) {
     s.line("create-cf cf1");
     for round in 0..5 {
@@ -299,7 +299,7 @@ fn ranges(s: &mut Script) {
         ));
         s.line(format!("scan default - - @{}", round + 1));
         if round > 1 {
-            // Opening ends all of them.
+            // Opening ends all snapshots.
             if round < 4 {
                 s.line(format!("drop-snapshot {}", round - 1));
             }
@@ -329,7 +329,7 @@ fn separation(s: &mut Script) {
     }
 }
 
-/// Families dropped with writes in the log, in memtables and in tables, and made again.
+/// Families dropped with writes in the log, in memtables and in tables, and created again.
 fn drops(s: &mut Script) {
     for round in 0..7 {
         s.line("create-cf a");
@@ -351,7 +351,7 @@ fn drops(s: &mut Script) {
     s.lines(["create-cf a", "put a last 1*200", "put default last 2*200"]);
 }
 
-/// Little between one opening and the next, so that recovery is most of it.
+/// Few operations between two openings, so that most of the time is recovery.
 fn reopens(s: &mut Script) {
     s.line("create-cf cf1");
     for round in 0..14 {
@@ -392,7 +392,7 @@ fn small(s: &mut Script) {
     }
 }
 
-/// What only flushes keep.
+/// Writes that only flushes make durable.
 fn unlogged(s: &mut Script) {
     s.lines(["create-cf cf1", "create-cf cf2"]);
     for round in 0..8 {

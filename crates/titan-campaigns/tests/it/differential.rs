@@ -4,7 +4,7 @@ use titan_campaigns::Run;
 use titan_campaigns::differential::Differential;
 use titan_campaigns::differential::peer::Program;
 
-/// Where it is set, RocksDB must be there.
+/// If it is set, RocksDB must be installed.
 const REQUIRED: &str = "TITAN_TEST_REQUIRES_ROCKSDB";
 
 #[test]

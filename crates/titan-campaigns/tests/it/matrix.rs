@@ -5,7 +5,7 @@ use std::path::Path;
 use titan_campaigns::Run;
 use titan_campaigns::matrix::{Matrix, VERSIONS};
 
-/// Where it is set, RocksDB must be there, and is fetched if it is not.
+/// If it is set, RocksDB must be available, and is fetched if it is not.
 const REQUIRED: &str = "TITAN_TEST_REQUIRES_ROCKSDB";
 
 /// At least one directory of each kind, and some that must be refused.

@@ -1,4 +1,4 @@
-//! What once failed, or is easily broken: every file in `regressions/`.
+//! Former failures and fragile cases: every file in `regressions/`.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
-//! `titan bench`: db_bench's workloads, with its meanings, and what they cost in space and writes.
+//! `titan bench`: db_bench's workloads, with its definitions, and their cost in space and writes.
 //!
-//! `values` has keys and values, `live` knows which keys are there, `workloads` are the loops that
-//! threads run, `worker` is what a loop has at hand, `step` runs the threads of one step and
-//! measures, `report` prints, `verify` holds a database against what these steps can have written.
+//! `values` makes keys and values, `live` knows which keys exist, `workloads` has the loops that
+//! threads run, `worker` has what a loop uses, `step` runs the threads of one step and measures,
+//! `report` prints, `verify` checks whether the entries of a database are ones that these steps
+//! write.
 
 mod live;
 mod memory;
@@ -26,27 +27,27 @@ use crate::{Global, config};
 use live::LiveKeys;
 use report::{Report, StepReport};
 
-/// Run workloads with the meanings they have in db_bench
+/// Run workloads as db_bench defines them
 ///
-/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given. Where
-/// the first or last key is none that a step writes, the database holds something else: without
+/// fillseq and fillrandom DESTROY the database and create it anew, unless --existing is given. If
+/// the first or last key is not one that a step writes, the database holds other data: without
 /// --existing, steps that write refuse it.
 ///
 /// Keys have 16 bytes: the number in 8, the most significant first, then eight '0'. Random keys are
 /// drawn uniformly, with replacement, out of --num. Counts are per thread. MB/s counts keys and
-/// values in units of 1024 * 1024 bytes. write_amp is what was written to all files during the step
-/// per byte of user data written; space_amp is bytes of SST, blob and map files per live byte,
-/// space_amp_max the highest and space_amp_mean the mean of samples taken every 100 ms;
-/// known_amp_mean counts, beside what lives, only what is known to be garbage in blob files.
+/// values in units of 1024 * 1024 bytes. write_amp is the bytes written to all files during the
+/// step per byte of user data written. space_amp is the bytes of SST, blob and map files per live
+/// byte; space_amp_max is the highest and space_amp_mean the mean of samples taken every 100 ms.
+/// known_amp_mean counts, besides live data, only known garbage in blob files.
 ///
-/// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of
-/// 10 bits a key, no compression, 2 background jobs.
+/// Unless --config says otherwise: write buffers of 64 MiB, a cache of 256 MiB, Bloom filters of 10
+/// bits per key, no compression, 2 background jobs.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory of the database, one that may be lost; created if it does not exist.
+    /// Directory of a database that may be destroyed; created if it does not exist.
     db: PathBuf,
-    /// The steps, in order, with commas between them.
+    /// The steps, in order, separated by commas.
     #[arg(
         long,
         value_delimiter = ',',
@@ -54,7 +55,8 @@ pub(crate) struct Args {
         required_unless_present = "verify"
     )]
     benchmarks: Vec<Benchmark>,
-    /// Keys that random ones are drawn from, and operations per thread where nothing else says.
+    /// Number of keys that random ones are drawn from; also the operations per thread where no
+    /// other option sets them.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     num: u64,
     /// Bytes of a value.
@@ -63,51 +65,52 @@ pub(crate) struct Args {
     /// Threads of each step; readwhilewriting has one more, which writes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Writes, or deletions, per thread. Default: --num.
+    /// Writes or deletions per thread. Default: --num.
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
-    /// Reads, or seeks, per thread. Default: --num.
+    /// Reads or seeks per thread. Default: --num.
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
-    /// Entries that each seek of seekrandom goes on to read.
+    /// Entries that each seek of seekrandom reads after the first.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seek_nexts: u64,
-    /// Entries written, or keys read, together. Default: 1, for multireadrandom 10.
+    /// Entries written, or keys read, in one call. Default: 1, for multireadrandom 10.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch_size: Option<u64>,
-    /// Draw random keys by a Zipf distribution of this exponent, 0.99 say, scattered over all keys;
-    /// without it, uniformly.
+    /// Draw random keys from a Zipf distribution with this exponent, for example 0.99, scattered
+    /// over all keys; without it, uniformly.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
-    /// Begin this many operations a second, the --threads together; latencies count from when a
-    /// call was to begin. What accompanies them has the pace of one. Without it, each call begins
-    /// when the one before ends.
+    /// Start this many operations per second, all --threads together; latencies count from the time
+    /// at which a call was due. The writer of readwhilewriting runs at the rate of one thread.
+    /// Without it, each call starts when the previous one ends.
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
-    /// Hold a snapshot of the database as it is when a step begins, until it ends.
+    /// Hold a snapshot of the database from the start of each step to its end.
     #[arg(long)]
     hold_snapshot: bool,
     /// Sync every write.
     #[arg(long)]
     sync: bool,
-    /// Seconds that each step with random keys runs, whatever the counts say; 0: as they say.
+    /// Run each step with random keys for this many seconds, whatever the counts say; 0: run by
+    /// counts.
     #[arg(long, value_name = "SECONDS")]
     duration: Option<u64>,
-    /// Keep the database that is there, and fail if there is none.
+    /// Keep the existing database; fail if there is none.
     #[arg(long)]
     existing: bool,
-    /// With --existing, take all --num keys as present instead of counting them by a scan before
+    /// With --existing, assume that all --num keys exist instead of counting them by a scan before
     /// the first step that writes; space_amp is then too low if some are missing.
     #[arg(long, requires = "existing")]
     no_scan: bool,
-    /// After each step that writes, wait for its compactions before its bytes are counted; the
-    /// time waited is told apart.
+    /// After each step that writes, wait for its compactions before counting its bytes; the wait is
+    /// reported separately.
     #[arg(long)]
     wait_compactions: bool,
     /// Print the distribution of latencies too.
     #[arg(long)]
     histogram: bool,
-    /// Where random keys start from. Default: the time.
+    /// Seed of the random keys. Default: the time.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Instead of running steps, check that every entry is one that steps with this --num and
@@ -133,15 +136,15 @@ enum Benchmark {
     FillSeq,
     /// Write random keys into a new database.
     FillRandom,
-    /// Write random keys into the database there is.
+    /// Write random keys into the existing database.
     Overwrite,
     /// Read random keys.
     ReadRandom,
-    /// Read random keys, --batch-size together.
+    /// Read random keys, --batch-size in one call.
     MultiReadRandom,
     /// Seek to random keys and read --seek-nexts entries from there.
     SeekRandom,
-    /// Read entries in order from the first on.
+    /// Read entries in order, from the first.
     ReadSeq,
     /// Delete random keys.
     DeleteRandom,
@@ -164,12 +167,12 @@ impl Benchmark {
         }
     }
 
-    /// Whether it starts from an empty database.
+    /// Whether the step starts from an empty database.
     fn fills(self) -> bool {
         matches!(self, Benchmark::FillSeq | Benchmark::FillRandom)
     }
 
-    /// Whether its operations are lookups of keys, which find them or do not.
+    /// Whether its operations look up keys, which may be missing.
     fn looks_up(self) -> bool {
         matches!(
             self,
@@ -206,7 +209,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |t| t.as_nanos() as u64)
     };
-    // JSON readers differ in what integers they keep; 53 bits all of them do.
+    // JSON parsers differ in which integers they represent exactly; all handle 53 bits.
     let seed = args.seed.unwrap_or_else(|| time() & ((1 << 53) - 1));
     let mut bench = Bench {
         args,
@@ -234,7 +237,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What holds where `--config` says nothing.
+/// The options where `--config` says nothing.
 fn base() -> Options {
     let mut options = Options::default();
     options.db.block_cache_size = 256 << 20;
@@ -256,7 +259,7 @@ struct Bench<'a> {
 
 struct Open {
     db: Db,
-    /// Unknown for a database that was there, until a step needs it.
+    /// `None` for an existing database, until a step needs it.
     live: Option<LiveKeys>,
 }
 
@@ -304,12 +307,12 @@ impl Bench<'_> {
     }
 }
 
-/// A database whose first or last key no step writes holds something that nobody meant to lose.
+/// A database whose first or last key no step writes has data that the user may want to keep.
 fn refuse_what_is_others(path: &Path, options: &Options) -> Result<()> {
     let db = match Db::open_read_only(path, options) {
         Ok(db) => db,
         Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error.context("open what is to be destroyed")),
+        Err(error) => return Err(error.context("open the database to be destroyed")),
     };
     let mut iterator = db.iter(&ReadOptions::default())?;
     let foreign = |at: &DbIterator| at.valid() && values::number(at.key()).is_none();

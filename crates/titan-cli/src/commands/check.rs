@@ -1,4 +1,4 @@
-//! `titan check`: reads everything and says what is damaged.
+//! `titan check`: reads everything and reports what is damaged.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,10 +12,9 @@ use crate::{Global, config, progress};
 
 /// Verify every file of a database
 ///
-/// Reads all tables, blob files and logs, verifies their checksums, and that every pointer leads
-/// to the value it means. Prints each place where something is wrong; the exit status is then 1.
-/// Nothing is changed. If another process has the database open, it is checked as it is at one
-/// moment.
+/// Reads all tables, blob files and logs, verifies their checksums, and checks that every
+/// pointer leads to its value. Prints each problem with its place; the exit status is then 1.
+/// Nothing is changed. If another process has the database open, it is checked as of one moment.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
-/// What the engine found, and whether that is all well.
+/// The engine's report, and whether it has no problems.
 #[derive(Serialize)]
 struct Document {
     ok: bool,

@@ -1,4 +1,4 @@
-//! `titan checkpoint`: the database as it is now, in another directory.
+//! `titan checkpoint`: copies the database as it is now into another directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,18 +9,18 @@ use crate::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
 
-/// Put a copy of the database, as it is now, into another directory
+/// Copy the database, as it is now, into another directory
 ///
-/// The copy is a database of its own. It shares its large files with the original by hard links, so
-/// it takes no further space until one of the two changes; in another file system they are copied.
-/// A checkpoint that is interrupted leaves nothing of this name, and can be made again. A database
-/// that a program has open makes checkpoints through that program: Db::checkpoint.
+/// The copy is an independent database. It shares its large files with the original by hard links,
+/// so it takes no further space until one of the two changes; on another file system they are
+/// copied. An interrupted checkpoint leaves no directory of this name and can be repeated. If a
+/// program has the database open, make the checkpoint in that program: Db::checkpoint.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// Directory of the copy; must not exist, nor lie in the directory of a database.
+    /// Directory of the copy; must not exist, and must not be inside the directory of a database.
     dir: PathBuf,
 }
 

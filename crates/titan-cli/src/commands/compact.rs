@@ -1,4 +1,4 @@
-//! `titan compact`: merges what is there into as few files as possible.
+//! `titan compact`: merges the tables into as few files as possible.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     /// The last key.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
-    /// Column family; without it, all of them.
+    /// Column family; without it, all families.
     #[arg(long, value_name = "NAME")]
     cf: Option<String>,
-    /// Rewrite the last level too: applies changed options to everything.
+    /// Rewrite the last level too: applies changed options to all data.
     #[arg(long)]
     force: bool,
 }

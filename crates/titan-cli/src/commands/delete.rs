@@ -1,4 +1,4 @@
-//! `titan delete`: one key, or the keys that a file lists.
+//! `titan delete`: deletes one key, or the keys listed in a file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,15 +15,15 @@ use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
 
-/// Bytes of a batch from which it is committed.
+/// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Delete a key, or the keys that a file lists
+/// Delete a key, or the keys listed in a file
 ///
-/// The deletions are synced: they have survived when the command ends. A key that is not there is
-/// no error. With --from-file the file is read to its end before anything is deleted; where the
-/// command is interrupted then, the first so many of its keys are gone, or none. What the values
-/// took on disk is given back later: see titan gc.
+/// The deletions are synced: they are durable when the command ends. A missing key is no error.
+/// With --from-file the whole file is read before anything is deleted; if the command is
+/// interrupted later, a prefix of its keys has been deleted, possibly an empty one. The disk
+/// space of the values is freed later: see titan gc.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The key: text, or hexadecimal after 0x.
     #[arg(required_unless_present = "from_file")]
     key: Option<OsString>,
-    /// Delete the keys in this file, one a line: text, or hexadecimal after 0x; `-` is standard
+    /// Delete the keys in this file, one per line: text, or hexadecimal after 0x; `-` is standard
     /// input.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     from_file: Option<PathBuf>,
@@ -51,7 +51,8 @@ const EXAMPLES: &str = "Examples:
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = args.key.as_deref().map(keys::parse).transpose()?;
-    // All of it before the database is opened: the other end of a pipe may have it open.
+    // The list is read before the database is opened: the process at the other end of a pipe may
+    // have the database open.
     let listed = match &args.from_file {
         Some(path) => Some(read_keys(path)?),
         None => None,
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes in batches, of which the last is synced and with it all before.
+/// Deletes in batches; the last one is synced, and so are all before it.
 fn delete(db: &Db, family: &ColumnFamily, keys: &[Vec<u8>]) -> Result<()> {
     let mut batch = WriteBatch::new();
     for key in keys {
@@ -92,10 +93,10 @@ fn delete(db: &Db, family: &ColumnFamily, keys: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// The keys of a list.
+/// Reads the keys of a list.
 ///
 /// # Errors
-/// What cannot be read, and `InvalidArgument` with the line that is no key.
+/// Failures to read, and `InvalidArgument` naming the line that is not a key.
 fn read_keys(path: &Path) -> Result<Vec<Vec<u8>>> {
     let failed = |e| Error::io(e, "read", path);
     let input: Box<dyn BufRead> = if path == Path::new("-") {

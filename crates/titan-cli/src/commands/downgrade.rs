@@ -1,4 +1,4 @@
-//! `titan downgrade`: files that RocksDB reads again.
+//! `titan downgrade`: converts a database to files that RocksDB reads.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,17 +10,18 @@ use titan::tools::{self, DowngradePlan, DowngradeReport, Progress};
 use crate::output::{self, Out};
 use crate::{Global, config, progress};
 
-/// Make a database one that RocksDB can read
+/// Make a database readable for RocksDB
 ///
-/// Garbage collection moves values and tells of it in a way that RocksDB refuses. This writes the
-/// tables anew that point to moved values; no value is touched. What is to be written is shown
-/// first. It can be interrupted at any time: the database is as it was then, and the command can be
-/// run again. Nothing is done where nothing was moved. The database must not be open.
+/// Garbage collection moves values and records this in a way that RocksDB refuses. This command
+/// rewrites the tables that point to moved values; the values themselves are not touched. It first
+/// shows what it will write. It can be interrupted at any time: the database is then as it was, and
+/// the command can be run again. If no value was moved, it does nothing. The database must not be
+/// open.
 ///
-/// RocksDB 7 and later then opens the directory, with every key, value and column family; Titan
-/// opens it as before, and counts anew what tables use that RocksDB has written. Lost where RocksDB
-/// rewrites tables or its MANIFEST is only Titan's estimate of the garbage that no compaction has
-/// found yet: it is then too low until Titan rewrites the tables itself.
+/// Afterwards RocksDB 7 and later opens the directory, with every key, value and column family.
+/// Titan opens it as before, and recounts which values are used by tables that RocksDB has written.
+/// If RocksDB rewrites tables or its MANIFEST, only Titan's estimate of the garbage that no
+/// compaction has found yet is lost: it is too low until Titan rewrites the tables itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     if !global.json {
         print_plan(&plan, &mut out)?;
-        // It is shown before it is done.
+        // The plan is shown before it is carried out.
         out.flush()?;
     }
     let bar = progress::bytes("downgrade", Some(plan.table_bytes));
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A plan, where a report has it.
+/// A plan in the form of a report.
 #[derive(Serialize)]
 struct Planned<'p> {
     plan: &'p DowngradePlan,
@@ -87,7 +88,7 @@ struct Planned<'p> {
 
 fn print_plan(plan: &DowngradePlan, out: &mut Out) -> Result<()> {
     if !plan.needed {
-        out.line("nothing is to be done: no value was moved")?;
+        out.line("nothing to do: no value was moved")?;
         return out.line(READABLE);
     }
     out.line("RocksDB refuses this database: garbage collection has moved values")?;
@@ -112,7 +113,7 @@ fn print(report: &DowngradeReport, out: &mut Out) -> Result<()> {
         return Ok(());
     }
     out.line(format_args!(
-        "done: {} tables written anew, {}; keys, values and blob files are as they were",
+        "done: {} tables rewritten, {}; keys, values and blob files are as they were",
         output::count(report.plan.tables.len() as u64),
         output::size(report.written_bytes)
     ))?;

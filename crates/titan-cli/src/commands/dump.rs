@@ -1,4 +1,4 @@
-//! `titan dump`: every entry back into a file, the reverse of `titan load`.
+//! `titan dump`: writes every entry to a file, the reverse of `titan load`.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -20,18 +20,18 @@ use crate::progress;
 /// Write every entry to a file, the reverse of load
 ///
 /// The key is the file's path under DIR; a leading `/` is dropped. Nothing is ever written outside
-/// DIR: keys with a `..` in them are refused, and symbolic links found under DIR are not followed.
-/// Files that exist are left alone unless --force is given. What cannot be read or written is left
-/// out and counted; of each damaged place one failure is reported, of all at most 100. The exit
-/// status is then 1.
+/// DIR: keys that contain `..` are refused, and symbolic links found under DIR are not followed.
+/// Existing files are left alone unless --force is given. What cannot be read or written is left
+/// out and counted; one failure is reported for each damaged place, and at most 100 in total. The
+/// exit status is then 1.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// Where the files go; created if it does not exist.
+    /// Directory to write the files to; created if it does not exist.
     dir: PathBuf,
-    /// Replace files that exist.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
     /// Column family.
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Example:
   titan dump photos.db restored";
 
-/// Failures told, as the help says; all of them are counted.
+/// Failures reported, as the help says; all of them are counted.
 const SHOWN: usize = 100;
 
 #[derive(Default, Serialize)]
@@ -50,11 +50,11 @@ struct Summary {
     files: u64,
     bytes: u64,
     failed: u64,
-    /// Of those that failed, the ones with a file in their place.
+    /// Failures because a file exists already.
     in_the_way: u64,
-    /// Of those that failed, the ones whose value cannot be read.
+    /// Failures because the value cannot be read.
     unreadable: u64,
-    /// Whether every key was seen: where a table cannot be read, those from there on are not.
+    /// Whether every key was seen: the keys after an unreadable part of a table are not.
     all_keys_seen: bool,
     seconds: f64,
 }
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// What was not restored, in one error.
+/// Combines all failures into one error.
 fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
     let mut text = format!("{} not restored", output::count(summary.failed));
     if !summary.all_keys_seen {
@@ -153,9 +153,9 @@ fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
 struct Entries<'a> {
     family: &'a ColumnFamily,
     iterator: DbIterator,
-    /// Whether the iterator runs ahead of the entry it shows.
+    /// Whether the iterator is one entry ahead of the one shown.
     ahead: bool,
-    /// The last entry that was left behind.
+    /// The last entry that was passed.
     last: Option<Vec<u8>>,
 }
 
@@ -173,8 +173,8 @@ impl<'a> Entries<'a> {
         self.iterator.seek_to_first()
     }
 
-    /// Moves to the next entry. An error stands where it was met: what the iterator saw on its way
-    /// there is shown before.
+    /// Moves to the next entry. An error is reported at its place: entries that the iterator
+    /// reached before it come first.
     fn next(&mut self) -> Result<()> {
         let last = self.last.get_or_insert_default();
         last.clear();
@@ -204,12 +204,12 @@ fn reading(ahead: bool) -> ReadOptions {
     options
 }
 
-/// Tells of each damaged place once, and no more than [`SHOWN`] failures.
+/// Reports each damaged place once, and no more than [`SHOWN`] failures.
 #[derive(Default)]
 struct Complaints {
     told: usize,
     places: HashSet<(PathBuf, Option<u64>)>,
-    /// Of what kind the failures are: damage, if there is any, else what the first one was.
+    /// The kind of the failures: corruption, if there is any, else that of the first failure.
     kind: Option<ErrorKind>,
 }
 
@@ -230,7 +230,7 @@ impl Complaints {
             return;
         }
         match self.told {
-            SHOWN => output::complain(&Error::new(error.kind(), "and more, which are counted")),
+            SHOWN => output::complain(&Error::new(error.kind(), "more failures, only counted")),
             _ => output::complain(error),
         }
         self.told += 1;
@@ -241,7 +241,7 @@ impl Complaints {
 struct Restorer<'a> {
     root: &'a Path,
     force: bool,
-    /// Directories under `root`, relative to it, that were seen to be real directories.
+    /// Directories under `root`, relative to it, that are known to be real directories.
     directories: HashSet<PathBuf>,
 }
 
@@ -269,13 +269,13 @@ impl<'a> Restorer<'a> {
                 _ => {}
             }
         }
-        // A new file or none: an existing link is not written through either.
+        // Creates a new file or fails: this does not write through an existing link either.
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         file.and_then(|mut file| file.write_all(value))
             .map_err(|e| Error::io(e, "write", &path))
     }
 
-    /// Makes sure that every component of `directory` is a directory of its own, no link.
+    /// Ensures that every component of `directory` is a real directory, not a link.
     fn enter(&mut self, directory: &Path) -> Result<()> {
         if directory.as_os_str().is_empty() || self.directories.contains(directory) {
             return Ok(());
@@ -299,12 +299,12 @@ impl<'a> Restorer<'a> {
     }
 }
 
-/// The path, under the directory of the dump, that a key stands for.
+/// The path of a key's file, relative to the directory of the dump.
 fn path_of(key: &[u8]) -> Result<PathBuf> {
     let refused =
         |why: &str| Error::invalid_argument(format!("key `{}` {why}", keys::escaped(key)));
     if key.contains(&0) {
-        return Err(refused("has a zero byte, which no file name can have"));
+        return Err(refused("has a zero byte, which file names cannot have"));
     }
     if key.ends_with(b"/") {
         return Err(refused("names a directory"));
@@ -313,7 +313,7 @@ fn path_of(key: &[u8]) -> Result<PathBuf> {
     for component in Path::new(std::ffi::OsStr::from_bytes(key)).components() {
         match component {
             Component::Normal(name) => path.push(name),
-            Component::ParentDir => return Err(refused("has `..` in it, which could leave DIR")),
+            Component::ParentDir => return Err(refused("contains `..`, which could leave DIR")),
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }
     }

@@ -1,7 +1,7 @@
-//! `titan gc`: gives back the space of overwritten and deleted values, now.
+//! `titan gc`: frees the space of overwritten and deleted values now.
 //!
-//! Ctrl-C closes the database: what has been collected by then stays so, and nothing half done is
-//! left behind. Killing the process is as safe; the next opening deletes what was being written.
+//! Ctrl-C closes the database: completed collections persist, and nothing unfinished is left.
+//! Killing the process is as safe; the next opening deletes the files that were being written.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ use crate::open::{self, Access};
 use crate::output::{self, Out};
 use crate::{Global, keys, progress, usage};
 
-/// Give back the space of overwritten and deleted values
+/// Free the space of overwritten and deleted values
 ///
-/// Compacts, then moves what lives out of blob files with garbage and deletes them. RocksDB refuses
-/// a database in which values have been moved, until titan downgrade. Files that are damaged are
-/// named and left; the exit status is then 1. It may be interrupted at any time, and keeps what it
-/// has done.
+/// Compacts, then moves the live values out of blob files with garbage and deletes these files.
+/// RocksDB refuses a database in which values have been moved, until titan downgrade. Damaged files
+/// are reported and left as they are; the exit status is then 1. It can be interrupted at any time
+/// and keeps what it has done.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -38,13 +38,13 @@ pub(crate) struct Args {
     /// The last key.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
-    /// Column family; without it, all of them.
+    /// Column family; without it, all families.
     #[arg(long, value_name = "NAME")]
     cf: Option<String>,
-    /// Leave files of which no more than this share is garbage.
+    /// Skip files in which garbage is no more than this share.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     threshold: f64,
-    /// Collect only what is known to be garbage already.
+    /// Collect only garbage that is already known.
     #[arg(long)]
     no_compact: bool,
 }
@@ -81,10 +81,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let summaries = collect();
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
-    // Also where it was interrupted or failed: waits until nothing is half done.
+    // Also after an interruption or failure: waits until no job is running.
     let closed = db.close();
     let summary = total(summaries.map_err(|e| match e.kind() {
-        ErrorKind::Closed => e.context("interrupted; what has been collected stays so"),
+        ErrorKind::Closed => e.context("interrupted; completed collections are kept"),
         _ => e,
     })?);
     closed?;
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
-/// Lets a bar follow the collections of all families, one after the other.
+/// Makes one bar follow the collections of all families in turn.
 fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgress) + Send + Sync> {
     let bar = bar.clone();
     Arc::new(move |at: GarbageCollectionProgress| {
@@ -121,7 +121,7 @@ fn shown_by(bar: &ProgressBar) -> Arc<dyn Fn(GarbageCollectionProgress) + Send +
     })
 }
 
-/// The collection then fails with `Closed`, when it has put away what it was at.
+/// The collection then fails with `Closed`, after it has cleaned up.
 fn close_when_interrupted(db: &Db) -> Result<()> {
     let db = db.clone();
     let close = move || {

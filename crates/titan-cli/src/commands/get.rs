@@ -1,4 +1,4 @@
-//! `titan get`: one value.
+//! `titan get`: prints one value.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::output::Out;
 
 /// Print the value of a key, byte for byte
 ///
-/// The exit status is 1 if the key is not there.
+/// The exit status is 1 if the key does not exist.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

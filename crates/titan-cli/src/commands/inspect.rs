@@ -1,4 +1,4 @@
-//! `titan inspect`: the contents of one file.
+//! `titan inspect`: shows the contents of one file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,9 +12,9 @@ use crate::output::{self, Out};
 
 /// Show what a file of a database contains
 ///
-/// Understands SST, blob, WAL, MANIFEST, OPTIONS, CURRENT and IDENTITY files, told apart by name
-/// and contents. A line for each block, record, edit, entry and property: where it begins, what it
-/// is, its fields. Damage has a line of its own; the exit status is then 1.
+/// Understands SST, blob, WAL, MANIFEST, OPTIONS, CURRENT and IDENTITY files, recognised by name
+/// and contents. Prints a line for each block, record, edit, entry and property: its offset, its
+/// kind, its fields. Damage has a line of its own; the exit status is then 1.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

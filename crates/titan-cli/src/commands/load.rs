@@ -1,8 +1,8 @@
-//! `titan load`: files, or the records of files, into a database.
+//! `titan load`: stores files, or the records of files, in a database.
 //!
-//! Entries are committed in batches of about 1 MB, each whole or not at all. An interruption
+//! Entries are committed in batches of about 1 MB, each completely or not at all. An interruption
 //! (Ctrl-C, `kill`) therefore needs no handling: what the progress bar counted has been committed
-//! and stays, and the database recovers when it is opened next.
+//! and persists, and the database recovers at the next opening.
 
 mod files;
 mod loader;
@@ -29,10 +29,10 @@ use walk::Walk;
 /// Store files, or the records of files, in a database
 ///
 /// Every regular file under the paths becomes an entry: its path as typed is the key (without a
-/// leading `./`), its contents are the value. Symbolic links are not followed. What cannot be read
-/// is reported and left out, and the exit status is then 1. With --format, each record of each
-/// file becomes an entry instead. The database is created if it does not exist. An interrupted
-/// load keeps what it has loaded.
+/// leading `./`), its contents are the value. Symbolic links are not followed. Files that cannot
+/// be read are reported and left out, and the exit status is then 1. With --format, each record of
+/// each file becomes an entry instead. The database is created if it does not exist. An
+/// interrupted load keeps what it has loaded.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -41,11 +41,11 @@ pub(crate) struct Args {
     /// Files, and directories to walk.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Store the records of the files: lines of JSON objects, or rows under a line of names.
-    /// The value is the record as a JSON object.
+    /// Store the records of the files: lines of JSON objects, or rows after a header line. The
+    /// value is the record as a JSON object.
     #[arg(long, value_enum, requires = "key")]
     format: Option<Format>,
-    /// The field of a record whose value is the key: text, or a number as it is spelt.
+    /// The field of a record that is its key: text, or a number as it is written.
     #[arg(long, value_name = "FIELD", requires = "format")]
     key: Option<String>,
     /// Column family, created if it does not exist.
@@ -57,10 +57,10 @@ const EXAMPLES: &str = "Examples:
   titan load photos.db ~/Pictures
   titan load people.db people.csv --format csv --key email";
 
-/// What a file of records looks like.
+/// The format of a file of records.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// Comma-separated values; the first row has the names of the fields.
     Csv,
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
     let started = Instant::now();
     let walk = Walk::new(&args.paths, &args.db)?;
-    // The walk that finds the total is made only for a bar that shows it.
+    // The total is only computed for a visible bar.
     let total = progress::visible().then(|| walk.total_bytes());
     let mut loader = Loader::new(&db, &family, progress::bytes("load", total));
     for found in walk.files() {

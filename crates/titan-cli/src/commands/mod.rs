@@ -1,4 +1,4 @@
-//! The commands, one a file: each has its arguments (`Args`) and `run`.
+//! The commands, one per file: each has its arguments (`Args`) and `run`.
 
 pub(crate) mod bench;
 pub(crate) mod check;

@@ -1,4 +1,4 @@
-//! `titan options`: every option, for a file to give to `--config`.
+//! `titan options`: prints every option, in the format of `--config`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{Global, config, option_table};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of a database: print the options that it keeps, as a file for --config, and the
-    /// names that --comparator states. Nothing is changed. Goes without --config.
+    /// names that --comparator sets. Nothing is changed. Cannot be combined with --config.
     pub(crate) db: Option<PathBuf>,
 }
 
@@ -28,10 +28,10 @@ const EXAMPLES: &str = "Examples:
   titan stats photos.db --config titan.toml
   titan options photos.db
 
-A file needs only what is to differ. A family's table is laid upon [default]:
+A file needs only the options that differ. A family's table overrides [default]:
   [default]
   compression = \"zstd\"
-  [families.thumbnails]           # compressed, too
+  [families.thumbnails]           # compressed too
   enable_blob_files = false";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The options as TOML. In front of them, as comments, what Titan does differently.
+/// The options as TOML, preceded by comments on what Titan does differently.
 fn print_kept(options: &Options, taken: &[TakenOptions], out: &mut Out) -> Result<()> {
     for TakenOptions {
         family,
@@ -75,7 +75,7 @@ fn print_kept(options: &Options, taken: &[TakenOptions], out: &mut Out) -> Resul
     Ok(())
 }
 
-/// TOML has no numbers above those of `i64`. Options that are so large mean that there is no limit.
+/// TOML numbers end at `i64::MAX`. Larger option values mean that there is no limit.
 fn readable(line: &str) -> Cow<'_, str> {
     match line.split_once(" = ") {
         Some((key, number)) if number.parse().is_ok_and(|n: u64| i64::try_from(n).is_err()) => {

@@ -1,4 +1,4 @@
-//! `titan put`: one entry.
+//! `titan put`: stores one entry.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::open::{self, Access};
 
 /// Store an entry
 ///
-/// A value that the key has already is replaced. The write is synced: it has survived when the
+/// An existing value of the key is replaced. The write is synced: it is durable when the
 /// command ends. The database is created if it does not exist.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
@@ -41,7 +41,7 @@ const EXAMPLES: &str = "Examples:
   titan put photos.db Pictures/cat.jpg --file cat.jpg
   date | titan put notes.db today -
   titan put numbers.db 0x0000000000000007 0x00FF
-  titan put notes.db -- -5 minus           -- before what begins with a dash";
+  titan put notes.db -- -5 minus           -- before a key that begins with a dash";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let key = keys::parse(&args.key)?;

@@ -1,4 +1,4 @@
-//! `titan repair`: a database again, from what files survive.
+//! `titan repair`: rebuilds a database from the files that survive.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,24 +10,26 @@ use titan::{Error, Result};
 use crate::output::{self, Out};
 use crate::{Global, config, progress};
 
-/// The exit status of a repair after which not everything is there.
+/// The exit status of a repair that lost data.
 const WITH_LOSSES: u8 = 3;
-/// Losses printed; all of them are in the JSON.
+/// Losses printed; the JSON has all of them.
 const SHOWN: usize = 100;
 
-/// Rebuild a damaged database from what files survive
+/// Rebuild a damaged database from the files that survive
 ///
-/// Keeps what is whole, writes anew what can still be read of damaged files, and lists what is
-/// gone: in which file and where, which keys, which sequence numbers, how many. The damaged
-/// database stays as it is: the repaired one is put beside it, out of hard links where nothing
-/// was damaged. The exit status is 0 if nothing was lost, 1 if there is no repaired database
-/// because the repair failed, and 3 if it was repaired and something was lost.
+/// Keeps whole files, rewrites what can still be read of damaged files, and lists what is
+/// lost: in which file and where, which keys, which sequence numbers, how many. The damaged
+/// database stays as it is: the repaired one is put into a directory next to it, with hard
+/// links to the files that were not damaged. The exit status is 0 if nothing was lost, 1 if
+/// the repair failed and there is no repaired database, and 3 if the database was repaired and
+/// something was lost.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// Put the repaired database there; DB.repaired if not given. Must be empty or not exist.
+    /// Directory for the repaired database; DB.repaired if not given. Must be empty or not
+    /// exist.
     #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
     into: Option<PathBuf>,
     /// Repair the database itself. Files not used any more are moved to DB/lost.
@@ -77,8 +79,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     })
 }
 
-/// `photos.db` becomes `photos.db.repaired`; for `.` the directory's own name is looked up, as
-/// nothing may be put into the damaged database.
+/// `photos.db` becomes `photos.db.repaired`. For `.` the directory's own name is looked up,
+/// because nothing may be put into the damaged database.
 fn beside(db: &Path) -> Result<PathBuf> {
     let path = match db.file_name() {
         Some(_) => db.components().collect(),
@@ -89,7 +91,7 @@ fn beside(db: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(path))
 }
 
-/// What the engine did, whether that is everything, and where it is.
+/// The engine's report, whether nothing was lost, and where the repaired database is.
 #[derive(Serialize)]
 struct Document<'d> {
     complete: bool,

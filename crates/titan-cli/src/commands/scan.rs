@@ -1,4 +1,4 @@
-//! `titan scan`: entries in order.
+//! `titan scan`: prints entries in order.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,33 +14,33 @@ use crate::output::{self, Out};
 
 /// Print entries in the order of their keys
 ///
-/// A line is `key : value`, with bytes that cannot be printed as \xHH. With --json a line is an
-/// object with `key` and `value`; what is no UTF-8 is in hexadecimal, after 0x, and its name is then
+/// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with
+/// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
 /// `key_hex` or `value_hex`. With --json and --hex both always are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// The first key printed, or the next after it: text, or hexadecimal after 0x.
+    /// The first key to print, or the next one after it: text, or hexadecimal after 0x.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// The key before which printing ends.
+    /// The key before which to stop.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     /// Only keys that begin with this.
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
-    /// At most so many entries.
+    /// Print at most this many entries.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print no values, nor read them.
+    /// Print keys only; values are not read.
     #[arg(long)]
     keys_only: bool,
     /// Print keys and values in hexadecimal, as `ldb scan --hex` does.
     #[arg(long)]
     hex: bool,
-    /// From the last key to the first.
+    /// Print from the last key to the first.
     #[arg(long)]
     reverse: bool,
     /// Column family.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         fill_cache: false,
         ..ReadOptions::default()
     };
-    // Values that will not be printed need not be read ahead.
+    // Values that are not printed need no readahead.
     let wanted = if args.keys_only {
         0
     } else {
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let printed = print(&mut iterator, args, global.json);
     drop(iterator);
     match printed {
-        // Whoever reads the list has seen enough; the database is closed as after a whole one.
+        // The reader of the output has closed it; the database is closed as after a complete scan.
         Err(error) if !output::is_broken_pipe(&error) => return Err(error),
         _ => db.close()?,
     }

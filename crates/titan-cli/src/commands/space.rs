@@ -1,4 +1,4 @@
-//! `titan space`: what holds space back.
+//! `titan space`: shows what occupies disk space.
 
 mod advice;
 mod html;
@@ -14,20 +14,20 @@ use crate::Global;
 use crate::open::{self, Access};
 use crate::output::Out;
 
-/// Show what holds space back, and the live share of each blob file
+/// Show what occupies disk space, and the live share of each blob file
 ///
-/// Opening the database replays its log; what was logged then is in tables. Whether a blob file is
-/// collected follows from the options given with --config; what is due then may be collected. Where
-/// something is worth doing about it, a line says what.
+/// Opening the database replays its log; the logged entries are then in tables. Whether a blob file
+/// is collected depends on the options given with --config; files that are due may be collected. If
+/// an action is worthwhile, a line recommends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// Write the report to a page for browsers and printers, too.
+    /// Also write the report to an HTML page, for browsers and printers.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How many blob files of a family to list, those with the most garbage.
+    /// How many blob files of each family to list, those with the most garbage first.
     #[arg(long, value_name = "N", default_value_t = 20)]
     worst: usize,
 }

@@ -1,4 +1,4 @@
-//! `titan stats`: what a database consists of.
+//! `titan stats`: shows the components of a database.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::usage;
 
 /// Show levels, blob files, memtables and counters
 ///
-/// Of blob files: what is live, as far as tables refer to it; of that an estimate of the garbage
-/// that compactions have yet to find, as newer entries hide it; and the garbage that is known. What
-/// to do about it is told by titan space.
+/// For blob files: the live bytes, to which tables refer; the estimated part of these that newer
+/// entries shadow, as garbage that compactions have yet to find; and the known garbage. titan space
+/// recommends what to do about it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The engine's own metrics, and what is around them.
+/// The engine's own metrics, and related figures.
 #[derive(Serialize)]
 struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ fn bench_measures_every_step() {
                 .unwrap_or_else(|| panic!("{field}: {step}"))
         };
         let name = step["name"].as_str().unwrap();
-        // A thread of readseq ends where the keys do.
+        // A thread of readseq ends at the last key.
         assert!(number("ops") == 4000.0 || name == "readseq", "{step}");
         assert!(number("ops_per_sec") > 0.0, "{step}");
         assert!(number("p50_us") <= number("p99_us"), "{step}");
@@ -81,7 +81,7 @@ fn bench_measures_every_step() {
     let found = step("readrandom")["found"].as_u64().unwrap();
     assert!((3800..4000).contains(&found), "{found}");
     assert_eq!(step("readseq")["ops"].as_u64().unwrap(), 2 * overwritten);
-    // 3 entries of 16 + 5000 bytes a seek, but at the end.
+    // 3 entries of 16 + 5000 bytes per seek, except near the end.
     let seeks = step("seekrandom");
     let bytes = seeks["mb_per_sec"].as_f64().unwrap() * seeks["seconds"].as_f64().unwrap();
     assert!(
@@ -89,7 +89,7 @@ fn bench_measures_every_step() {
         "{seeks}"
     );
 
-    // What it wrote is recognised, and anything else is not.
+    // Verification accepts what the steps wrote and nothing else.
     let verify = [&["bench", "db", "--verify"], &sizes[..4]].concat();
     let text = place.text(&verify);
     assert!(text.ends_with("entries, all as written\n"), "{text}");
@@ -208,7 +208,7 @@ fn keys_may_be_skewed_and_calls_begin_at_a_rate() {
         "{skewed} {uniform}"
     );
     let paced = run(&["--rate", "8000", "--threads", "2", "--hold-snapshot"]);
-    // Four thousand calls a step.
+    // Four thousand calls per step.
     assert!(paced["seconds"].as_f64().unwrap() > 0.45, "{paced}");
     assert!(paced["ops_per_sec"].as_f64().unwrap() < 9000.0, "{paced}");
     let said = place.fails(
@@ -243,7 +243,7 @@ fn a_killed_bench_leaves_only_what_it_wrote() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // In full swing: something has been flushed.
+    // Under load: something has been flushed.
     let flushed = || {
         let files = fs::read_dir(place.path("db"))
             .into_iter()

@@ -73,7 +73,7 @@ fn a_checkpoint_may_be_of_a_checkpoint_but_not_within_a_database() {
     assert!(!place.path("db/a").exists());
     fs::remove_dir(place.path("db/sub")).unwrap();
 
-    // What only passes through the database does not lie in it.
+    // A path that only passes through the database is not inside it.
     assert_eq!(from("db", ["checkpoint", ".", "../beside"]), Some(0));
     place.ok(&["checkpoint", "db", "db/../beside too"]);
 
@@ -137,7 +137,7 @@ fn a_downgrade_says_what_it_does_and_changes_nothing_else() {
         &["downgrade", "db", "--dry-run"][..],
     ] {
         let said = place.text(args);
-        assert!(said.starts_with("nothing is to be done"), "{said}");
+        assert!(said.starts_with("nothing to do"), "{said}");
         assert_eq!(said.matches("nothing").count(), 1, "{said}");
     }
     assert_eq!(place.text(&["scan", "db"]), entries);

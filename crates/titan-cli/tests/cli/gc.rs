@@ -1,11 +1,11 @@
-//! `titan gc`: what is freed, what is left, and being interrupted.
+//! `titan gc`: what it frees, what it leaves, and interruptions.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::{Place, file_of};
 
-/// Two blob files' worth of values, of which the first half of each has gone.
+/// Two blob files of values; the first half of each has been deleted.
 fn half_dead(place: &Place) {
     for name in ["a", "b", "c", "d"] {
         place.write(format!("tree/{name}"), name.repeat(50_000));
@@ -105,7 +105,8 @@ fn it_may_be_interrupted_at_any_time() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let process = child.id().to_string();
-    // When a file has been collected; it may be through by the time the signal comes.
+    // Waits until a file has been collected; `gc` may have ended by the time the signal
+    // arrives.
     let collected = || {
         let files = fs::read_dir(place.path("db")).unwrap();
         let mut names = files.map(|file| file.unwrap().file_name());
@@ -123,7 +124,7 @@ fn it_may_be_interrupted_at_any_time() {
     if !output.status.success() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(
-            said.contains("interrupted; what has been collected stays so"),
+            said.contains("interrupted; completed collections are kept"),
             "{said}"
         );
     }

@@ -1,10 +1,10 @@
-//! Options that a database keeps: commands leave its layout as it is, and say so.
+//! Options that a database keeps: commands do not change its layout, and say so.
 
 use titan::{CompressionType, Db, Options};
 
 use crate::{Place, file_of, tree};
 
-/// What standard error says of a command that succeeds.
+/// Standard error of a command that succeeds.
 fn said(place: &Place, args: &[&str]) -> String {
     let output = place.run(args);
     assert!(output.status.success(), "{args:?}: {output:?}");
@@ -59,12 +59,13 @@ fn commands_leave_the_layout_as_it_is() {
     let mut names = files.keys().map(|name| name.to_string_lossy());
     assert!(!names.any(|name| name.ends_with(".blob")), "{files:?}");
 
-    // For programs the same as JSON, on standard error too.
+    // With --json the same is JSON, also on standard error.
     let json = said(&place, &["compact", "db", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(told["taken_options"][0]["options"]["compression"], "zstd");
 
-    // A copy is made without compactions, which is nobody's wish for later.
+    // `checkpoint` disables compactions while it copies; the databases must not keep
+    // that.
     for db in ["db", "copy"] {
         let kept = place.json(&["options", db, "--json"]);
         assert_eq!(
@@ -75,7 +76,8 @@ fn commands_leave_the_layout_as_it_is() {
         assert_eq!(kept["taken_options"][0]["family"], "default");
     }
 
-    // What is asked for holds, and is kept; what is printed is a file for --config.
+    // Options that the user sets take effect and are kept; what is printed is a file for
+    // --config.
     place.write("lz4.toml", "[default]\ncompression = \"lz4\"\n");
     place.ok(&["compact", "db", "--force", "--config", "lz4.toml"]);
     assert!(codec(&place).contains("LZ4"));

@@ -64,7 +64,7 @@ fn listed_keys_are_deleted() {
     let even = (0..2000).step_by(2).map(|n| format!("tree/{n:04}\n"));
     assert_eq!(left, even.collect::<String>());
 
-    // A line that is no key is found before anything is deleted.
+    // An invalid line is found before anything is deleted.
     place.write("wrong", "tree/0000\n0x0\n");
     let told = place.fails(1, &["delete", "db", "--from-file", "wrong"]);
     assert!(told.contains("line 2: 0x0 is not"), "{told}");

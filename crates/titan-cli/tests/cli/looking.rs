@@ -1,4 +1,4 @@
-//! `stats`, `check`, `inspect`: looking without changing.
+//! `stats`, `check`, `inspect`: commands that change nothing.
 
 use std::fs;
 
@@ -110,7 +110,7 @@ fn inspect_shows_every_kind_of_file() {
     );
 }
 
-/// As MyRocks names the order of bytes.
+/// MyRocks's name for bytewise order.
 struct Named;
 
 impl titan::Comparator for Named {

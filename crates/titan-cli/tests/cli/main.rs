@@ -1,4 +1,4 @@
-//! The `titan` command as a user meets it: the binary, run against directories of its own.
+//! The `titan` command as a user runs it: the binary, in directories of its own.
 
 #![expect(clippy::unwrap_used, reason = "what fails a test may end it")]
 
@@ -43,7 +43,7 @@ impl Place {
         fs::write(path, contents).unwrap();
     }
 
-    /// A configuration with which no garbage is collected before it is asked for.
+    /// A configuration in which garbage is collected only on request.
     fn collects_nothing(&self) -> &'static str {
         self.write(
             "quiet.toml",
@@ -65,8 +65,8 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    /// Standard output of a command that succeeds and says nothing on standard error, but which
-    /// options it took over.
+    /// Standard output of a command that succeeds and prints nothing on standard error except
+    /// which options it took over.
     fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> Vec<u8> {
         let output = self.run(args);
         let args: Vec<_> = args.iter().map(AsRef::as_ref).collect();

@@ -44,7 +44,7 @@ fn records_of_comma_separated_values() {
         &["load", "db", "in", "--format", "csv", "--key", "email"],
     );
     assert!(
-        said.contains("2 fields where the names are 3: in/people.csv"),
+        said.contains("2 fields, but 3 names: in/people.csv"),
         "{said}"
     );
     assert_eq!(

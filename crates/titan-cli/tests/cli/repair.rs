@@ -1,4 +1,4 @@
-//! `repair`: what is saved, and that what is gone is named.
+//! `repair`: what is saved, and that lost data is named.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn repair_saves_what_is_left_and_names_what_is_gone() {
             .text(&["check", "db.repaired"])
             .ends_with("no damage found\n")
     );
-    // Not into what is there already, and not both ways at once.
+    // Not into an existing directory with files, and not with both ways at once.
     assert!(place.fails(1, &["repair", "db"]).contains("not empty"));
     place.fails(2, &["repair", "db", "--in-place", "--into", "other"]);
 

@@ -1,4 +1,4 @@
-//! `scan`: what it selects and how it shows it.
+//! `scan`: what it selects and how it prints it.
 
 use std::io::Read;
 use std::process::{Command, Stdio};

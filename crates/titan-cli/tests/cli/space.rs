@@ -1,4 +1,4 @@
-//! `titan space`: what holds space back, for people, programs and browsers.
+//! `titan space`: what occupies disk space, for people, programs and browsers.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use titan::{ColumnFamilyOptions, Db, Options};
 
 use crate::Place;
 
-/// A database with a blob file that is garbage by a half.
+/// A database with a blob file of which half is garbage.
 fn half_dead(place: &Place) {
     place.write("tree/a", vec![1; 50_000]);
     place.write("tree/b", vec![2; 50_000]);
@@ -37,7 +37,7 @@ fn numbers_are_the_same_for_people_and_programs() {
         .sum();
     let files = fs::read_dir(place.path("db")).unwrap();
     let lengths = files.map(|file| file.unwrap().metadata().unwrap().len());
-    // Closing cuts what the log was extended by.
+    // Closing truncates the preallocated part of the log.
     let after_closing: u64 = lengths.sum();
     let wal = number("/disk/wal_bytes");
     assert!(

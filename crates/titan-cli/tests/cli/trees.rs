@@ -1,4 +1,4 @@
-//! `load` and `dump`: trees of files in and out.
+//! `load` and `dump`: directory trees in and out.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -51,7 +51,7 @@ fn a_tree_comes_back_as_it_was() {
     assert!(text.starts_with("9 files, 2.86 MiB"), "{text}");
     assert_eq!(tree(&place.path("out/tree")), tree(&place.path("tree")));
 
-    // What is there is left alone, unless one insists.
+    // Existing files are left alone without --force.
     let said = place.fails(1, &["dump", "db", "out"]);
     assert!(said.contains("titan: already exists: write:"), "{said}");
     place.ok(&["dump", "db", "out", "--force"]);
@@ -137,14 +137,14 @@ fn a_dump_tells_of_each_damaged_place_once() {
     assert!(said.contains("titan repair"), "{said}");
     assert_eq!(tree(&place.path("out")).len(), 28);
 
-    // A file that none of them can be read from is one place.
+    // A file with no readable value is one place.
     bytes[0] ^= 1;
     fs::write(&blob, &bytes).unwrap();
     let said = place.fails(1, &["dump", "db", "none"]);
     assert_eq!(said.lines().count(), 3, "{said}");
     assert!(said.contains("30 not restored"), "{said}");
 
-    // Keys behind damage in a table are not seen.
+    // Keys after damage in a table are not seen.
     fs::write(&blob, &whole).unwrap();
     let sst = file_of(&place.path("db"), ".sst");
     let mut bytes = fs::read(&sst).unwrap();
@@ -197,7 +197,7 @@ fn what_is_no_damage_is_not_called_so() {
     place.ok(&["load", "db", "tree", "--config", "small.toml"]);
     let blob = file_of(&place.path("db"), ".blob");
     fs::remove_file(&blob).unwrap();
-    // A directory that measures more than the file did, on any file system.
+    // A directory whose size is larger than the file's was, on any file system.
     let name = blob.strip_prefix(place.path("")).unwrap().to_owned();
     for n in 0..300 {
         place.write(name.join(format!("entry{n:03}")), "");
@@ -217,7 +217,7 @@ fn of_many_failures_the_first_are_told() {
     place.ok(&["dump", "db", "out"]);
     let said = place.fails(1, &["dump", "db", "out"]);
     assert_eq!(said.lines().count(), 102, "{said}");
-    assert!(said.contains("and more, which are counted"), "{said}");
+    assert!(said.contains("more failures, only counted"), "{said}");
     assert!(
         said.ends_with("120 not restored, see above; --force replaces files that exist\n"),
         "{said}"

@@ -1,4 +1,4 @@
-//! What all commands have in common: help, `--config`, refusals.
+//! Common to all commands: help, `--config`, refusals.
 
 use crate::Place;
 

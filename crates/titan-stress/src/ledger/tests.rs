@@ -1,4 +1,4 @@
-//! Judgements on short histories.
+//! Comparisons on short histories.
 
 use super::*;
 use crate::op::Cell;
@@ -20,7 +20,7 @@ fn ledger(lines: &[&str]) -> Ledger {
     ledger
 }
 
-/// What an actor finds: whether its own family is there, keys with their versions.
+/// An actor's findings: whether its own family exists, keys with their versions.
 type Found<'a> = (usize, bool, &'a [(&'a str, u64)]);
 
 fn found(actors: &[Found<'_>]) -> BTreeMap<usize, State> {
@@ -52,7 +52,7 @@ fn what_was_acknowledged_survives_the_process_and_what_was_not_may() {
     let judge = |cells: &[(&str, u64)]| ledger(&lines).judge(&found(&[(0, false, cells)]));
     assert_eq!(judge(&[("d1", 1), ("b2", 1)]), Ok(()));
     assert_eq!(judge(&[("d3", 2), ("b2", 1)]), Ok(()));
-    // Lost, half of the last, something else.
+    // Lost, half of the last, something different.
     let lost = judge(&[]).unwrap_err();
     assert!(lost.what.contains("but it is that of 0"), "{}", lost.what);
     let half = judge(&[("b2", 1)]).unwrap_err();
@@ -89,7 +89,7 @@ fn the_machine_spares_what_was_synced_and_a_prefix_of_the_rest() {
     // The sync of actor 1 covers what actor 0 wrote before.
     assert!(judge(&[], one).is_err());
     assert!(judge(one, &[]).is_err());
-    // The second of actor 0 began after the second of actor 1 had ended.
+    // The second operation of actor 0 began after the second of actor 1 had ended.
     assert!(
         judge(two, one)
             .unwrap_err()

@@ -1,4 +1,4 @@
-//! Reading everything after opening, and telling it.
+//! Reads and reports everything after opening.
 
 use titan::ReadOptions;
 
@@ -7,7 +7,7 @@ use crate::event;
 use crate::op::{Family, Key};
 use crate::state::State;
 
-/// Tells what every actor's keys hold, and returns it.
+/// Reports the contents of every actor's keys, and returns them.
 pub(super) fn dump(world: &World) -> Step<Vec<State>> {
     let mut states = vec![State::default(); world.plan.scale.actors()];
     for handle in world.db.column_families() {
@@ -63,7 +63,7 @@ pub(super) fn dump(world: &World) -> Step<Vec<State>> {
     Ok(states)
 }
 
-/// Whose family this is, if it is someone's own, and which.
+/// The actor that owns this family, if it is an actor's own, and the kind of family.
 fn identify(world: &World, name: &str) -> Step<(Option<usize>, Family)> {
     let shared = Family::SHARED.into_iter().find(|f| f.name(0) == name);
     let owner = (0..world.plan.scale.actors()).find(|&actor| Family::Own.name(actor) == name);

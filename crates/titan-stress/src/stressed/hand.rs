@@ -1,4 +1,4 @@
-//! What an actor does next.
+//! Chooses an actor's next operation.
 
 use fastrand::Rng;
 
@@ -24,7 +24,7 @@ impl Hand {
         }
     }
 
-    /// The next operation of an actor whose keys hold `state`.
+    /// The next operation of an actor whose keys have the contents `state`.
     pub(super) fn next(&mut self, state: &State) -> Op {
         if self.unlogged && !state.own {
             return Op::Create;
@@ -32,7 +32,7 @@ impl Hand {
         if state.accounts().next().is_none() {
             return self.write(self.open_bank());
         }
-        // About once while every key is written.
+        // About once in the time in which every key is written.
         match self.rng.u32(..8 * self.scale.keys) {
             0 => return self.renew(state),
             1 if state.own => return Op::Drop,
@@ -53,7 +53,7 @@ impl Hand {
                 let mut changes: Vec<Change> = Vec::new();
                 for _ in 0..self.rng.usize(2..=12) {
                     let change = self.change(state);
-                    // A key is singly deleted once for each time it was put.
+                    // A key is single-deleted once for each time it was put.
                     let again = |c: &Change| touches_single(c) && touches_single(&change);
                     if !changes.iter().any(again) {
                         changes.push(change);
@@ -64,7 +64,7 @@ impl Hand {
         }
     }
 
-    /// Replaces everything: after it, and a compaction, no file from before is needed.
+    /// Replaces everything: after that and a compaction, no earlier file is needed.
     pub(super) fn renew(&mut self, state: &State) -> Op {
         if self.unlogged && !state.own {
             return Op::Create;
@@ -104,7 +104,7 @@ impl Hand {
         }
     }
 
-    /// Accounts in families that do not go, if there is a choice.
+    /// Accounts in families that are not dropped, if there is a choice.
     fn open_bank(&self) -> Vec<Change> {
         let account = |n: u32| {
             let family = match self.unlogged {

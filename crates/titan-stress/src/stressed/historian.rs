@@ -1,5 +1,5 @@
-//! Snapshots, iterators and lazy values kept while everything changes, and looked at again long
-//! after: they show what they showed at first.
+//! Keeps snapshots, iterators and lazy values while everything changes, and reads them again
+//! much later: they must show what they showed at first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::op::{Cell, Key};
 const KEPT: usize = 12;
 const LONGEST: Duration = Duration::from_millis(1500);
 
-/// Remembers until the life ends.
+/// Keeps and checks views until the life ends.
 pub(super) fn remember(world: &World, mut rng: Rng) {
     let mut kept = VecDeque::new();
     world.keep_on(|| {
-        // What is kept keeps files, and their space is wanted back.
+        // The views pin files whose space is needed.
         let room = !world.space.is_scarce();
         if room && kept.len() < KEPT {
             kept.extend(Memory::take(world, &mut rng)?);
@@ -36,14 +36,14 @@ pub(super) fn remember(world: &World, mut rng: Rng) {
     });
 }
 
-/// What a snapshot showed once.
+/// The first view of a snapshot.
 struct Memory {
     handle: ColumnFamily,
     window: Window,
     snapshot: Snapshot,
-    /// Everything in the window.
+    /// All entries in the window.
     cells: Cells,
-    /// Stands at an entry, by its position; or at none if there was none.
+    /// Positioned at an entry, with its index; or at none if there was none.
     iterator: DbIterator,
     position: usize,
     lazy: Vec<(Key, LazyValue)>,

@@ -1,4 +1,4 @@
-//! Reading a few keys in every way there is.
+//! Reads a few keys in every way there is.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::op::{ACCOUNTS, Cell, Family, Key, SINGLES};
 use crate::plan::choose;
 use crate::value;
 
-/// How many accounts, and how many singly deleted keys in each family, an actor has.
+/// How many accounts, and how many single-deleted keys in each family, an actor has.
 pub(super) const EACH: u32 = 12;
-/// At most so many keys are read at once.
+/// The maximum number of keys read at once.
 const WIDEST: u32 = 60;
 
-/// What was found, in the order of keys.
+/// The findings, in the order of keys.
 pub(super) type Cells = Vec<(Key, Cell)>;
 
-/// Some neighbouring keys of an actor in a family.
+/// Some adjacent keys of an actor in a family.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     pub(super) actor: usize,
@@ -27,7 +27,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Any neighbours of an actor, in a family.
+    /// Any adjacent keys of an actor, in a family.
     pub(super) fn any(actor: usize, family: Family, keys: u32, rng: &mut Rng) -> Self {
         let numbers = match rng.u8(..8) {
             0 => ACCOUNTS..ACCOUNTS + EACH,
@@ -61,7 +61,7 @@ impl Window {
             .map(move |number| Key { family, number })
     }
 
-    /// The first key, and the first one behind.
+    /// The first key, and the first one after the last.
     pub(super) fn bounds(&self) -> (Vec<u8>, Vec<u8>) {
         let at = |number| {
             Key {
@@ -73,7 +73,7 @@ impl Window {
         (at(self.numbers.start), at(self.numbers.end))
     }
 
-    /// Reads options for it, with whatever may vary.
+    /// Read options for it, with random variations.
     pub(super) fn options(&self, snapshot: Option<&Snapshot>, rng: &mut Rng) -> ReadOptions {
         let (lower, upper) = self.bounds();
         ReadOptions {
@@ -90,7 +90,7 @@ impl Window {
 }
 
 impl World {
-    /// What a value that was read says it is.
+    /// What a value that was read claims to be.
     pub(super) fn cell(&self, actor: usize, key: Key, value: &[u8]) -> Step<Cell> {
         value::read(actor, key, value, self.plan.scale.max_value).map_err(Problem::Violation)
     }
@@ -164,7 +164,7 @@ impl World {
     }
 
     fn gets(&self, handle: &ColumnFamily, window: &Window, options: &ReadOptions) -> Step<Cells> {
-        // One moment for all of them.
+        // All of them at one moment.
         let options = self.at_one_moment(options);
         let mut found = Vec::new();
         for key in window.keys() {
@@ -182,7 +182,7 @@ impl World {
         Ok(found)
     }
 
-    /// Finds all first, in any order, then fetches.
+    /// Finds all entries first, in any order, then fetches the values.
     fn lazily(
         &self,
         handle: &ColumnFamily,
@@ -236,7 +236,7 @@ impl World {
         options
     }
 
-    /// The entry that an iterator over the window shows.
+    /// The entry at which an iterator over the window is positioned.
     pub(super) fn entry(&self, window: &Window, iter: &mut DbIterator) -> Step<(Key, Cell)> {
         let family = window.family;
         match Key::parse(iter.key()) {

@@ -1,4 +1,4 @@
-//! Flushes, compactions, syncs by hand; metrics that make sense.
+//! Flushes, compactions and syncs on request; plausibility of metrics.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::reader::{anyone, is_dropped};
 use super::world::{Step, World, ensure};
 use crate::op::{Family, Key, Op};
 
-/// Maintains until the life ends.
+/// Runs maintenance until the life ends.
 pub(super) fn maintain(world: &World, mut rng: Rng) {
     let mut last_sequence = 0;
     world.keep_on(|| {

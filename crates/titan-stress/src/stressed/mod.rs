@@ -1,19 +1,19 @@
-//! The process that is killed: opens the database, tells what it finds, and works on it.
+//! The process that is killed: opens the database, reports its contents, and runs operations on it.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `world` | what its threads share; how they tell what they see, and what they do about errors |
+//! | `world` | what its threads share; how they report events and handle errors |
 //! | `look` | reading a few keys in every way there is |
 //! | `dump` | reading everything, after opening |
-//! | `hand` | what an actor does next |
-//! | `writer` | an actor's thread: operations, and reading them back |
+//! | `hand` | chooses an actor's next operation |
+//! | `writer` | an actor's thread: operations, and reading back their results |
 //! | `reader` | reading anyone's keys; the sums of the banks |
-//! | `historian` | snapshots, iterators and lazy values kept, and looked at again long after |
+//! | `historian` | snapshots, iterators and lazy values, kept and read again much later |
 //! | `maintainer` | flushes, compactions, syncs, metrics |
 //! | `space` | what happens when the file system is full |
 //!
-//! The campaign says on standard input when to `go`, to `resume` and to `close`; when that ends,
-//! the campaign is gone, and so is this process at once.
+//! The campaign says on standard input when to `go`, to `resume` and to `close`. At the end of
+//! standard input the campaign is gone, and this process aborts.
 
 mod dump;
 mod hand;
@@ -42,7 +42,7 @@ use crate::plan::Plan;
 use space::Space;
 use world::{Out, Problem, World};
 
-/// Lives one life, as the file `plan` has it.
+/// Runs one life, as the file `plan` describes it.
 pub fn live(plan: &Path) -> ExitCode {
     match run(plan) {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,7 +104,7 @@ fn run(plan: &Path) -> Result<(), String> {
         match commands.next().as_deref() {
             Some("resume") => world.space.allow_resume(),
             Some("close") => break,
-            // Nobody would learn of anything any more.
+            // Nothing would receive reports any more.
             _ => std::process::abort(),
         }
     }
@@ -117,7 +117,7 @@ fn run(plan: &Path) -> Result<(), String> {
     world.stop();
     threads.into_iter().for_each(join);
     match closed {
-        // Closing says once more that writes have stopped.
+        // Closing reports once more that writes have stopped.
         Err(Problem::Failed(e)) if world.plan.may_fill_up && world.is_about_space(&e) => {}
         Err(problem) => world.complain(problem),
         Ok(()) => {}
@@ -137,7 +137,7 @@ fn spawn(
     })
 }
 
-/// A thread that panicked has told so.
+/// A thread that panicked has reported it.
 fn join(thread: thread::JoinHandle<()>) {
     let _ = thread.join();
 }

@@ -1,4 +1,4 @@
-//! Reading anyone's keys while they change, and the sums of the banks.
+//! Reads any actor's keys while they change, and the sums of the banks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,8 @@ pub(super) fn read(world: &World, mut rng: Rng, mut banks: HashSet<usize>) {
     });
 }
 
-/// What is read was written by now, and never goes back to an older version.
+/// Every value read has been written before, and no key ever goes back to an older
+/// version.
 fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -> Step {
     let (actor, family) = anyone(world, rng);
     let Some(handle) = world.family(actor, family) else {
@@ -48,7 +49,7 @@ fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -
     Ok(())
 }
 
-/// From the moment an actor has accounts, they hold the same together, over all families.
+/// Once an actor has accounts, their sum never changes, over all families.
 fn bank(world: &World, rng: &mut Rng, banks: &mut HashSet<usize>) -> Step {
     let actor = rng.usize(..world.plan.scale.writers);
     let snapshot = world.db.snapshot();

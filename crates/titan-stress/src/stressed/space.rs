@@ -1,6 +1,6 @@
-//! What happens when the file system is full: writes stop with an error that says so, reads go on,
-//! and when the campaign has made room, `resume` lets writes go on. Then everything is replaced and
-//! compacted, and what that gives back is enough for the next time.
+//! What happens when the file system is full: writes stop with an error that says so, reads
+//! continue, and when the campaign has freed space, `resume` allows writes again. Then everything
+//! is replaced and compacted, which frees enough for the next time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use titan::{CompactRangeOptions, Error, ErrorKind, EventListener};
 use super::world::{Problem, Step, World};
 use crate::event::Event;
 
-/// Waiting looks at the end of the life so often.
+/// The interval at which waiting threads check for the end of the life.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
@@ -23,9 +23,9 @@ pub(super) struct Space {
 
 #[derive(Default)]
 struct Waiting {
-    /// Writes were stopped, and that was not told yet.
+    /// Writes have stopped, and that was not reported yet.
     stopped: bool,
-    /// The campaign made room.
+    /// The campaign has freed space.
     may_resume: bool,
     /// Between the stop and the end of the repair.
     scarce: bool,
@@ -47,29 +47,29 @@ impl Space {
         self.changed.notify_all();
     }
 
-    /// Room was made.
+    /// Notes that space was freed.
     pub(super) fn allow_resume(&self) {
         self.state.lock().may_resume = true;
         self.changed.notify_all();
     }
 
-    /// Whether what is kept should be given up.
+    /// Whether pinned files should be given up.
     pub(super) fn is_scarce(&self) -> bool {
         self.state.lock().scarce
     }
 
-    /// How often a writer must have replaced everything by now.
+    /// How often a writer should have replaced everything by now.
     pub(super) fn renewals_wanted(&self) -> u64 {
         self.renewals_wanted.load(Ordering::SeqCst)
     }
 
-    /// A writer has replaced everything.
+    /// Notes that a writer has replaced everything.
     pub(super) fn renewed(&self) {
         self.state.lock().renewed += 1;
         self.changed.notify_all();
     }
 
-    /// Waits until writes go on, or the life ends.
+    /// Waits until writes are possible, or the life ends.
     pub(super) fn wait_until_healed(&self, world: &World) {
         let mut state = self.state.lock();
         while !world.is_stopping() && world.db.background_error().is_some() {
@@ -77,7 +77,7 @@ impl Space {
         }
     }
 
-    /// Waits until `is_so`, or the life ends; then it is false.
+    /// Waits until `is_so`, or the life ends; then it returns false.
     fn wait(&self, world: &World, mut is_so: impl FnMut(&mut Waiting) -> bool) -> bool {
         let mut state = self.state.lock();
         while !world.is_stopping() {
@@ -108,11 +108,11 @@ pub(super) fn heal(world: &World) {
             return Ok(());
         }
         world.db.resume().map_err(|e| {
-            Problem::Violation(format!("writes do not go on although room was made: {e}"))
+            Problem::Violation(format!("writes do not resume though space was freed: {e}"))
         })?;
         space.changed.notify_all();
         match give_back(world) {
-            // Full again: once more from the start.
+            // Full again: repeats from the start.
             Err(Problem::Failed(e)) if world.is_about_space(&e) => return Ok(()),
             given_back => given_back?,
         }
@@ -122,7 +122,7 @@ pub(super) fn heal(world: &World) {
     });
 }
 
-/// Has everything replaced, and compacts.
+/// Waits until everything is replaced, and compacts.
 fn give_back(world: &World) -> Step {
     let space = &world.space;
     space.state.lock().renewed = 0;
@@ -136,7 +136,7 @@ fn give_back(world: &World) -> Step {
             force_bottommost: true,
         };
         match handle.compact_range(None, None, &options) {
-            // Dropped meanwhile, by its owner.
+            // Dropped in the meantime by its owner.
             Err(e) if e.kind() == ErrorKind::InvalidArgument => {}
             compacted => compacted?,
         }

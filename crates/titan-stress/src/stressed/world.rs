@@ -1,4 +1,4 @@
-//! What the threads of a life share.
+//! State that the threads of a life share.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,9 +15,9 @@ use crate::event::Event;
 use crate::op::{Family, Op};
 use crate::plan::Plan;
 
-/// What a thread meets.
+/// A problem of a thread.
 pub(super) enum Problem {
-    /// The database did not do what it promises.
+    /// The database violated a promise.
     Violation(String),
     /// An operation failed.
     Failed(Error),
@@ -31,7 +31,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// A violation, if `ok` does not hold.
+/// Returns a violation if `ok` does not hold.
 pub(super) fn ensure(ok: bool, what: impl FnOnce() -> String) -> Step {
     match ok {
         true => Ok(()),
@@ -58,7 +58,7 @@ impl Out {
     }
 }
 
-/// Tells of a panic of the thread that has it.
+/// Reports a panic of the thread that owns it.
 pub(super) struct TellPanic<'a>(pub(super) &'a Out);
 
 impl Drop for TellPanic<'_> {
@@ -70,7 +70,7 @@ impl Drop for TellPanic<'_> {
     }
 }
 
-/// What the threads of a life share.
+/// State that the threads of a life share.
 pub(super) struct World {
     pub(super) db: Db,
     pub(super) plan: Plan,
@@ -78,7 +78,7 @@ pub(super) struct World {
     pub(super) space: Arc<Space>,
     /// By actor, the version of the last operation begun.
     pub(super) begun: Vec<AtomicU64>,
-    /// The version of the maintainer's next operation; held while it has one.
+    /// The version of the maintainer's next operation; locked during an operation.
     maintenance: Mutex<u64>,
     /// The database is about to be closed.
     pub(super) closing: AtomicBool,
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Lets every thread end.
+    /// Tells every thread to end.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.space.wake();
@@ -120,7 +120,7 @@ impl World {
         self.db.column_family(&family.name(actor))
     }
 
-    /// Takes steps until the life ends or something is wrong.
+    /// Repeats a step until the life ends or something is wrong.
     pub(super) fn keep_on(&self, mut step: impl FnMut() -> Step) {
         while !self.is_stopping() {
             match step() {
@@ -136,14 +136,14 @@ impl World {
         }
     }
 
-    /// Tells of a problem, but that the database is closed once it is being closed.
+    /// Reports a problem, except that the database is closed after closing began.
     pub(super) fn complain(&self, problem: Problem) {
         match problem {
             Problem::Violation(what) => self.out.tell(&Event::Violation(what)),
             Problem::Failed(e) if e.kind() == ErrorKind::Closed => {
                 if !self.closing.load(Ordering::SeqCst) {
                     self.out
-                        .tell(&Event::Violation(format!("closed by nobody: {e}")));
+                        .tell(&Event::Violation(format!("closed unexpectedly: {e}")));
                 }
             }
             Problem::Failed(e) => self.out.tell(&Event::Failure(e.to_string())),
@@ -154,7 +154,7 @@ impl World {
     pub(super) fn is_about_space(&self, e: &Error) -> bool {
         match e.kind() {
             ErrorKind::NoSpace => true,
-            // None in force: it was healed meanwhile.
+            // No error is active: it was healed in the meantime.
             ErrorKind::WritesStopped => {
                 let cause = self.db.background_error();
                 cause.is_none_or(|cause| cause.kind() == ErrorKind::NoSpace)
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Runs an operation, telling before and after.
+    /// Runs an operation, reporting before and after it.
     pub(super) fn record(
         &self,
         actor: usize,
@@ -211,14 +211,14 @@ impl World {
         self.record(actor, version, op, run).map(drop)
     }
 
-    /// The newest version of an actor that anyone can have seen by now.
+    /// The newest version of an actor that any thread can have seen by now.
     pub(super) fn newest(&self, actor: usize) -> u64 {
         self.begun
             .get(actor)
             .map_or(0, |begun| begun.load(Ordering::SeqCst))
     }
 
-    /// Leaves the processor to others for a while.
+    /// Sleeps for a while.
     pub(super) fn rest(&self, at_most: Duration, rng: &mut fastrand::Rng) {
         if !self.is_stopping() {
             std::thread::sleep(at_most.mul_f64(rng.f64()));

@@ -1,4 +1,4 @@
-//! An actor's thread: operations, and reading them back.
+//! An actor's thread: operations, and reading back their results.
 
 use fastrand::Rng;
 use titan::{ColumnFamilyId, WriteBatch, WriteOptions};
@@ -11,7 +11,7 @@ use crate::plan::choose;
 use crate::state::State;
 use crate::value::value;
 
-/// Works as `actor`, whose keys hold `state`, until the life ends.
+/// Runs as `actor`, whose keys have the contents `state`, until the life ends.
 pub(super) fn write(world: &World, mut rng: Rng, actor: usize, state: State) {
     let version = world.newest(actor) + 1;
     let hand = Hand::new(actor, world.plan.scale, rng.fork());
@@ -33,9 +33,9 @@ struct Writer<'a> {
     hand: Hand,
     rng: Rng,
     state: State,
-    /// Of the next operation.
+    /// The version of the next operation.
     version: u64,
-    /// How often everything was replaced to give space back.
+    /// How often everything was replaced to free space.
     renewed: u64,
 }
 
@@ -65,7 +65,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Nobody else changes these keys, so they hold exactly what they should.
+    /// No other thread changes these keys, so their contents are known exactly.
     fn read_back(&mut self) -> Step {
         let family = choose(&mut self.rng, &self.state.families());
         let keys = self.world.plan.scale.keys;

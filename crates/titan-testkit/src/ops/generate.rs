@@ -1,10 +1,10 @@
-//! Random operations, all from one seed.
+//! Random operations, determined by one seed.
 
 use super::legal::Legality;
 use super::{Bounds, Op, Ops, Step, Value, Write};
 use crate::model::DEFAULT;
 
-/// How often each operation is drawn, in relation to the others; 0 is never.
+/// How often each operation is drawn, relative to the others; 0 means never.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "named like the operations")]
 pub struct Weights {
@@ -24,14 +24,14 @@ pub struct Weights {
     pub flush: u32,
     /// A whole column family.
     pub compact: u32,
-    /// With bounds or the last level, or both.
+    /// With bounds, with the last level, or both.
     pub compact_some: u32,
     pub collect: u32,
     pub checkpoint: u32,
     pub reopen: u32,
     pub create_cf: u32,
     pub drop_cf: u32,
-    /// Of a hundred writes, how many are synced.
+    /// The percentage of writes that are synced.
     pub synced_percent: u32,
 }
 
@@ -65,7 +65,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// Every operation there is.
+    /// All kinds of operations.
     pub fn everything() -> Self {
         Weights {
             multi_get: 20,
@@ -79,7 +79,7 @@ impl Weights {
         }
     }
 
-    /// Only what changes contents, and flushes: for crash tests.
+    /// Only operations that change contents, and flushes: for crash tests.
     pub fn writes_only() -> Self {
         Weights {
             get: 0,
@@ -117,28 +117,28 @@ enum Kind {
     Checkpoint,
 }
 
-/// Draws legal operations. Equal seeds and settings give equal lists.
+/// Draws legal operations. Equal seeds and settings produce equal lists.
 #[derive(Clone)]
 pub struct Generator {
     rng: fastrand::Rng,
     legality: Legality,
     next_snapshot: u32,
     next_iterator: u32,
-    /// How often each operation comes.
+    /// How often each operation is drawn.
     pub weights: Weights,
-    /// How many different keys there are; few make overwrites and collisions likely.
+    /// The number of different keys; few make overwrites and collisions likely.
     pub keys: usize,
-    /// The sizes of values; each is as likely as the others.
+    /// The sizes of values; all are equally likely.
     pub value_sizes: Vec<usize>,
-    /// The column families that may exist beside the default one.
+    /// The column families that may exist besides the default one.
     pub families: Vec<String>,
-    /// The most writes in a batch.
+    /// The maximum number of writes in a batch.
     pub batch_size: usize,
 }
 
 impl Generator {
     /// A generator with settings for a short test: 60 keys, sizes around the usual thresholds,
-    /// two more families.
+    /// two additional families.
     pub fn with_seed(seed: u64) -> Self {
         Generator {
             rng: fastrand::Rng::with_seed(seed),
@@ -147,7 +147,7 @@ impl Generator {
             next_iterator: 1,
             weights: Weights::default(),
             keys: 60,
-            // Small ones several times, so that large ones do not rule the run's time.
+            // Small ones several times, so that large ones do not dominate the run's time.
             value_sizes: vec![0, 1, 1, 100, 100, 100, 1000, 4095, 4096, 4097, 65536],
             families: vec!["cf1".to_owned(), "cf2".to_owned()],
             batch_size: 8,
@@ -159,9 +159,9 @@ impl Generator {
         Ops((0..n).map(|_| self.op()).collect())
     }
 
-    /// The next operation. Without any that is possible and wanted, a read.
+    /// The next operation. If no wanted operation is possible, a read.
     pub fn op(&mut self) -> Op {
-        // Some draws come to nothing, such as a deletion where nothing was put.
+        // Some draws produce nothing, such as a deletion where nothing was put.
         for _ in 0..100 {
             let Some(kind) = self.kind() else { break };
             if let Some(op) = self.draw(kind).and_then(|op| self.legality.admit(&op)) {
@@ -257,7 +257,7 @@ impl Generator {
                 }
             }
             Kind::Iter => {
-                // Each holds files and memory.
+                // Each pins files and memory.
                 if self.legality.iterators().len() >= 6 {
                     return None;
                 }
@@ -323,7 +323,7 @@ impl Generator {
         })
     }
 
-    /// Whether a kind of write may appear in a batch: one that is never drawn alone may not.
+    /// Whether a kind of write may appear in a batch: only if it may be drawn alone.
     fn wanted(&self, kind: Kind) -> bool {
         match kind {
             Kind::Delete => self.weights.delete > 0,
@@ -373,7 +373,7 @@ impl Generator {
     }
 
     fn family(&mut self) -> String {
-        // The default family, so that it is not only one among many.
+        // The default family, so that it is drawn more often than the others.
         let chosen = if self.rng.bool() {
             None
         } else {
@@ -396,7 +396,7 @@ impl Generator {
         self.rng.choice(open)
     }
 
-    /// One bound or both or none, or a prefix, with or without.
+    /// One bound, both or none, with or without a prefix.
     fn bounds(&mut self) -> Bounds {
         let (from, to) = self.range();
         let key = self.key();
@@ -409,7 +409,7 @@ impl Generator {
         }
     }
 
-    /// Mostly plain keys; one in ten of the key space is of a kind that finds mistakes.
+    /// Mostly plain keys; one in ten is of a kind that tends to reveal bugs.
     fn key(&mut self) -> Vec<u8> {
         let n = self.rng.usize(..self.keys.max(1));
         match n % 50 {
@@ -428,7 +428,7 @@ impl Generator {
         if a <= b { (a, b) } else { (b, a) }
     }
 
-    /// Any range without keys that are single-deleted; also empty and very large ones.
+    /// Any range without keys that are single-deleted; also empty and very large ranges.
     fn deleted_range(&mut self) -> (Vec<u8>, Vec<u8>) {
         let (from, to) = match self.rng.u8(..20) {
             0 => return (Vec::new(), SINGLE.to_vec()),
@@ -452,8 +452,8 @@ impl Generator {
     }
 }
 
-/// Where the keys start that are put once and then single-deleted, again and again. They lie
-/// together, so that ranges between the others can be deleted.
+/// The prefix of the keys that are put once and then single-deleted, repeatedly. They are
+/// adjacent, so that ranges of the other keys can be deleted.
 const SINGLE: &[u8] = b"s";
 const AFTER_SINGLE: &[u8] = b"t";
 

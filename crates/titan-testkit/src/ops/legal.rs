@@ -1,4 +1,4 @@
-//! Which operations have a defined outcome, given those before.
+//! Which operations have a defined outcome, given the preceding ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -6,16 +6,16 @@ use std::ops::Bound;
 use super::{Op, Write};
 use crate::model::DEFAULT;
 
-/// How a key has been written so far. A single deletion is defined only for keys that never see
+/// How a key has been written so far. A single deletion is defined only for keys that see neither
 /// another kind of deletion nor an overwrite: a compaction that does not reach the older entries
-/// of a key may drop what hid them.
+/// of a key may drop the entry that shadowed them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// Put once.
     Open,
-    /// Overwritten, or deleted the usual way: never to be single-deleted.
+    /// Overwritten, or deleted normally: must not be single-deleted.
     Plain,
-    /// Single-deleted: never to be overwritten, nor deleted in another way.
+    /// Single-deleted: must not be overwritten, nor deleted in another way.
     Single,
 }
 
@@ -25,10 +25,10 @@ struct Key {
     habit: Habit,
 }
 
-/// What must be known of the operations so far to judge the next one.
+/// The state of the preceding operations that decides whether the next one is legal.
 #[derive(Clone)]
 pub(super) struct Legality {
-    /// By family: the keys written so far.
+    /// The keys written so far, by family.
     keys: BTreeMap<String, BTreeMap<Vec<u8>, Key>>,
     /// Open snapshots, with the families that existed when they were taken.
     snapshots: BTreeMap<u32, BTreeSet<String>>,
@@ -37,7 +37,7 @@ pub(super) struct Legality {
 }
 
 impl Legality {
-    /// Before the first operation on a new database.
+    /// The state before the first operation on a new database.
     pub(super) fn new() -> Self {
         Legality {
             keys: BTreeMap::from([(DEFAULT.to_owned(), BTreeMap::new())]),
@@ -71,7 +71,7 @@ impl Legality {
         key.is_some_and(|key| key.present)
     }
 
-    /// Takes note of a write if it is legal, and says whether it is.
+    /// Records a write if it is legal, and returns whether it is.
     pub(super) fn write(&mut self, write: &Write) -> bool {
         let Some(keys) = self.keys.get_mut(write.family()) else {
             return false;
@@ -121,10 +121,10 @@ impl Legality {
         true
     }
 
-    /// The operation without its illegal parts, if something is left; takes note of it.
+    /// The operation without its illegal parts, if anything is left; records it.
     pub(super) fn admit(&mut self, op: &Op) -> Option<Op> {
         let exists = |family: &String, at: &Option<u32>| match at {
-            // A family dropped since is no longer asked for, whatever the snapshot still sees.
+            // A family dropped since is not read any more, even if the snapshot still has it.
             Some(id) => {
                 self.keys.contains_key(family)
                     && self
@@ -171,7 +171,8 @@ impl Legality {
                 new
             }
             Op::DropCf { family } => {
-                // A family created anew under this name is another one: snapshots do not see it.
+                // A family created again under this name is a different one: snapshots do not see
+                // it.
                 for families in self.snapshots.values_mut() {
                     families.remove(family);
                 }
@@ -182,7 +183,7 @@ impl Legality {
     }
 }
 
-/// The operations without those that have no defined outcome where they stand: a single deletion
+/// The operations without those whose outcome is undefined at their position: a single deletion
 /// of a key that was ever overwritten or deleted otherwise, or the other way round; a range that
 /// ends before it begins; a family, snapshot or iterator that does not exist. Removing operations
 /// from a legal list can make others illegal.

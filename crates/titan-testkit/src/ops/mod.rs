@@ -1,7 +1,7 @@
-//! Operations on a database as data: generated from a seed, written as text, reduced to what
-//! makes a test fail.
+//! Operations on a database as data: generated from a seed, written as text, reduced to those
+//! that make a test fail.
 //!
-//! A failing list prints as one operation per line, and that text goes into a test as it is:
+//! A failing list prints as one operation per line, and that text can be pasted into a test:
 //!
 //! ```
 //! use titan_testkit::ops::Ops;
@@ -29,9 +29,9 @@
 //!
 //! # Text
 //!
-//! A key stands for its bytes; `%` and two hexadecimal digits for a byte that would not show, a
-//! single `%` for the empty key, `-` for no bound. A value `seed*len` is `len` bytes that follow
-//! from `seed`. `@n` reads in snapshot `n`. `sync` before a write waits for durability. `compact`
+//! A key stands for its bytes; `%` and two hexadecimal digits stand for an unprintable byte, a
+//! single `%` for the empty key, `-` for no bound. A value `seed*len` is `len` bytes derived from
+//! `seed`. `@n` reads in snapshot `n`. `sync` before a write waits for durability. `compact`
 //! without bounds is `compact FAMILY - -`.
 
 mod generate;
@@ -44,19 +44,19 @@ pub use legal::legal;
 pub use reduce::reduce;
 pub(crate) use text::Key;
 
-/// A value, by how it is made.
+/// A value, described by its seed and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Determines the bytes. Those of an even seed compress well, those of an odd one do not.
+    /// Determines the bytes. Those of an even seed are compressible, those of an odd one are not.
     pub seed: u64,
-    /// How many there are.
+    /// The number of bytes.
     pub len: usize,
 }
 
 impl Value {
-    /// The bytes. What makes them is written down here and not a library's secret, so that a
-    /// program in another language can have the same: words of SplitMix64 from the seed, little
-    /// endian; for an even seed the first three of them again and again.
+    /// The bytes. The algorithm is defined here rather than by a library, so that a program in
+    /// another language can produce the same bytes: words of SplitMix64 from the seed,
+    /// little-endian; for an even seed the first three of them repeated.
     pub fn bytes(&self) -> Vec<u8> {
         let mut state = self.seed;
         let mut bytes = Vec::with_capacity(self.len + 24);
@@ -92,12 +92,12 @@ pub enum Write {
         family: String,
         key: Vec<u8>,
     },
-    /// Only where the key was put exactly once since it was last deleted.
+    /// Legal only if the key was put exactly once since it was last deleted.
     SingleDelete {
         family: String,
         key: Vec<u8>,
     },
-    /// The keys from `from` on and before `to`, which does not come before `from`.
+    /// The keys from `from` up to but not including `to`, which is not smaller than `from`.
     DeleteRange {
         family: String,
         from: Vec<u8>,
@@ -106,7 +106,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// The column family written to.
+    /// The column family that it writes to.
     pub fn family(&self) -> &str {
         match self {
             Write::Put { family, .. }
@@ -117,14 +117,14 @@ impl Write {
     }
 }
 
-/// What an iterator is limited to; all limits hold together.
+/// The limits of an iterator; all apply together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// First key, or no bound.
     pub from: Option<Vec<u8>>,
     /// End, exclusive, or no bound.
     pub to: Option<Vec<u8>>,
-    /// What all keys start with, or no such limit.
+    /// The prefix of all keys, or no such limit.
     pub prefix: Option<Vec<u8>>,
 }
 
@@ -149,7 +149,7 @@ impl Bounds {
     }
 }
 
-/// Where an iterator moves.
+/// A movement of an iterator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// To the first key.
@@ -160,9 +160,9 @@ pub enum Step {
     Seek(Vec<u8>),
     /// To the last key not after this one.
     SeekForPrev(Vec<u8>),
-    /// So many keys forward, or to the end.
+    /// This many keys forward, or to the end.
     Next(u32),
-    /// So many keys back, or to the end.
+    /// This many keys back, or to the end.
     Prev(u32),
 }
 
@@ -185,7 +185,7 @@ pub enum Op {
         /// In this snapshot, or now.
         at: Option<u32>,
     },
-    /// Iterates over the keys from `from` on and before `to`.
+    /// Iterates over the keys from `from` up to but not including `to`.
     Scan {
         /// Column family.
         family: String,
@@ -207,19 +207,20 @@ pub enum Op {
         /// In this snapshot, or now.
         at: Option<u32>,
     },
-    /// Opens an iterator under a number that is not in use. It shows what was there when it was
-    /// opened, whatever follows, even if its column family is dropped or its snapshot released.
+    /// Opens an iterator under an unused number. It shows the contents at the time of opening,
+    /// even if its column family is dropped or its snapshot released later.
     Iter {
         /// Its number.
         id: u32,
         /// Column family.
         family: String,
-        /// What it shows.
+        /// Its limits.
         bounds: Bounds,
         /// In this snapshot, or now.
         at: Option<u32>,
     },
-    /// Moves an iterator. It starts nowhere; forward or back from nowhere is nowhere.
+    /// Moves an iterator. It starts without a position; forward or back from there, it stays
+    /// without one.
     Move {
         /// Its number.
         id: u32,
@@ -231,7 +232,7 @@ pub enum Op {
         /// Its number.
         id: u32,
     },
-    /// Takes a snapshot under a number that is not in use.
+    /// Takes a snapshot under an unused number.
     Snapshot {
         /// Its number.
         id: u32,
@@ -262,7 +263,7 @@ pub enum Op {
         /// Column family.
         family: String,
     },
-    /// Makes a checkpoint elsewhere, which has what the database has, and deletes it.
+    /// Makes a checkpoint in another directory, compares it with the database, and deletes it.
     Checkpoint,
     /// Closes and opens the database; snapshots and iterators end.
     Reopen,

@@ -1,13 +1,13 @@
-//! Makes a failing list of operations small.
+//! Reduces a failing list of operations.
 
 use super::legal::legal;
 use super::{Op, Write};
 
 /// A smaller list that still fails, by delta debugging: removes ever smaller pieces, then writes
 /// out of batches, then shortens values and drops `sync`. Only legal lists are tried; `fails` must
-/// say the same each time it is asked about the same list.
+/// be deterministic.
 ///
-/// Asks `fails` some `n log n` times for lists of `n` operations of which few matter.
+/// Calls `fails` about `n log n` times for lists of `n` operations of which few matter.
 pub fn reduce(ops: Vec<Op>, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
     let mut ops = ops;
     loop {
@@ -28,7 +28,7 @@ fn remove_pieces(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec
             let end = (at + piece).min(ops.len());
             let rest = legal(&[&ops[..at], &ops[end..]].concat());
             if fails(&rest) {
-                // What made the rest legal may have removed more, so `at` may be the end now.
+                // Making the rest legal may have removed more, so `at` may be the end now.
                 ops = rest;
             } else {
                 at = end;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::ops::{Generator, Ops};
 
-    /// As if the engine failed on a value of at least 4096 bytes flushed after a reopening.
+    /// Simulates an engine that fails on a value of at least 4096 bytes flushed after a reopening.
     fn fails(ops: &[Op]) -> bool {
         let reopened = ops.iter().position(|op| *op == Op::Reopen);
         let large = |op: &Op| match op {

@@ -1,4 +1,4 @@
-//! Operations as text and back.
+//! Converts operations to text and back.
 
 use std::fmt;
 use std::str::{FromStr, SplitWhitespace};
@@ -16,7 +16,7 @@ impl fmt::Display for Key<'_> {
             return f.write_str("%");
         }
         for &byte in self.0 {
-            // Not among them: what has a meaning in the text.
+            // Excludes characters that have a meaning in the text.
             if byte.is_ascii_alphanumeric() || b"_./:".contains(&byte) {
                 write!(f, "{}", byte as char)?;
             } else {
@@ -149,7 +149,7 @@ impl fmt::Display for Ops {
 }
 
 impl Ops {
-    /// Reads what `Display` wrote. Empty lines and those that start with `#` mean nothing.
+    /// Parses the output of `Display`. Ignores empty lines and those that start with `#`.
     ///
     /// # Errors
     /// `InvalidArgument`, naming the line.
@@ -302,7 +302,7 @@ fn parse_op(line: &str) -> Result<Op> {
     words.end(op)
 }
 
-/// The words of an operation yet to be read.
+/// The remaining words of an operation.
 struct Words<'a>(SplitWhitespace<'a>);
 
 impl<'a> Words<'a> {
@@ -312,7 +312,7 @@ impl<'a> Words<'a> {
             .ok_or_else(|| wrong(format!("{what} is missing")))
     }
 
-    /// Passes the next word if it is this one.
+    /// Skips the next word if it is this one.
     fn is_next(&mut self, word: &str) -> bool {
         let mut ahead = self.0.clone();
         let found = ahead.next() == Some(word);

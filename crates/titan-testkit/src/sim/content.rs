@@ -1,13 +1,13 @@
 //! The bytes of a file, in shared blocks.
 //!
 //! Blocks are copied only when changed while shared, so that keeping a file's state at many
-//! moments costs memory for the blocks that differ.
+//! moments costs memory only for the blocks that differ.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The unit in which unsynced bytes reach the medium or do not.
+/// The unit in which unsynced bytes reach the medium.
 pub(super) const BLOCK: usize = 4096;
 
 /// A file's bytes. Every block but the last holds [`BLOCK`] bytes.
@@ -15,7 +15,7 @@ pub(super) const BLOCK: usize = 4096;
 pub(super) struct Content {
     blocks: Vec<Arc<Vec<u8>>>,
     len: u64,
-    /// Blocks of zeros that take no space.
+    /// Blocks of zeros that occupy no space.
     holes: BTreeSet<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Content {
         }
     }
 
-    /// Fills a range with zeros, gives the blocks that lie in it as a whole back, and returns the
+    /// Fills a range with zeros, frees the blocks that lie completely in it, and returns the
     /// blocks it touched.
     pub(super) fn punch_hole(&mut self, range: Range<u64>) -> Range<usize> {
         let end = range.end.min(self.len) as usize;
@@ -69,7 +69,7 @@ impl Content {
             let Some(block) = self.blocks.get_mut(index) else {
                 break;
             };
-            // Of the last block all is there that there is, if the range goes on behind it.
+            // The last block may be short; it lies completely in a range that extends past it.
             if range.start as usize <= first && range.end >= (first + BLOCK) as u64 {
                 *block = Arc::new(vec![0; block.len()]);
                 self.holes.insert(index);
@@ -81,12 +81,12 @@ impl Content {
         touched
     }
 
-    /// Whether a block takes no space.
+    /// Whether a block occupies no space.
     pub(super) fn is_hole(&self, index: usize) -> bool {
         self.holes.contains(&index)
     }
 
-    /// Bytes of the blocks that take space.
+    /// Bytes of the blocks that occupy space.
     pub(super) fn outside_holes(&self) -> u64 {
         let holes = self
             .holes
@@ -95,16 +95,16 @@ impl Content {
         self.len - holes.map(|block| block.len() as u64).sum::<u64>()
     }
 
-    /// Bytes that the file takes, in whole blocks.
+    /// Bytes that the file occupies, in whole blocks.
     pub(super) fn allocated(&self) -> u64 {
         ((self.blocks.len() - self.holes.len()) * BLOCK) as u64
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     pub(super) fn resize(&mut self, len: u64) {
         let count = (len as usize).div_ceil(BLOCK);
         self.blocks.truncate(count);
-        // Only the block that was last can be short, so only it and new ones change.
+        // Only the former last block can be short, so only it and new ones change.
         let from = self.blocks.len().saturating_sub(1);
         self.holes.split_off(&count);
         self.holes.extend(self.blocks.len()..count);
@@ -118,7 +118,7 @@ impl Content {
         self.len = len;
     }
 
-    /// Reads from `offset` into `buf`; fewer bytes than asked for only at the end.
+    /// Reads from `offset` into `buf`; returns fewer bytes than requested only at the end.
     pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> usize {
         let mut done = 0;
         while done < buf.len() {
@@ -145,7 +145,7 @@ impl Content {
         self.blocks.iter().flat_map(|b| b.iter().copied()).collect()
     }
 
-    /// Makes block `index` the other file's, sharing it where the lengths agree.
+    /// Replaces block `index` by the other file's, shared if the lengths agree.
     pub(super) fn take_block(&mut self, index: usize, from: &Content) {
         let Some(new) = from.blocks.get(index) else {
             return;
@@ -162,8 +162,8 @@ impl Content {
         }
     }
 
-    /// Overwrites at most the first `n` bytes of block `index` with the other file's, never
-    /// beyond the end of this one.
+    /// Overwrites at most the first `n` bytes of block `index` with the other file's, never past
+    /// the end of this file.
     pub(super) fn take_prefix(&mut self, index: usize, from: &Content, n: usize) {
         if let (Some(old), Some(new)) = (self.blocks.get_mut(index), from.blocks.get(index)) {
             let n = n.min(old.len()).min(new.len());

@@ -1,4 +1,4 @@
-//! How often, and how many bytes, by kind of operation and path.
+//! Counts calls and bytes by kind of operation and path.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ impl Counters {
     pub(super) fn add(&mut self, call: &Call<'_>, bytes: usize) {
         let by_path = self.0.entry(call.kind).or_default();
         let path = call.path.to_string_lossy();
-        // Looked up first: the path is new only once, and an entry would need it owned.
+        // Looked up first: the path is new only once, and `entry` would require an owned
+        // path.
         if !by_path.contains_key(&*path) {
             by_path.insert(path.clone().into_owned(), Count::default());
         }

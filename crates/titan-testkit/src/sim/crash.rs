@@ -1,4 +1,4 @@
-//! What is left after the machine, or only the process, stops.
+//! The file system after the machine, or only the process, stops.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use super::file::File;
 use super::op::FileId;
 use crate::mix;
 
-/// How much of what was not synced a crash takes. Stated in full in the [module](super)
+/// How much of the unsynced state a crash loses. Defined fully in the [module](super)
 /// documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The process stops, the machine does not: nothing is lost but the unsynced bytes of bulk
-    /// files, and what was not synced still is not. Logs that were open end in zeros.
+    /// The process stops, the machine does not: only the unsynced bytes of bulk files are lost,
+    /// and what was unsynced still is. Logs that were open end in zeros.
     None,
-    /// The machine stops, and only what was synced is there.
+    /// The machine stops, and only synced state survives.
     All,
-    /// The machine stops; an arbitrary part of what was not synced is there. Equal seeds give
+    /// The machine stops, and an arbitrary part of the unsynced state survives. Equal seeds give
     /// equal parts at the same crash point, and unrelated ones at others, so one seed serves for
     /// all points.
     Random(u64),
@@ -43,7 +43,7 @@ impl Disk {
                 let seed = mix(seed, point as u64);
                 let mut rng = fastrand::Rng::with_seed(seed);
                 if rng.bool() {
-                    // As a file system that journals its metadata in order.
+                    // Like a file system that journals its metadata in order.
                     let mut kept = rng.usize(..=disk.pending.len());
                     disk.lose_names(|_| {
                         let keep = kept > 0;
@@ -51,7 +51,7 @@ impl Disk {
                         keep
                     });
                 } else {
-                    // One that does not; changes to the same name still keep their order.
+                    // Like one that does not; changes to the same name still keep their order.
                     let mut stopped = BTreeSet::new();
                     disk.lose_names(|op| {
                         let keep = rng.bool() && !op.names().any(|name| stopped.contains(name));
@@ -61,7 +61,7 @@ impl Disk {
                         keep
                     });
                 }
-                // A generator per file: what happens to one does not depend on the others.
+                // A generator per file: the outcome for one file does not depend on the others.
                 disk.lose_bytes(|id, file| {
                     file.partly_synced(&mut fastrand::Rng::with_seed(mix(seed, id.0)))
                 });

@@ -1,7 +1,7 @@
-//! The state of the simulated machine's file system: the tree that programs see, the tree the
-//! medium holds, and the name changes between the two.
+//! The state of the simulated machine's file system: the tree that programs see, the tree on the
+//! medium, and the name changes between the two.
 //!
-//! [`Disk::apply`] is the only thing that changes it, live and in replay, so that both agree.
+//! Only [`Disk::apply`] changes it, live and in replay, so that both agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -31,7 +31,7 @@ pub(super) struct Dir {
     pub(super) medium: BTreeMap<Name, Node>,
 }
 
-/// A change of names that happens whole or not at all: a name goes, a name comes, or both.
+/// An atomic change of names: removes a name, adds a name, or both.
 #[derive(Clone)]
 pub(super) struct NameOp {
     unset: Option<(DirId, Name)>,
@@ -39,7 +39,7 @@ pub(super) struct NameOp {
 }
 
 impl NameOp {
-    /// The names it touches.
+    /// The names it changes.
     pub(super) fn names(&self) -> impl Iterator<Item = &(DirId, Name)> {
         self.unset
             .iter()
@@ -47,7 +47,7 @@ impl NameOp {
     }
 }
 
-/// Which of a directory's two sets of names.
+/// Selects one of a directory's two sets of names.
 #[derive(Clone, Copy)]
 enum Side {
     Now,
@@ -59,9 +59,9 @@ enum Side {
 pub(super) struct Disk {
     pub(super) files: BTreeMap<FileId, Arc<File>>,
     pub(super) dirs: BTreeMap<DirId, Arc<Dir>>,
-    /// Name changes not yet known to be on the medium, oldest first.
+    /// Name changes that may not be on the medium yet, oldest first.
     pub(super) pending: Vec<NameOp>,
-    /// Open handles by file: these outlive their names.
+    /// Open handles by file: files with handles outlive their names.
     pub(super) handles: BTreeMap<FileId, usize>,
     next: u64,
 }
@@ -78,12 +78,12 @@ impl Disk {
         }
     }
 
-    /// The identity the next created file gets.
+    /// The identity of the next created file.
     pub(super) fn next_file(&self) -> FileId {
         FileId(self.next)
     }
 
-    /// What has this name.
+    /// The node with this path.
     pub(super) fn find(&self, path: &Path) -> io::Result<Option<Node>> {
         let mut node = Node::Dir(ROOT);
         for part in parts(path)? {
@@ -98,7 +98,7 @@ impl Disk {
         Ok(Some(node))
     }
 
-    /// The file that has this name.
+    /// The file with this path.
     pub(super) fn find_file(&self, path: &Path) -> io::Result<FileId> {
         match self.find(path)? {
             Some(Node::File(file)) => Ok(file),
@@ -107,7 +107,7 @@ impl Disk {
         }
     }
 
-    /// The directory that has this name.
+    /// The directory with this path.
     pub(super) fn find_dir(&self, path: &Path) -> io::Result<DirId> {
         match self.find(path)? {
             Some(Node::Dir(dir)) => Ok(dir),
@@ -122,7 +122,7 @@ impl Disk {
         names.map(|name| name.to_string()).collect()
     }
 
-    /// A file's bytes as programs know them.
+    /// A file's bytes as programs see them.
     pub(super) fn content(&self, file: FileId) -> io::Result<&Content> {
         self.file(file).map(File::now)
     }
@@ -134,7 +134,7 @@ impl Disk {
             .ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// The files that have names, each as often as it has one.
+    /// The files that have names, each once per name.
     fn named(&self) -> impl Iterator<Item = FileId> {
         let nodes = self.dirs.values().flat_map(|d| d.now.values());
         nodes.filter_map(|node| match node {
@@ -143,12 +143,12 @@ impl Disk {
         })
     }
 
-    /// How many names a file has.
+    /// The number of a file's names.
     pub(super) fn link_count(&self, file: FileId) -> u64 {
         self.named().filter(|named| *named == file).count() as u64
     }
 
-    /// Bytes in all files that have a name or a handle, without those in holes.
+    /// Bytes of all files that have a name or a handle, without those in holes.
     pub(super) fn used(&self) -> u64 {
         let alive: BTreeSet<FileId> = self.named().chain(self.handles.keys().copied()).collect();
         alive
@@ -158,7 +158,7 @@ impl Disk {
             .sum()
     }
 
-    /// Performs one operation, whole or not at all.
+    /// Performs one operation, completely or not at all.
     pub(super) fn apply(&mut self, op: &FsOp) -> io::Result<()> {
         match op {
             FsOp::Create {
@@ -250,7 +250,7 @@ impl Disk {
         let node = self.find(from)?.ok_or(ErrorKind::NotFound)?;
         let (source, target) = (self.place(from)?, self.place(to)?);
         let old = self.get(&target);
-        // Two names of one file both stay: so POSIX has it.
+        // If both names are of one file, both stay: POSIX requires it.
         if old == Some(node) {
             return Ok(());
         }
@@ -286,7 +286,7 @@ impl Disk {
         self.dirs.get(dir)?.now.get(name).copied()
     }
 
-    /// Changes a file. One that is gone for good (no name, in replay no handle) is of no interest.
+    /// Changes a file. Ignores one that no longer exists (no name, in replay no handle).
     fn change(&mut self, file: FileId, how: impl FnOnce(&mut File)) {
         if let Some(file) = self.files.get_mut(&file) {
             how(Arc::make_mut(file));
@@ -320,7 +320,7 @@ impl Disk {
         }
     }
 
-    /// Brings the `wanted` name changes to the medium, and the older ones of the same names.
+    /// Writes the `wanted` name changes to the medium, and the older ones of the same names.
     fn commit(&mut self, wanted: impl Fn(&NameOp) -> bool) {
         let mut touched = BTreeSet::new();
         let mut chosen: Vec<bool> = Vec::with_capacity(self.pending.len());
@@ -335,7 +335,7 @@ impl Disk {
         self.commit_chosen(|_| chosen.next().unwrap_or(true));
     }
 
-    /// Brings the name changes for which `choose` says so, asked oldest first, to the medium.
+    /// Writes to the medium the name changes that `choose` selects; it is called oldest first.
     pub(super) fn commit_chosen(&mut self, mut choose: impl FnMut(&NameOp) -> bool) {
         for op in std::mem::take(&mut self.pending) {
             if choose(&op) {
@@ -347,8 +347,8 @@ impl Disk {
         self.sweep();
     }
 
-    /// Forgets files and directories that nothing can bring back: no name in either tree, none
-    /// in a pending change, no handle.
+    /// Removes files and directories that nothing can restore: no name in either tree, none in a
+    /// pending change, no handle.
     pub(super) fn sweep(&mut self) {
         let (mut files, mut dirs) = (BTreeSet::new(), BTreeSet::from([ROOT]));
         let mut todo = vec![ROOT];
@@ -376,7 +376,7 @@ impl Disk {
     }
 }
 
-/// The names along a path. The root and the working directory are the same place.
+/// The names along a path. The root and the working directory are the same.
 pub(super) fn parts(path: &Path) -> io::Result<Vec<&str>> {
     let mut parts = Vec::new();
     for component in path.components() {

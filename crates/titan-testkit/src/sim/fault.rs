@@ -1,5 +1,5 @@
-//! Operations that are to fail: which ones, how often, and what happens all the same. The text of
-//! a fault is in [`fault_text`](super::fault_text).
+//! Faults: which operations fail, how often, and which effect they have nevertheless. The text
+//! form of a fault is in [`fault_text`](super::fault_text).
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Errno {
     pub const TOO_MANY_FILES: Errno = Errno(24);
     /// ENOSPC: no space is left.
     pub const NO_SPACE: Errno = Errno(28);
-    /// The file system cannot do that.
+    /// EOPNOTSUPP: the file system does not support the operation.
     pub const NOT_SUPPORTED: Errno = Errno(95);
 
     pub(super) fn error(self) -> io::Error {
@@ -34,7 +34,7 @@ impl Errno {
 pub(super) enum Effect {
     Nothing,
     Prefix(usize),
-    /// It reports no failure, but reads so many bytes at most.
+    /// It reports no failure, but reads at most this many bytes.
     Short(usize),
     LosesPages,
     Everything,
@@ -42,7 +42,7 @@ pub(super) enum Effect {
 
 type Predicate = Arc<dyn Fn(&Call<'_>) -> bool + Send + Sync>;
 
-/// A rule by which operations fail; give it to [`SimVfs::inject`](super::SimVfs::inject).
+/// A rule that makes operations fail; pass it to [`SimVfs::inject`](super::SimVfs::inject).
 ///
 /// ```
 /// use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
@@ -55,7 +55,7 @@ type Predicate = Arc<dyn Fn(&Call<'_>) -> bool + Send + Sync>;
 /// assert_eq!(full.hits(), 0);
 /// ```
 ///
-/// The same as text, for command lines and files of cases that failed:
+/// The same as text, for command lines and files of failing cases:
 ///
 /// ```
 /// use titan_testkit::sim::Fault;
@@ -71,7 +71,7 @@ type Predicate = Arc<dyn Fn(&Call<'_>) -> bool + Send + Sync>;
 pub struct Fault {
     pub(super) which: Operations,
     pub(super) predicate: Option<Predicate>,
-    /// Until so many of these operations were begun, none counts.
+    /// The fault is inactive until this many of these operations have begun.
     pub(super) after: Option<(u64, Operations)>,
     pub(super) skip: u64,
     pub(super) times: Option<u64>,
@@ -117,7 +117,7 @@ impl Fault {
         }
     }
 
-    /// Only on paths that match `pattern`, in which `*` stands for any text and `?` for a
+    /// Only on paths that match `pattern`, in which `*` stands for any text and `?` for one
     /// character. A pattern without `/` is compared with the file name. A rename or link matches
     /// by either of its names.
     pub fn path(mut self, pattern: &str) -> Self {
@@ -125,14 +125,14 @@ impl Fault {
         self
     }
 
-    /// Only if `predicate` says so as well. It must not use the file system.
+    /// Only if `predicate` also returns true. It must not use the file system.
     pub fn when(mut self, predicate: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.predicate = Some(Arc::new(predicate));
         self
     }
 
-    /// Only from the `n`th operation of these kinds on paths that match `pattern` on, which itself
-    /// does not count. It need not have succeeded.
+    /// Only after the `n`th operation of these kinds on paths that match `pattern`; that operation
+    /// itself is not affected. It need not have succeeded.
     pub fn after(mut self, n: u64, kinds: impl IntoIterator<Item = OpKind>, pattern: &str) -> Self {
         let mut operations = Operations::of(kinds);
         operations.pattern = Some(pattern.to_owned());
@@ -152,26 +152,26 @@ impl Fault {
         self
     }
 
-    /// All matching operations fail from then on.
+    /// All matching operations from then on fail.
     pub fn forever(mut self) -> Self {
         self.times = None;
         self
     }
 
-    /// The error reported.
+    /// Sets the error reported.
     pub fn error(mut self, errno: Errno) -> Self {
         self.errno = errno;
         self
     }
 
-    /// A failing append has written at most the first `len` bytes.
+    /// A failing append first writes at most `len` bytes.
     pub fn after_writing(mut self, len: usize) -> Self {
         self.effect = Effect::Prefix(len);
         self
     }
 
     /// A read reports no failure, but returns at most `len` bytes, as if the file ended there.
-    /// Operations of other kinds are left alone.
+    /// Operations of other kinds are not affected.
     pub fn short(mut self, len: usize) -> Self {
         self.effect = Effect::Short(len);
         self
@@ -184,7 +184,7 @@ impl Fault {
         self
     }
 
-    /// A failing operation has taken its whole effect.
+    /// A failing operation takes its full effect first.
     pub fn after_the_fact(mut self) -> Self {
         self.effect = Effect::Everything;
         self
@@ -197,18 +197,18 @@ impl Fault {
     }
 }
 
-/// Tells what became of an injected [`Fault`].
+/// Reports the effects of an injected [`Fault`].
 #[derive(Clone, Debug)]
 pub struct FaultHandle(Arc<AtomicU64>);
 
 impl FaultHandle {
-    /// How many operations it made fail. A test that injects a fault asserts that it struck.
+    /// How many operations it made fail. A test that injects a fault should assert that it struck.
     pub fn hits(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// The faults in force.
+/// The active faults.
 #[derive(Default)]
 pub(super) struct Faults(Vec<Armed>);
 
@@ -216,7 +216,7 @@ struct Armed {
     fault: Fault,
     /// Matching operations so far.
     seen: u64,
-    /// Operations that it waits for, so far.
+    /// Operations so far of those that it waits for.
     awaited: u64,
     hits: Arc<AtomicU64>,
 }
@@ -237,7 +237,7 @@ impl Faults {
         self.0.clear();
     }
 
-    /// The fault that strikes this operation. Every matching fault counts it as seen; the one
+    /// The fault that strikes this operation. Every matching fault counts the operation; the one
     /// injected first strikes.
     pub(super) fn strike(&mut self, call: &Call<'_>) -> Option<(Errno, Effect)> {
         let mut struck = None;
@@ -280,7 +280,7 @@ fn path_matches(pattern: &str, path: &Path) -> bool {
         .is_some_and(|text| glob(pattern, text))
 }
 
-/// Whether `pattern`, with `*` and `?`, covers all of `text`.
+/// Whether `pattern`, with `*` and `?`, matches all of `text`.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some(first) = pattern.chars().next() else {
         return text.is_empty();

@@ -1,14 +1,14 @@
-//! Faults as text, for command lines and for files of cases that failed.
+//! Faults as text, for command lines and for files of failing cases.
 //!
 //! ```text
 //! KINDS [on PATTERN] [nth N] [times N | forever] [after [N] KINDS [on PATTERN]]
 //!       [EFFECT] [error NAME]
 //! ```
 //!
-//! Words stand apart by spaces and in this order; what is left out has the default of
-//! [`Fault::on`]. KINDS are names of [`OpKind`], with commas between them, or `any`. EFFECT is
-//! `writing N`, `short N`, `losing-pages` or `after-the-fact`. NAME is that of an error, such as
-//! ENOSPC, or its number. A PATTERN has no spaces.
+//! Words are separated by spaces and have this order; what is omitted has the default of
+//! [`Fault::on`]. KINDS are names of [`OpKind`], separated by commas, or `any`. EFFECT is `writing
+//! N`, `short N`, `losing-pages` or `after-the-fact`. NAME is that of an error, such as ENOSPC, or
+//! its number. A PATTERN has no spaces.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -51,8 +51,8 @@ impl fmt::Display for Operations {
     }
 }
 
-/// The text that [`Fault::parse`] reads. A condition in code ([`Fault::when`]) shows as `when ..`,
-/// which it does not.
+/// The text that [`Fault::parse`] reads. A condition in code ([`Fault::when`]) prints as `when
+/// ..`, which cannot be parsed.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.which)?;
@@ -93,7 +93,7 @@ impl fmt::Debug for Fault {
 }
 
 impl Fault {
-    /// Reads what `Display` wrote.
+    /// Parses the output of `Display`.
     ///
     /// # Errors
     /// `InvalidArgument`, saying which word is wrong.
@@ -142,7 +142,7 @@ impl Fault {
         }
     }
 
-    /// Reads a script: a fault per line. Empty lines and those that start with `#` mean nothing.
+    /// Parses a script: one fault per line. Ignores empty lines and those that start with `#`.
     ///
     /// # Errors
     /// `InvalidArgument`, naming the line.
@@ -178,7 +178,7 @@ impl<'a> Words<'a> {
         self.0.next().ok_or_else(missing)
     }
 
-    /// Passes over `word` if it comes next.
+    /// Skips `word` if it comes next.
     fn skip(&mut self, word: &str) -> bool {
         self.0.next_if(|next| *next == word).is_some()
     }

@@ -1,4 +1,4 @@
-//! One file: what reads see, what the medium surely holds, and what lies between.
+//! One file: what reads see, what is certainly on the medium, and what lies between.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::content::{BLOCK, Content};
 use super::op::Purpose;
 
-/// Bytes of zeros that a log is extended by: more than the real one is.
+/// Bytes of zeros by which a log is extended: more than the real implementation uses.
 pub(super) const EXTENSION: u64 = 256 << 10;
 
 /// A file's bytes in the page cache (`now`) and on the medium as of its last sync.
@@ -19,15 +19,15 @@ pub(super) struct File {
     /// Blocks a failed sync dropped: they never reach the medium, whatever later syncs say.
     lost: BTreeSet<usize>,
     purpose: Purpose,
-    /// Of a bulk file: bytes that were there when it was last synced. Those behind are in the
-    /// memory of the process.
+    /// For a bulk file: its length at the last sync. Later bytes are in the memory of the
+    /// process.
     handed_over: u64,
-    /// Of a log: where the zeros end, as long as it is open.
+    /// For a log: where the zeros end, as long as it is open.
     extended: u64,
 }
 
 impl File {
-    /// An empty file of which nothing is on the medium.
+    /// An empty file, not on the medium.
     pub(super) fn new(purpose: Purpose) -> Self {
         File {
             purpose,
@@ -35,7 +35,7 @@ impl File {
         }
     }
 
-    /// A file that is on the medium as it is.
+    /// A file that is on the medium with this content.
     pub(super) fn durable(content: Content) -> Self {
         File {
             now: content.clone(),
@@ -44,12 +44,12 @@ impl File {
         }
     }
 
-    /// All that was appended.
+    /// All appended bytes.
     pub(super) fn now(&self) -> &Content {
         &self.now
     }
 
-    /// Reads what programs can see.
+    /// Reads the bytes that programs see.
     pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         if offset.saturating_add(buf.len() as u64) > self.handed_over {
             self.check_handed_over()?;
@@ -57,7 +57,7 @@ impl File {
         Ok(self.now.read_at(offset, buf))
     }
 
-    /// The size programs can see.
+    /// The size that programs see.
     pub(super) fn size(&self) -> io::Result<u64> {
         self.check_handed_over()?;
         Ok(self.now.len())
@@ -89,7 +89,7 @@ impl File {
         }
     }
 
-    /// Bytes on the device, or that would be there if all was synced.
+    /// Bytes occupied on the device if everything was synced.
     pub(super) fn allocated(&self) -> io::Result<u64> {
         self.check_handed_over()?;
         Ok(self.now.allocated())
@@ -109,12 +109,12 @@ impl File {
         };
     }
 
-    /// Cuts the zeros behind a log.
+    /// Truncates the zeros at the end of a log.
     pub(super) fn close(&mut self) {
         self.extended = 0;
     }
 
-    /// A sync that succeeded: size and dirty blocks reach the medium, lost ones excepted.
+    /// A successful sync: the size and the dirty blocks reach the medium, except lost ones.
     pub(super) fn sync(&mut self) {
         self.handed_over = self.now.len();
         self.medium.resize(self.now.len());
@@ -125,7 +125,7 @@ impl File {
         }
     }
 
-    /// A sync that failed: the kernel marks the pages clean, so they are never written.
+    /// A failed sync: the kernel marks the pages clean, so they are never written.
     pub(super) fn fail_sync(&mut self) {
         self.lost.append(&mut self.dirty);
     }
@@ -135,7 +135,7 @@ impl File {
         self.purpose != Purpose::Any
     }
 
-    /// The file after its process is gone.
+    /// The file after its process has ended.
     pub(super) fn abandoned(&self) -> Self {
         let mut file = self.clone();
         file.purpose = Purpose::Any;
@@ -160,7 +160,7 @@ impl File {
         Self::durable(self.medium.clone())
     }
 
-    /// The file if an arbitrary part of what is unsynced reached the medium.
+    /// The file if an arbitrary part of the unsynced state reached the medium.
     pub(super) fn partly_synced(&self, rng: &mut fastrand::Rng) -> Self {
         let (old, new) = (self.medium.len(), self.now.len());
         let len = match rng.u8(..4) {
@@ -170,7 +170,7 @@ impl File {
         };
         let mut content = self.medium.clone();
         content.resize(len);
-        // Coins of one bias would hardly ever draw "all" or "none" of many blocks.
+        // With one fixed probability "all" or "none" of many blocks would hardly ever be drawn.
         let likely = [0.0, 0.5, 0.9, 1.0][rng.usize(..4)];
         let reached = |index: &&usize| !self.lost.contains(index);
         let last = self
@@ -184,7 +184,7 @@ impl File {
                 continue;
             }
             if torn && Some(index) == last && !self.now.is_hole(index) {
-                // Somewhere in what is new in the block, if that can be told.
+                // Somewhere in the new bytes of the block, if these are known.
                 let within = |size: u64| (size as usize).saturating_sub(index * BLOCK).min(BLOCK);
                 let (end, start) = (within(len), within(old));
                 let start = if start < end { start } else { 0 };

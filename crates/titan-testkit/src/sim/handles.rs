@@ -9,7 +9,7 @@ use titan::vfs::{FileLock, PunchableFile, ReadableFile, WritableFile};
 use super::op::{Call, FileId, FsOp, OpKind, Purpose};
 use super::vfs::{SimVfs, append_op};
 
-/// A file open for appending or punching; whoever opened it has pinned it.
+/// A file open for appending or punching; the code that opened it has pinned it.
 pub(super) struct Writer {
     vfs: SimVfs,
     file: FileId,

@@ -9,7 +9,7 @@ use super::disk::Disk;
 use super::op::{FsOp, Mark};
 use super::vfs::SimVfs;
 
-/// Everything that was done to a [`SimVfs`], in order, from the state it had at the start.
+/// All operations that changed a [`SimVfs`], in order, from its state at the start.
 ///
 /// A *crash point* is a number `i` from 0 to [`Journal::len`]: the operations before `i` happened,
 /// operation `i` and those after it did not.
@@ -37,7 +37,7 @@ impl Journal {
         self.ops.len()
     }
 
-    /// Whether nothing was done.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -47,7 +47,7 @@ impl Journal {
         &self.ops
     }
 
-    /// The marks that had been set when a crash at `point` happens, in order.
+    /// The marks that are set before a crash at `point`, in order.
     pub fn marks_before(&self, point: usize) -> &[Mark] {
         let count = self
             .positions
@@ -55,7 +55,7 @@ impl Journal {
         &self.marks[..count]
     }
 
-    /// The largest number among the marks before `point`; 0 if there is none. Costs a pass over
+    /// The largest number among the marks before `point`; 0 if there is none. Cost: a pass over
     /// them.
     pub fn acknowledged_before(&self, point: usize) -> u64 {
         let numbers = self
@@ -68,8 +68,8 @@ impl Journal {
         numbers.max().unwrap_or(0)
     }
 
-    /// How many operations had returned before `point`, as the last [`Mark::Returned`] says; 0 if
-    /// there is none. Costs a pass back to it.
+    /// How many operations had returned before `point`, according to the last [`Mark::Returned`];
+    /// 0 if there is none. Cost: a pass back to it.
     pub fn returned_before(&self, point: usize) -> u64 {
         let mut marks = self.marks_before(point).iter().rev();
         let last = marks.find_map(|mark| match mark {
@@ -79,8 +79,8 @@ impl Journal {
         last.unwrap_or(0)
     }
 
-    /// The file system found after a crash at `point`. Replays from the start: to visit many
-    /// points use [`Journal::crash_points`].
+    /// The file system after a crash at `point`. Replays from the start: to visit many points use
+    /// [`Journal::crash_points`].
     pub fn crash_at(&self, point: usize, loss: &Loss) -> SimVfs {
         let mut disk = self.base.clone();
         self.ops
@@ -90,9 +90,9 @@ impl Journal {
         SimVfs::from_disk(disk.after_crash(loss, point.min(self.len())))
     }
 
-    /// All crash points from 0 to [`Journal::len`], in order. A step costs what the operation
-    /// costs, a point a pointer per file; `step_by` and `skip` cost nothing for what they leave
-    /// out.
+    /// All crash points from 0 to [`Journal::len`], in order. Cost: for a step that of the
+    /// operation, for a point one pointer per file; points left out by `step_by` and `skip` cost
+    /// nothing.
     pub fn crash_points(&self) -> CrashPoints<'_> {
         CrashPoints {
             journal: self,
@@ -123,7 +123,7 @@ impl fmt::Display for Journal {
     }
 }
 
-/// The operation succeeded on the same state when it was recorded, so it does again.
+/// The operation succeeded on the same state when it was recorded, so it succeeds again.
 fn replay(disk: &mut Disk, op: &FsOp) {
     let outcome = disk.apply(op);
     debug_assert!(outcome.is_ok(), "replaying {op}: {outcome:?}");
@@ -133,7 +133,7 @@ fn replay(disk: &mut Disk, op: &FsOp) {
 pub struct CrashPoints<'a> {
     journal: &'a Journal,
     disk: Disk,
-    /// How many operations `disk` has seen.
+    /// The number of operations applied to `disk`.
     applied: usize,
     next: usize,
 }
@@ -171,7 +171,7 @@ impl<'a> Iterator for CrashPoints<'a> {
 impl ExactSizeIterator for CrashPoints<'_> {}
 impl FusedIterator for CrashPoints<'_> {}
 
-/// A moment at which the machine may stop.
+/// A point at which the machine may stop.
 pub struct CrashPoint<'a> {
     journal: &'a Journal,
     index: usize,
@@ -179,17 +179,17 @@ pub struct CrashPoint<'a> {
 }
 
 impl<'a> CrashPoint<'a> {
-    /// How many operations happened.
+    /// The number of operations before it.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The last operation that happened.
+    /// The last operation before it.
     pub fn last_op(&self) -> Option<&'a FsOp> {
         self.journal.ops.get(self.index.checked_sub(1)?)
     }
 
-    /// The marks set by then.
+    /// The marks set before it.
     pub fn marks(&self) -> &'a [Mark] {
         self.journal.marks_before(self.index)
     }
@@ -199,18 +199,18 @@ impl<'a> CrashPoint<'a> {
         self.journal.acknowledged_before(self.index)
     }
 
-    /// How many operations had returned by then: see [`Journal::returned_before`].
+    /// How many operations had returned before it: see [`Journal::returned_before`].
     pub fn returned(&self) -> u64 {
         self.journal.returned_before(self.index)
     }
 
-    /// The file system found afterwards.
+    /// The file system after the crash.
     pub fn crash(&self, loss: &Loss) -> SimVfs {
         SimVfs::from_disk(self.disk.after_crash(loss, self.index))
     }
 
-    /// The file system found after the process, not the machine, was killed within the operation
-    /// that comes next, if that is an append: part of it is there, and nothing else is lost.
+    /// The file system after the process, but not the machine, was killed during the next
+    /// operation, if that is an append: a part of it was written, and nothing else is lost.
     pub fn kill_within(&self, seed: u64) -> Option<SimVfs> {
         match self.journal.ops.get(self.index)? {
             FsOp::Append { path, file, data } if data.len() > 1 => {

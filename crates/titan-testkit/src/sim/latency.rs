@@ -1,4 +1,4 @@
-//! What operations cost, in time that nobody waits for.
+//! The cost of operations, in simulated time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use crate::clock::SimClock;
 use crate::mix;
 
 /// How long operations take on a device; the times of
-/// [`SimVfs::set_latency`](super::SimVfs::set_latency). The defaults are about those of a flash
-/// drive.
+/// [`SimVfs::set_latency`](super::SimVfs::set_latency). The defaults are roughly those of a
+/// flash drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// Determines how far each operation is from the mean.
+    /// Determines how far each operation deviates from the mean.
     pub seed: u64,
-    /// Of any operation, on average.
+    /// Mean time of any operation.
     pub operation: Duration,
-    /// Of a sync, of a file or directory, on top.
+    /// Additional time of a sync, of a file or directory.
     pub sync: Duration,
-    /// Of every 4 KiB read or appended, on top.
+    /// Additional time of every 4 KiB read or appended.
     pub block: Duration,
 }
 
@@ -34,11 +34,11 @@ impl Latency {
     }
 }
 
-/// The latency in force and the clock that it moves.
+/// The active latency and the clock that it advances.
 pub(super) struct Device {
     latency: Latency,
     clock: SimClock,
-    /// How many operations there were of each kind on each path, by a hash of the two.
+    /// The number of operations of each kind on each path, by a hash of the two.
     seen: BTreeMap<u64, u64>,
 }
 
@@ -51,9 +51,9 @@ impl Device {
         }
     }
 
-    /// An operation takes its time: from half to one and a half times the mean, and once in a
-    /// hundred times ten times that. What it draws follows from what it is, not from when its
-    /// turn comes: the sum over several threads does not depend on their order.
+    /// Advances the clock by the time of an operation: from half to one and a half times the
+    /// mean, and once in a hundred times ten times that. The time depends on the operation, not
+    /// on when it runs: the sum over several threads does not depend on their order.
     pub(super) fn spend(&mut self, call: &Call<'_>) {
         let path = call.path.as_os_str().as_encoded_bytes();
         let what = xxhash_rust::xxh3::xxh3_64_with_seed(path, call.kind as u64);

@@ -1,4 +1,4 @@
-//! What is done to a file system: operations, their kinds, and marks between them.
+//! The operations of a file system, their kinds, and marks between them.
 
 use std::fmt;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use titan::Bytes;
 
-/// Names a file for as long as it exists, whatever its path.
+/// Identifies a file as long as it exists, whatever its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(super) u64);
 
-/// By which method a file was created.
+/// The method by which a file was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// `create`.
@@ -32,10 +32,10 @@ macro_rules! op_kinds {
         }
 
         impl OpKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[OpKind] = &[$(OpKind::$kind),*];
 
-            /// Its name, as in the text of a [`Fault`](super::Fault).
+            /// Its name, as in the text form of a [`Fault`](super::Fault).
             pub fn name(self) -> &'static str {
                 match self {
                     $(OpKind::$kind => $name,)*
@@ -65,7 +65,7 @@ op_kinds! {
 }
 
 impl OpKind {
-    /// Whether it takes a descriptor, if only for a moment.
+    /// Whether it uses a descriptor, even temporarily.
     pub(super) fn opens(self) -> bool {
         matches!(
             self,
@@ -74,16 +74,16 @@ impl OpKind {
     }
 }
 
-/// An operation about to happen, as faults and hooks see it.
+/// An operation about to start, as faults and hooks see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// What is called.
+    /// The method called.
     pub kind: OpKind,
     /// The path as given; of an open file, the one it was opened by.
     pub path: &'a Path,
     /// The new name in a rename or link.
     pub to: Option<&'a Path>,
-    /// Where a read or a hole starts.
+    /// The offset of a read or hole.
     pub offset: u64,
     /// How many bytes are read, appended or punched out.
     pub len: usize,
@@ -101,7 +101,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An operation that changed the file system, as the journal keeps it.
+/// An operation that changed the file system, as recorded in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FsOp {
     /// A file was created, or an existing one emptied.
@@ -128,13 +128,13 @@ pub enum FsOp {
         path: Arc<Path>,
         /// Which file.
         file: FileId,
-        /// Where it starts.
+        /// Its offset.
         offset: u64,
-        /// How long it is.
+        /// Its length.
         len: u64,
     },
-    /// A log was closed, which cuts off the zeros behind what was appended. Other files are
-    /// closed without a trace.
+    /// A log was closed, which truncates the zeros at its end. Closing other files is not
+    /// recorded.
     Close {
         /// The path the file was opened by.
         path: Arc<Path>,
@@ -155,18 +155,18 @@ pub enum FsOp {
         /// Which file.
         file: FileId,
     },
-    /// A name changed, replacing what had the new one.
+    /// A name changed, replacing the file that had the new one.
     Rename {
         /// Old path.
         from: Arc<Path>,
         /// New path.
         to: Arc<Path>,
     },
-    /// A file got a further name.
+    /// A file got an additional name.
     Link {
-        /// A path it has.
+        /// An existing path of it.
         from: Arc<Path>,
-        /// The further one.
+        /// The additional one.
         to: Arc<Path>,
     },
     /// A file's name was removed.
@@ -189,7 +189,7 @@ pub enum FsOp {
         /// Its path.
         path: Arc<Path>,
     },
-    /// A test put these bytes there, on the medium at once.
+    /// A test wrote these bytes, directly to the medium.
     Replace {
         /// The file's path.
         path: Arc<Path>,
@@ -233,10 +233,11 @@ impl fmt::Display for FsOp {
     }
 }
 
-/// Something a test wants to remember about a moment, usually "acknowledged up to here".
+/// A note that a test makes about a moment, usually "acknowledged up to here".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// So many operations had returned: what must survive the process, if not the machine.
+    /// This many operations had returned: they must survive a crash of the process, though
+    /// not of the machine.
     Returned(u64),
     /// A count, such as the number of acknowledged batches.
     Number(u64),

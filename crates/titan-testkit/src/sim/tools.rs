@@ -1,7 +1,7 @@
-//! What tests do to files behind the engine's back: look, damage, bring fixtures in and out.
+//! Tools for tests to access files without the engine: read, damage, copy in and out.
 //!
-//! File contents pass neither hook nor faults nor counters. Changes are durable at once, seen by
-//! handles that are open, and recorded, so that a journal replays through them.
+//! Access to contents bypasses hook, faults and counters. Changes are durable at once, visible
+//! to open handles, and recorded, so that a journal replays them.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl SimVfs {
             .to_vec())
     }
 
-    /// Puts `data` in the place of a file's content; a missing file is created.
+    /// Replaces a file's content by `data`; creates a missing file.
     pub fn write_all(&self, path: impl AsRef<Path>, data: &[u8]) -> Result<()> {
         let path = path.as_ref();
         let mut state = self.state();
@@ -59,7 +59,7 @@ impl SimVfs {
         self.write_all(path, &data)
     }
 
-    /// Cuts a file, or extends it with zeros.
+    /// Truncates a file, or extends it with zeros.
     pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
         let mut data = self.read_all(path.as_ref())?;
         data.resize(len as usize, 0);
@@ -84,7 +84,7 @@ impl SimVfs {
             .map_err(|e| Error::io(e, "sync", Path::new("/")))
     }
 
-    /// Copies a directory of the operating system with all that is in it to `dir`, and makes
+    /// Copies a directory of the operating system with its contents to `dir`, and makes
     /// everything durable.
     pub fn copy_in_from(&self, real: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<()> {
         self.copy_in(real.as_ref(), dir.as_ref())?;
@@ -106,8 +106,8 @@ impl SimVfs {
         Ok(())
     }
 
-    /// Copies `dir` with all that is in it to a directory of the operating system, which is
-    /// created if missing.
+    /// Copies `dir` with its contents to a directory of the operating system, which is created
+    /// if missing.
     pub fn copy_out_to(&self, dir: impl AsRef<Path>, real: impl AsRef<Path>) -> Result<()> {
         let (dir, real) = (dir.as_ref(), real.as_ref());
         let fail = |e: io::Error| Error::io(e, "copy to", real);

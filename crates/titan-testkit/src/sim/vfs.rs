@@ -1,5 +1,5 @@
-//! The simulated file system itself: every call passes hook, faults, model, journal and counters,
-//! in this order.
+//! The simulated file system itself: every call passes through hook, faults, model, journal and
+//! counters, in this order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,9 +39,9 @@ pub(super) struct State {
     capacity: Option<u64>,
     max_open_files: Option<usize>,
     resources: Resources,
-    /// Created to be written around the cache.
+    /// Files created to be written with direct I/O.
     direct: BTreeSet<PathBuf>,
-    /// Bytes that were asked for ahead.
+    /// Bytes requested by readahead.
     prefetched: BTreeMap<PathBuf, u64>,
     device: Option<Device>,
     pub(super) locks: BTreeSet<PathBuf>,
@@ -78,12 +78,12 @@ impl SimVfs {
         }))
     }
 
-    /// What was done since the beginning, or since [`SimVfs::restart_journal`].
+    /// The operations since the beginning, or since [`SimVfs::restart_journal`].
     pub fn journal(&self) -> Journal {
         self.state().journal.clone()
     }
 
-    /// Forgets what was done so far, so that crash points are only those of what follows.
+    /// Clears the journal, so that crash points are only those of later operations.
     pub fn restart_journal(&self) {
         let mut state = self.state();
         let mut base = state.disk.clone();
@@ -91,8 +91,8 @@ impl SimVfs {
         state.journal = Journal::starting_at(base);
     }
 
-    /// Remembers in the journal that `mark` holds from here on. Call it after the acknowledgement
-    /// it stands for, and before anything else that changes the file system.
+    /// Records in the journal that `mark` holds from here on. Call it after the acknowledgement it
+    /// stands for, and before anything else that changes the file system.
     pub fn mark(&self, mark: impl Into<Mark>) {
         let journal = &mut self.state().journal;
         journal.positions.push(journal.ops.len());
@@ -105,13 +105,13 @@ impl SimVfs {
         self.state().faults.add(fault)
     }
 
-    /// Ends all faults.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         self.state().faults.clear();
     }
 
-    /// Calls `hook` before each operation, in the thread that performs it and outside all locks
-    /// of the file system: it may block, inject faults or take a journal. Operations of its own
+    /// Calls `hook` before each operation, in the thread that performs it and without holding any
+    /// lock of the file system: it may block, inject faults or take a journal. Its own operations
     /// call it again.
     pub fn set_hook(&self, hook: impl Fn(&Call<'_>) + Send + Sync + 'static) {
         *self.0.hook.write() = Some(Arc::new(hook));
@@ -122,32 +122,32 @@ impl SimVfs {
         *self.0.hook.write() = None;
     }
 
-    /// Limits the bytes of all files together; `None` lifts the limit. An append that does not fit
-    /// writes what does and reports ENOSPC. Files that were removed but are open count, punched
-    /// holes do not.
+    /// Limits the bytes of all files together; `None` removes the limit. An append that does not
+    /// fit writes the part that does and reports ENOSPC. Files that were removed but are open
+    /// count, punched holes do not.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
 
-    /// Limits how many files and locks may be open at once; `None` lifts the limit. Beyond it
-    /// whatever opens something, if only for a moment as the sync of a directory does, reports
-    /// EMFILE.
+    /// Limits how many files and locks may be open at once; `None` removes the limit. At the limit
+    /// every operation that opens something, even temporarily like the sync of a directory,
+    /// reports EMFILE.
     pub fn set_max_open_files(&self, files: Option<usize>) {
         self.state().max_open_files = files;
     }
 
-    /// What the machine says of itself from now on. Nothing holds anybody to it.
+    /// Sets the resources that the machine reports from now on. They are not enforced.
     pub fn set_resources(&self, resources: Resources) {
         self.state().resources = resources;
     }
 
-    /// The files that were created since the last call to be written around the kernel's cache.
+    /// The files created since the last call to be written with direct I/O.
     pub fn take_direct_files(&self) -> BTreeSet<PathBuf> {
         std::mem::take(&mut self.state().direct)
     }
 
-    /// From now on each operation, failing ones included, moves `clock` on by what it costs.
-    /// Nothing really waits.
+    /// From now on each operation, including failing ones, advances `clock` by its cost. No thread
+    /// really waits.
     pub fn set_latency(&self, latency: Latency, clock: &SimClock) {
         self.state().device = Some(Device::new(latency, clock.clone()));
     }
@@ -167,7 +167,7 @@ impl SimVfs {
         self.state().counters.sum(OpKind::Read, suffix).bytes
     }
 
-    /// Bytes of paths ending in `suffix` that were asked for ahead. Nothing is read by that.
+    /// Bytes of paths ending in `suffix` that were requested by readahead. This reads nothing.
     pub fn bytes_prefetched(&self, suffix: &str) -> u64 {
         let state = self.state();
         let paths = state.prefetched.iter();
@@ -180,7 +180,7 @@ impl SimVfs {
         *state.prefetched.entry(path.to_owned()).or_default() += bytes as u64;
     }
 
-    /// Starts the counters anew.
+    /// Resets the counters.
     pub fn reset_counters(&self) {
         self.state().prefetched.clear();
         self.state().counters = Counters::default();
@@ -197,7 +197,7 @@ impl SimVfs {
         }
     }
 
-    /// An operation that only looks: `look` returns its result and the bytes it moved.
+    /// An operation that changes nothing: `look` returns its result and the bytes it moved.
     pub(super) fn observe<T>(
         &self,
         call: &Call<'_>,
@@ -207,7 +207,7 @@ impl SimVfs {
         self.observe_within(call, action, |state, _| look(state))
     }
 
-    /// As [`SimVfs::observe`]; `look` is also told how many bytes a fault lets it move.
+    /// As [`SimVfs::observe`]; `look` also gets the number of bytes that a fault lets it move.
     pub(super) fn observe_within<T>(
         &self,
         call: &Call<'_>,
@@ -226,7 +226,7 @@ impl SimVfs {
         Ok(value)
     }
 
-    /// An operation that changes the file system: `plan` says how, given the state.
+    /// An operation that changes the file system: `plan` returns the change, given the state.
     pub(super) fn perform(
         &self,
         call: &Call<'_>,
@@ -236,7 +236,7 @@ impl SimVfs {
         self.perform_then(call, action, plan, |_| Ok(()))
     }
 
-    /// As [`SimVfs::perform`], with a look at the outcome before anyone else can act.
+    /// As [`SimVfs::perform`]; examines the outcome before another thread can act.
     fn perform_then<T>(
         &self,
         call: &Call<'_>,
@@ -258,7 +258,7 @@ impl SimVfs {
         Ok(value)
     }
 
-    /// The file of this name, pinned.
+    /// Finds and pins the file with this path.
     fn open_file(&self, path: &Path) -> Result<FileId> {
         self.observe(&Call::new(OpKind::Open, path), "open file", |state| {
             let file = state.disk.find_file(path)?;
@@ -295,7 +295,7 @@ impl SimVfs {
 }
 
 impl State {
-    /// An operation begins: it takes its time and needs its descriptor. Returns the fault that
+    /// Begins an operation: it takes its time and needs its descriptor. Returns the fault that
     /// strikes it.
     fn begin(&mut self, call: &Call<'_>) -> io::Result<Option<(Errno, Effect)>> {
         if let Some(device) = &mut self.device {
@@ -336,7 +336,7 @@ impl State {
         Ok(())
     }
 
-    /// Fails an operation with as much effect as the fault leaves it.
+    /// Fails an operation, with the effect that the fault allows.
     fn fail(
         &mut self,
         plan: impl FnOnce(&State) -> io::Result<FsOp>,
@@ -368,7 +368,7 @@ impl State {
         *self.disk.handles.entry(file).or_default() += 1;
     }
 
-    /// Ends a pin; a file without a name goes with its last one.
+    /// Removes a pin; a file without a name is deleted with its last one.
     pub(super) fn unpin(&mut self, file: FileId) {
         if let Some(count) = self.disk.handles.get_mut(&file) {
             *count -= 1;
@@ -482,7 +482,7 @@ impl Vfs for SimVfs {
             let call = Call::new(OpKind::CreateDir, path);
             let plan = |_: &State| Ok(FsOp::CreateDir { path: path.into() });
             match self.perform(&call, "create directory", plan) {
-                // Another thread was faster.
+                // Another thread created it first.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 other => other?,
             }
@@ -561,7 +561,7 @@ impl Vfs for SimVfs {
     }
 }
 
-/// An append's plan.
+/// The plan of an append.
 pub(super) fn append_op(path: &Arc<Path>, file: FileId, data: &[u8]) -> FsOp {
     FsOp::Append {
         path: Arc::clone(path),

@@ -1,17 +1,17 @@
-//! Looking at a database from outside: the library side of `titan check` and `titan inspect`.
+//! Offline tools: the library side of `titan check`, `inspect`, `repair` and `downgrade`.
 //!
 //! | file | owns |
 //! |---|---|
 //! | [`check`](mod@check) | whether the files of a database are whole and agree with each other |
 //! | [`inspect`](mod@inspect) | what one file contains, in readable form |
-//! | [`repair`](mod@repair) | a database again, from what files survive |
-//! | [`downgrade`](mod@downgrade) | a database that RocksDB can read, though garbage was collected |
+//! | [`repair`](mod@repair) | a working database from the files that survive |
+//! | [`downgrade`](mod@downgrade) | a database that RocksDB can read, after garbage collection |
 //!
-//! The first two only read: no file of the database is created, changed or removed (but for `LOCK`,
-//! which comes into being where it is missing). Nor does a repair, unless it is told to repair in
-//! place. A downgrade changes the database, in one step. Whatever the files hold, the answer is a
-//! report; damage is neither a panic nor an allocation beyond what the bytes of a file can stand
-//! for.
+//! The first two only read: they create, change or delete no file of the database, except `LOCK`,
+//! which is created if it is missing. Repair does not change the database either, unless it is told
+//! to repair in place. A downgrade changes it, in one step. Whatever the files contain, the result
+//! is a report: damage causes neither a panic nor an allocation larger than the bytes of a file can
+//! justify.
 
 pub mod check;
 pub mod downgrade;

@@ -1,4 +1,4 @@
-//! What tables refer to in blob files, gathered so that it can be held against the records.
+//! The pointers of tables into blob files, collected to be compared with the records.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -7,15 +7,15 @@ use crate::error::Error;
 use crate::format::blob_index::{BLOB_RECORD_HEADER_LEN, BlobIndex};
 use crate::format::{BlobFileNumber, CompressionType, total};
 
-/// What stands in a table for a value: enough to tell whether a record is the right one.
+/// A pointer of a table: enough to tell whether a record is the right one.
 pub(super) struct Pointer {
     /// Where the value's bytes start.
     pub(super) offset: u64,
-    /// Stored bytes of the value.
+    /// The stored length of the value in bytes.
     pub(super) size: u64,
     pub(super) key_hash: u64,
     pub(super) key_len: u32,
-    /// Which table it is in, as whoever gathers pointers counts them.
+    /// The table it is in, in the numbering of the caller that collects the pointers.
     pub(super) table: u32,
 }
 
@@ -26,7 +26,7 @@ impl Pointer {
         self.offset.saturating_sub(front)
     }
 
-    /// Bytes of the record.
+    /// The length of the record in bytes.
     pub(super) fn record_len(&self) -> u64 {
         (BLOB_RECORD_HEADER_LEN + u64::from(self.key_len)).saturating_add(self.size)
     }
@@ -36,12 +36,12 @@ impl Pointer {
 #[derive(Default)]
 pub(super) struct FileReferences {
     pub(super) pointers: Vec<Pointer>,
-    /// The compressions they name: one, if all is well.
+    /// The compressions that the pointers name: one in an undamaged database.
     pub(super) compressions: Vec<CompressionType>,
 }
 
 impl FileReferences {
-    /// Takes over what is in another.
+    /// Adds the pointers of `other`.
     pub(super) fn join(&mut self, other: FileReferences) {
         for compression in other.compressions {
             if !self.compressions.contains(&compression) {
@@ -51,14 +51,14 @@ impl FileReferences {
         self.pointers.extend(other.pointers);
     }
 
-    /// How many there are, and the bytes of their records.
+    /// The number of pointers, and the bytes of their records.
     pub(super) fn totals(&self) -> (u64, u64) {
         let lengths = self.pointers.iter().map(Pointer::record_len);
         (self.pointers.len() as u64, total(lengths))
     }
 
-    /// Turns pointers into a logical file into where its map says they lead; those that lead
-    /// nowhere are left out. Reads all that the map has of the file; returns what is wrong with it.
+    /// Translates pointers into a logical file to their offsets in the physical one; drops those
+    /// that the map does not have. Reads the whole map of the file; returns what is wrong with it.
     pub(super) fn follow(&mut self, map: &RelocationMap, logical: BlobFileNumber) -> Vec<Error> {
         let mut problems = Vec::new();
         let all = self.pointers.len();
@@ -104,8 +104,8 @@ impl FileReferences {
     }
 }
 
-/// What keys are compared by: 64 bits, so that a record of another key passes for the right one
-/// by chance once in 10^19 times.
+/// A hash to compare keys by. It has 64 bits, so a record of another key passes for the right one
+/// once in 10^19 times.
 pub(super) fn hash_of(user_key: &[u8]) -> u64 {
     xxh3_64(user_key)
 }

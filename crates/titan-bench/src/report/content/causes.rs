@@ -1,7 +1,7 @@
-//! What goes with a loss or a win: other figures of the same step that the measure is made of.
+//! What accompanies a loss or a win: other figures of the same step, of which the measure consists.
 //!
-//! A rate and a latency are made of what an operation costs the processor and the device; what is
-//! written, and what is on disk, of kinds of files. The other measures are whole.
+//! A rate and a latency consist of what an operation costs the processor and the device; the bytes
+//! written, and those on disk, consist of kinds of files. The other measures have no parts.
 
 use super::joined;
 use crate::report::figures::{
@@ -11,11 +11,11 @@ use crate::report::units::{bytes, micros, number};
 use crate::report::verdict::{SUBJECT, Verdict};
 use crate::results::Measured;
 
-/// Kinds of files that hold less of the whole are not worth a word.
+/// Kinds of files with a smaller share of the whole are not mentioned.
 const SMALL: f64 = 0.005;
 
-/// Titan's beside those of the engine that was best in most rounds, the first of several; none if there
-/// is nothing to tell.
+/// Titan's figures next to those of the engine that was best in most rounds, the first of several;
+/// `None` if there is nothing to report.
 pub(super) fn of(verdict: &Verdict<'_, '_>) -> Option<String> {
     let ours = verdict.step.by(SUBJECT)?;
     let best = *verdict.engines.first()?;
@@ -38,7 +38,7 @@ pub(super) fn of(verdict: &Verdict<'_, '_>) -> Option<String> {
     (!none).then(|| format!("{SUBJECT}{when} {}; {best} {}", told(ours), told(theirs)))
 }
 
-/// What an operation costs.
+/// The cost of an operation.
 struct Cost {
     name: &'static str,
     total: fn(&Measured) -> f64,
@@ -64,7 +64,7 @@ static COSTS: [Cost; 3] = [
 ];
 
 impl Cost {
-    /// Of an operation, by both; none if it is nothing to either.
+    /// The cost of an operation for both; `None` if it is negligible for both.
     fn both(&self, ours: &Rounds<'_>, theirs: &Rounds<'_>) -> Option<String> {
         let each = |rounds: &Rounds<'_>| {
             let spread = rounds.spread(|measured| per_operation(measured, (self.total)(measured)));

@@ -1,6 +1,6 @@
-//! Which figures go into which plot.
+//! Selects the figures for each plot.
 //!
-//! Lines are of the last round that ended well, bars of all rounds. Long series are thinned out.
+//! Lines show the last round that ended well, bars all rounds. Long series are thinned out.
 
 use anyhow::Result;
 
@@ -13,10 +13,10 @@ use crate::report::plots::lines::{Line, Lines};
 use crate::report::units::{bytes_a_second, micros, number};
 use crate::results::{Ceilings, Measured, Report, TICK_SECONDS};
 
-/// Points of a line. More would not be seen, and make the page large.
+/// Points of a line. More would not be visible, and would make the page large.
 const POINTS: usize = 300;
 
-/// Percentiles beyond have too few operations behind them.
+/// Higher percentiles are based on too few operations.
 const LAST_PERCENTILE: f64 = 99.999;
 
 /// Throughput over time, and the latencies of every kind of operation.
@@ -63,7 +63,7 @@ pub(super) fn of_step(document: &mut Document, step: &StepFigures<'_>) -> Result
     Ok(())
 }
 
-/// Space over time, write amplification, and what the device did beside what it can do.
+/// Space over time, write amplification, and the device's activity compared with its limits.
 pub(super) fn of_workload(
     document: &mut Document,
     report: &Report,
@@ -121,7 +121,7 @@ pub(super) fn of_workload(
     Ok(())
 }
 
-/// A rate at the device, and what `fio` got of the same.
+/// A rate at the device, and the rate that `fio` reached.
 struct DeviceRate {
     name: &'static str,
     file: &'static str,
@@ -188,7 +188,7 @@ fn groups<'a>(
     figures.steps.iter().map(group).collect()
 }
 
-/// Operations a second in the middle of each interval.
+/// Operations per second in the middle of each interval.
 fn throughput(measured: &Measured) -> Vec<(f64, f64)> {
     let ticks = measured.work.over_time.as_slice();
     let together = ticks.len().div_ceil(POINTS).max(1);
@@ -241,7 +241,7 @@ fn space(figures: &WorkloadFigures<'_>, engine: &str) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-/// As few digits as there are.
+/// As few digits as possible.
 fn plain(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }

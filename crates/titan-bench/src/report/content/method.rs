@@ -1,4 +1,4 @@
-//! How it was measured, what makes it fair, and how each engine was set up.
+//! The method of measurement, its fairness, and the configuration of each engine.
 
 use crate::report::conditions;
 use crate::report::document::{Cell, Document, Table};
@@ -28,7 +28,7 @@ fn fairness(report: &Report) -> Vec<String> {
     let durability = match settings.durability {
         Durability::Buffered => {
             "a write has reached the kernel when it returns, and survives the end of the process; \
-             nobody waits for the device"
+             no write waits for the device"
         }
         Durability::Synced => "a write has reached the device when it returns",
     };
@@ -37,7 +37,7 @@ fn fairness(report: &Report) -> Vec<String> {
          together. An engine that keeps less on its heap has more page cache, and none is helped \
          by memory that others may not use."
     } else {
-        "Memory: not limited. Where the data fits in it, the device is hardly measured."
+        "Memory: not limited. If the data fits in it, the device is hardly measured."
     };
     let caches = if settings.drop_caches {
         "Caches: each step is a process of its own, before which the kernel's caches are dropped."
@@ -61,13 +61,13 @@ fn fairness(report: &Report) -> Vec<String> {
          restart; the tables of all steps together have it."
             .to_owned(),
         "Order: engines take turns, and their order changes from round to round, so that drift of \
-         the machine meets all of them. What the device gives is measured before each round; where \
-         that drifts, so will the rest."
+         the machine affects all of them. The device is measured before each round; if its \
+         performance drifts, so will the rest."
             .to_owned(),
-        "The ruler: operations, latencies, processor time and memory are measured by the same \
+        "Measurement: operations, latencies, processor time and memory are measured by the same \
          program in the engine's process, bytes on disk and at the device from outside. Latencies \
-         have the choice of the key and the check of the value in them. Every value that is read \
-         is held against its key. Only bytes written by kind are what engines say themselves."
+         include the choice of the key and the check of the value. Every value that is read \
+         is checked against its key. Only the bytes written by kind are reported by the engines."
             .to_owned(),
     ]
 }
@@ -80,12 +80,12 @@ const READING: [&str; 7] = [
      falls behind pays for the queue.",
     "Write amplification: bytes at the device, a last sync included, for each byte of keys and \
      values that users wrote.",
-    "Space amplification: bytes on disk for each byte of keys and values that live; at most: the \
+    "Space amplification: bytes on disk for each byte of live keys and values; at most: the \
      highest sample.",
-    "Memory is what the process has to itself beyond what it had before it opened the database: no \
-     pages of files, cached or mapped. Time to open is marked as recovery where the process before \
+    "Memory is the process's own beyond what it had before it opened the database: no \
+     pages of files, cached or mapped. Time to open is marked as recovery if the previous process \
      was killed.",
-    "Why, beside losses and wins: for rates and latencies what an operation cost the processor and \
-     the device; for write amplification what was written for each byte of users by kind, as the \
-     engine counts; for space what is on disk for each byte that lives. First Titan's.",
+    "Causes, next to losses and wins: for rates and latencies what an operation cost the processor \
+     and the device; for write amplification what was written for each byte of users by kind, as the \
+     engine counts; for space what is on disk for each live byte. Titan's figures come first.",
 ];

@@ -1,5 +1,5 @@
-//! What a report says, in order: what was run, where Titan loses and wins, every workload, how it
-//! was measured.
+//! The contents of a report, in order: what was run, where Titan loses and wins, every workload,
+//! the method.
 
 mod causes;
 mod charts;
@@ -42,7 +42,7 @@ fn step_anchor(workload: &str, step: &str) -> String {
     format!("step-{}--{}", slug(workload), slug(step))
 }
 
-/// None of nothing.
+/// `None` if there are no parts.
 fn joined(parts: impl Iterator<Item = String>, between: &str) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| parts.join(between))

@@ -1,4 +1,4 @@
-//! Tables of one step, and of all steps of a workload together.
+//! Tables for one step, and for all steps of a workload together.
 
 use super::joined;
 use crate::report::document::{Cell, Document, Table, Tone};
@@ -9,7 +9,7 @@ use crate::report::figures::{
 use crate::report::units::{bytes, bytes_a_second, micros, number, percent, seconds};
 use crate::results::{Latency, Measured, Report};
 
-/// All that is known of a step but its plots.
+/// Everything about a step except its plots.
 pub(super) fn add(document: &mut Document, step: &StepFigures<'_>) {
     if step.engines.is_empty() {
         return document.text("No engine ran this step.");
@@ -21,7 +21,7 @@ pub(super) fn add(document: &mut Document, step: &StepFigures<'_>) {
     document.table(space(step));
 }
 
-/// What has to be known before any figure of this step is read.
+/// Remarks that must be read before any figure of this step.
 fn remarks(step: &StepFigures<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     for rounds in &step.engines {
@@ -86,7 +86,7 @@ fn speed(step: &StepFigures<'_>) -> Table {
     table
 }
 
-/// The share of keys looked up that were there; engines of which it differs did other work.
+/// The share of looked-up keys that existed; engines with different shares did different work.
 fn found(measured: &Measured) -> Option<f64> {
     let work = &measured.work;
     (work.looked_up > 0).then(|| work.found as f64 / work.looked_up as f64)
@@ -218,8 +218,8 @@ fn space(step: &StepFigures<'_>) -> Table {
     table
 }
 
-/// Of all steps of a workload: the fairer figures, for they have the work that a step left to the
-/// next one. Only rounds in which all of them ended well are counted.
+/// For all steps of a workload: the fairer figures, because they include the work that a step
+/// left to the next one. Only rounds in which all of them ended well are counted.
 pub(super) fn together(report: &Report, figures: &WorkloadFigures<'_>) -> Table {
     let columns = [
         ":engine",

@@ -1,5 +1,5 @@
-//! The first thing that a reader is told: where Titan loses, where it wins, what went with it, and
-//! everything that was compared, at a glance.
+//! The first part of a report: where Titan loses, where it wins, what accompanied it, and an
+//! overview of everything that was compared.
 
 use std::ptr;
 
@@ -62,7 +62,7 @@ pub(super) fn add(document: &mut Document, report: &Report, figures: &[WorkloadF
     document.table(glance(&verdicts));
 }
 
-/// Losses and wins against each of the others alone.
+/// Losses and wins against each other engine separately.
 fn each_engine(report: &Report, figures: &[WorkloadFigures<'_>]) -> Table {
     let names = MEASURES.iter().map(|measure| measure.name);
     let columns: Vec<&str> = [":against", "all"].into_iter().chain(names).collect();
@@ -130,7 +130,7 @@ fn in_words(verdict: &Verdict<'_, '_>) -> String {
     format!("{} times {word}", number(verdict.size()))
 }
 
-/// Steps that Titan did not finish are losses that have no ratio.
+/// Steps that Titan did not finish are losses without a ratio.
 fn failed(document: &mut Document, figures: &[WorkloadFigures<'_>]) {
     let steps = figures.iter().flat_map(|workload| &workload.steps);
     let failed = steps.flat_map(|step| {

@@ -1,16 +1,16 @@
-//! Axes: how values become lengths, and which of them are written beside the axis.
+//! Axes: how values become lengths, and which values are written next to the axis.
 //!
-//! A length here is what the scale makes of a value, before it becomes pixels.
+//! A length here is the result of the scale, before it becomes pixels.
 
-/// What lengths stand for.
+/// The meaning of lengths.
 pub(crate) enum Scale {
     /// Begins at zero.
     Linear,
-    /// Every power of ten is as long.
+    /// Every power of ten has the same length.
     Log,
-    /// Percentiles, 0 to below 100: every further nine is as long.
+    /// Percentiles, 0 to below 100: every further nine has the same length.
     Nines,
-    /// The value is the number of a step and how much of it was done.
+    /// The value is the number of a step plus the fraction of it that is done.
     Steps(Vec<String>),
 }
 
@@ -21,11 +21,11 @@ pub(crate) struct Axis {
     pub(crate) show: fn(f64) -> String,
 }
 
-/// The percentiles that are written beside an axis of nines.
+/// The percentiles written next to an axis of nines.
 const NINES: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
 impl Axis {
-    /// None if the value has no place on this axis.
+    /// `None` if the value is not representable on this axis.
     pub(super) fn length(&self, value: f64) -> Option<f64> {
         let length = match self.scale {
             Scale::Linear | Scale::Steps(_) => value,
@@ -35,7 +35,7 @@ impl Axis {
         length.is_finite().then_some(length)
     }
 
-    /// The ends of the axis that these lengths need; they differ.
+    /// The ends of the axis for these lengths; they differ.
     pub(super) fn range(&self, lengths: impl Iterator<Item = f64>) -> (f64, f64) {
         let ends = lengths.fold(None, |ends: Option<(f64, f64)>, length| {
             let (least, most) = ends.unwrap_or((length, length));
@@ -44,14 +44,14 @@ impl Axis {
         let (least, most) = ends.unwrap_or((0.0, 1.0));
         match &self.scale {
             Scale::Linear => (0.0, if most > 0.0 { most * 1.05 } else { 1.0 }),
-            // To the next power of ten would leave half of many plots empty.
+            // Extending to the next power of ten would leave half of many plots empty.
             Scale::Log => (least - 0.08, (most + 0.08).max(least + 0.5)),
             Scale::Nines => (0.0, most.max(2.0)),
             Scale::Steps(names) => (0.0, names.len().max(1) as f64),
         }
     }
 
-    /// Lengths at which something is written, and what.
+    /// Lengths with labels, and the labels.
     pub(super) fn ticks(&self, (from, to): (f64, f64)) -> Vec<(f64, String)> {
         let values: Vec<f64> = match &self.scale {
             Scale::Linear => linear_ticks(to),
@@ -87,7 +87,7 @@ fn linear_ticks(to: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Round values of every power of ten: the fewer, the more powers there are.
+/// Round values of every power of ten: the more powers, the fewer values of each.
 fn log_ticks(from: f64, to: f64) -> Vec<f64> {
     let factors: &[f64] = match to - from {
         powers if powers > 3.0 => &[1.0],

@@ -1,4 +1,4 @@
-//! Bars from left to right, in groups: each beside the name of its engine and before its value.
+//! Bars from left to right, in groups: each after the name of its engine and before its value.
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::{PathElement, Rectangle};
@@ -18,7 +18,7 @@ pub(crate) struct Bar<'a> {
 pub(crate) struct Bars<'a> {
     pub(crate) axis: Axis,
     pub(crate) groups: Vec<(&'a str, Vec<Bar<'a>>)>,
-    /// A value to be held against all bars, and what it is.
+    /// A value to compare all bars with, and its name.
     pub(crate) limit: Option<(f64, &'static str)>,
 }
 
@@ -29,7 +29,7 @@ const BAR_HEIGHT: i32 = 17;
 const GAP: i32 = 3;
 
 impl<'a> Bars<'a> {
-    /// None if there is no bar.
+    /// `None` if there is no bar.
     pub(crate) fn draw(&self) -> anyhow::Result<Option<String>> {
         let groups: Vec<_> = (self.groups.iter())
             .filter(|(_, bars)| !bars.is_empty())

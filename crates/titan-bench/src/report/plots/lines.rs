@@ -1,4 +1,4 @@
-//! Lines over axes: one an engine, with its mark along it and its name at its end.
+//! Lines over axes: one per engine, with its mark along it and its name at its end.
 
 use plotters::prelude::PathElement;
 use plotters::style::Color;
@@ -6,7 +6,7 @@ use plotters::style::Color;
 use super::axis::{Axis, Scale};
 use super::{Canvas, Side, WIDTH, drawn, fitted, style, text_width, write};
 
-/// What a line goes through.
+/// The points of a line.
 pub(crate) struct Line<'a> {
     pub(crate) engine: &'a str,
     pub(crate) points: Vec<(f64, f64)>,
@@ -31,7 +31,7 @@ const NAME_HEIGHT: i32 = 15;
 const MARKS: usize = 7;
 
 impl Lines<'_> {
-    /// None if no line has a point.
+    /// `None` if no line has a point.
     pub(crate) fn draw(&self) -> anyhow::Result<Option<String>> {
         let lines: Vec<(&str, Vec<(f64, f64)>)> = (self.lines.iter())
             .map(|line| (line.engine, self.lengths(&line.points)))
@@ -74,7 +74,7 @@ impl Lines<'_> {
         let ticks = self.x.ticks(frame.x);
         let room = (frame.right - LEFT) / ticks.len().max(1) as i32 - 6;
         for (at, text) in &ticks {
-            // Steps are written in the middle, and parted where they end.
+            // Step names are written in the middle, with separators at their ends.
             let parted = match self.x.scale {
                 Scale::Steps(_) => at + 0.5,
                 Scale::Linear | Scale::Log | Scale::Nines => *at,
@@ -91,7 +91,7 @@ impl Lines<'_> {
     }
 }
 
-/// Where lengths lie on the canvas.
+/// Maps lengths to the canvas.
 struct Frame {
     x: (f64, f64),
     y: (f64, f64),
@@ -117,7 +117,8 @@ fn draw_lines(
         let pixels: Vec<(i32, i32)> = points.iter().map(|point| frame.pixel(*point)).collect();
         ends.extend(pixels.last().map(|(x, y)| (*y, *x, *engine)));
         let every = (pixels.len() / MARKS).max(1);
-        // Set off from engine to engine, so that marks of lines that meet lie side by side.
+        // Offset from engine to engine, so that marks of overlapping lines are next to each
+        // other.
         let first = every * place / lines.len();
         let marked: Vec<_> = pixels.iter().skip(first).step_by(every).copied().collect();
         canvas.draw(&PathElement::new(pixels, style.line()))?;

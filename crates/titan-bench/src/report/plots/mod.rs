@@ -1,9 +1,9 @@
 //! Plots as SVG text: [`lines`] and [`bars`], drawn with the colours and marks of [`style`] on the
 //! axes of [`axis`].
 //!
-//! A plot has fixed colours, those of light paper, so that its file can be shown anywhere. A page
-//! that inlines it maps them to others by [`style::COLOURS`]. No plot needs its colours to be
-//! read: every line ends in a name and has marks of its own, every bar stands beside its name.
+//! A plot has fixed colours, those for light paper, so that its file can be shown anywhere. A page
+//! that inlines it maps them to others by [`style::COLOURS`]. No plot depends on its colours:
+//! every line ends in a name and has its own marks, every bar is next to its name.
 
 pub(crate) mod axis;
 pub(crate) mod bars;
@@ -15,16 +15,16 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea, SVGBackend, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, RGBColor, TextStyle};
 
-/// What everything is drawn on, in pixels.
+/// The canvas of all plots, in pixels.
 pub(crate) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Pixels across every plot.
+/// Width of every plot in pixels.
 const WIDTH: u32 = 760;
 
-/// Of all text, in pixels.
+/// Size of all text, in pixels.
 const FONT_SIZE: i32 = 12;
 
-/// Has `draw` draw on paper of this height.
+/// Calls `draw` with a canvas of this height.
 fn drawn(
     height: u32,
     draw: impl FnOnce(&Canvas<'_>) -> anyhow::Result<()>,
@@ -39,7 +39,7 @@ fn drawn(
     Ok(svg)
 }
 
-/// How text lies about the point that it is drawn at, sideways.
+/// The horizontal alignment of text at its point.
 #[derive(Clone, Copy)]
 enum Side {
     From,
@@ -73,7 +73,7 @@ fn text_width(text: &str) -> i32 {
     text.chars().count() as i32 * 7
 }
 
-/// The text, or as much of it as has room in so many pixels.
+/// The text, or as much of it as fits into this many pixels.
 fn fitted(text: &str, room: i32) -> String {
     if text_width(text) <= room {
         return text.to_owned();

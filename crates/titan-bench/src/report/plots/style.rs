@@ -1,4 +1,4 @@
-//! Colours and marks. An engine has the same ones in every plot of every report.
+//! Colours and marks. An engine has the same in every plot of every report.
 //!
 //! The colours are those of Okabe and Ito, which people with any kind of colour blindness can tell
 //! apart.
@@ -10,7 +10,7 @@ use super::Canvas;
 
 /// One colour on light and on dark paper.
 pub(crate) struct Colour {
-    /// Of the variable in style sheets.
+    /// The name of the variable in style sheets.
     pub(crate) name: &'static str,
     pub(crate) light: RGBColor,
     pub(crate) dark: RGBColor,
@@ -39,7 +39,7 @@ static PURPLE: Colour = colour("purple", 0xcc_79_a7, 0xe3_9c_c4);
 static SKY: Colour = colour("sky", 0x56_b4_e9, 0x9a_d6_f7);
 static GREY: Colour = colour("grey", 0x8a_8f_98, 0x8b_91_9b);
 
-/// All there are.
+/// All colours.
 pub(crate) static COLOURS: [&Colour; 11] = [
     &PAPER, &INK, &FAINT, &GRID, &BLUE, &VERMILION, &ORANGE, &GREEN, &PURPLE, &SKY, &GREY,
 ];
@@ -55,13 +55,13 @@ enum Mark {
     Dart,
 }
 
-/// How an engine looks.
+/// The colour and mark of an engine.
 pub(crate) struct Style {
     pub(crate) colour: &'static Colour,
     mark: Mark,
 }
 
-/// The last is that of all engines that this program does not know.
+/// The last one is for all engines that this program does not know.
 static STYLES: [(&str, Style); 7] = [
     ("titan", style(&BLUE, Mark::Disc)),
     ("rocksdb", style(&VERMILION, Mark::Triangle)),
@@ -76,13 +76,13 @@ const fn style(colour: &'static Colour, mark: Mark) -> Style {
     Style { colour, mark }
 }
 
-/// Of this engine.
+/// The style of this engine.
 pub(crate) fn of(engine: &str) -> &'static Style {
     let known = STYLES.iter().position(|(name, _)| *name == engine);
     &STYLES[known.unwrap_or(STYLES.len() - 1)].1
 }
 
-/// As SVG and style sheets write it.
+/// In the notation of SVG and style sheets.
 pub(crate) fn hex(colour: RGBColor) -> String {
     let RGBColor(red, green, blue) = colour;
     format!("#{red:02X}{green:02X}{blue:02X}")
@@ -93,7 +93,7 @@ impl Style {
         self.colour.light.stroke_width(2)
     }
 
-    /// Draws the engine's mark about this pixel.
+    /// Draws the engine's mark around this pixel.
     pub(super) fn mark(&self, canvas: &Canvas<'_>, at: (i32, i32)) -> anyhow::Result<()> {
         let full = self.colour.light.filled();
         let around = |corners: [(i32, i32); 4]| {

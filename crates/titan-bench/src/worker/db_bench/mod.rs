@@ -1,9 +1,9 @@
-//! Programs with the command line of RocksDB's `db_bench` in place of an engine: builds of RocksDB
+//! Programs with the command line of RocksDB's `db_bench` instead of an engine: builds of RocksDB
 //! itself, of Titan's C++ ancestor, of TerarkDB.
 //!
-//! They bring their own keys, values and clock. What is measured from outside is measured as for
-//! every engine; operations, times and latencies are what the program reports, and how many keys
-//! live is what is to be expected of so many random ones.
+//! They have their own keys, values and clock. What is measured from outside is measured as for
+//! every engine; operations, times and latencies are those that the program reports, and the
+//! number of live keys is the expected one after so many random operations.
 
 mod output;
 mod program;
@@ -21,7 +21,7 @@ use crate::work::keys::KEY_BYTES;
 use crate::work::{Operation, Step, ValueSizes};
 pub(crate) use program::Program;
 
-/// Does the job with the program.
+/// Runs the job with the program.
 pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     let ValueSizes::Fixed(value_size) = job.workload.value_sizes else {
         bail!("db_bench has values of one size");
@@ -34,7 +34,7 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
             .parse()
             .context("reading the count of keys")?,
     };
-    // What it takes to open is part of its time and told by nobody.
+    // The time of opening is part of the program's time and not reported separately.
     tell(&Event::Opened { seconds: 0.0 })?;
     let mut child = Command::new(program.path())
         .args(program.arguments(job, step, value_size))
@@ -49,7 +49,7 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     );
     let watched = watch(&mut child);
     if watched.is_err() {
-        // Whoever wanted this is gone.
+        // The driver is gone.
         let _ = child.kill();
     }
     let (status, peak_memory) = watched?;
@@ -86,7 +86,7 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
     })
 }
 
-/// Tells of progress until the child has ended; gives the most memory that it was seen to have.
+/// Reports progress until the child has ended; returns its peak memory.
 fn watch(child: &mut Child) -> Result<(ExitStatus, u64)> {
     let mut peak = 0;
     loop {
@@ -95,7 +95,7 @@ fn watch(child: &mut Child) -> Result<(ExitStatus, u64)> {
         }
         let memory = usage::own_memory(&child.id().to_string());
         peak = peak.max(memory.unwrap_or(0));
-        // How far it is, and what lives meanwhile, is not known.
+        // The progress, and the live keys in the meantime, are unknown.
         tell(&Event::Progress {
             operations: 0,
             live_bytes: 0,
@@ -104,7 +104,7 @@ fn watch(child: &mut Child) -> Result<(ExitStatus, u64)> {
     }
 }
 
-/// Keys that are there after so many operations on random ones.
+/// The expected number of keys after this many operations on random ones.
 fn expected(before: f64, records: u64, step: &Step, operations: u64) -> f64 {
     let all = records as f64;
     let untouched = (-(operations as f64) / all).exp();

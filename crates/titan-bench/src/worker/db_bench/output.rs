@@ -1,11 +1,11 @@
-//! What such programs print at the end of a benchmark.
+//! Parses what such programs print at the end of a benchmark.
 
 use anyhow::{Context, Result};
 
 use crate::results::{Latency, WorkDone};
 use crate::work::{Operation, Step};
 
-/// Of the histogram, which has multi-gets as one each.
+/// From the histogram, in which a multi-get counts once.
 fn counted(lines: &[&str]) -> Option<f64> {
     let count = lines.iter().find_map(|line| line.strip_prefix("Count: "))?;
     count.split_whitespace().next()?.parse().ok()
@@ -19,7 +19,7 @@ fn keys_of(step: &Step) -> f64 {
     }
 }
 
-/// The line of a benchmark, and the percentiles below it.
+/// Parses the line of a benchmark, and the percentiles below it.
 pub(super) fn parse(text: &str, step: &Step) -> Result<WorkDone> {
     // Progress ends with carriage returns, or with nothing at all.
     let lines: Vec<&str> = text.split(['\n', '\r']).collect();
@@ -41,14 +41,14 @@ pub(super) fn parse(text: &str, step: &Step) -> Result<WorkDone> {
     };
     let rate = before("ops/sec").context("there is no rate")?;
     let micros = before("micros/op").context("there is no time of an operation")?;
-    // Older versions say neither how much was done nor how long it took.
+    // Older versions report neither the number of operations nor the time.
     let operations = before("operations")
         .or(step.amount.operations.map(|all| all as f64))
         .or_else(|| Some(counted(&lines[at..])? * keys_of(step)));
     let operations = operations.context("there is no count of operations")?;
     let seconds = before("seconds").unwrap_or(operations / rate.max(1e-9));
     let operations = operations as u64;
-    // `(found of tried found)`, of one of the threads.
+    // `(found of tried found)`, for one of the threads.
     let share = headline.split_once('(').and_then(|(_, rest)| {
         let mut words = rest.split_whitespace();
         let found: f64 = words.next()?.parse().ok()?;
@@ -86,7 +86,7 @@ pub(super) fn parse(text: &str, step: &Step) -> Result<WorkDone> {
             count: operations,
             mean: micros,
             p50,
-            // It says P75 and P99.
+            // It reports P75 and P99.
             p90: None,
             p99,
             p999,

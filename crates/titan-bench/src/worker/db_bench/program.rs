@@ -1,4 +1,4 @@
-//! A program that takes part: how it is named on the command line, and what it is told.
+//! A participating program: its syntax on the command line, and the arguments for it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::work::keys::KEY_BYTES;
 use crate::work::{Operation, Step, Workload};
 use crate::worker::Job;
 
-/// Steps that such programs have, by the same names.
+/// Steps that such programs can run, under the same names.
 const STEPS: &[&str] = &[
     "fillseq",
     "fillrandom",
@@ -25,7 +25,7 @@ const STEPS: &[&str] = &[
     "deleterandom",
 ];
 
-/// A program, and the name under which it takes part.
+/// A program, and its name in the reports.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Program {
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// From `NAME=PATH ARGUMENTS...`.
+    /// Parses `NAME=PATH ARGUMENTS...`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
         let (name, command) = parts.with_context(|| format!("{text:?} is not NAME=PATH"))?;
@@ -51,7 +51,7 @@ impl Program {
         if !path.is_file() {
             bail!("{} is no program", path.display());
         }
-        // A name without a folder would be looked up elsewhere.
+        // A name without a directory would be searched for in the path.
         let path = path.canonicalize().context("finding the program")?;
         Ok(Program {
             name: name.to_owned(),
@@ -92,7 +92,7 @@ impl Program {
         &self.path
     }
 
-    /// For one step.
+    /// The arguments for one step.
     pub(super) fn arguments(&self, job: &Job, step: &Step, value_size: u32) -> Vec<String> {
         let mut arguments = common(&job.settings);
         arguments.extend(of_step(job, step, value_size));
@@ -100,7 +100,7 @@ impl Program {
         arguments
     }
 
-    /// What of a workload it can do; none if nothing.
+    /// The part of a workload that it can run; `None` if there is none.
     pub(crate) fn part_of(&self, workload: &Workload) -> Option<Workload> {
         let known = |step: &&Step| STEPS.contains(&step.name.as_str());
         let steps = workload.steps.iter().filter(known);
@@ -117,7 +117,7 @@ impl Program {
     }
 }
 
-/// What every step is run with.
+/// The arguments for every step.
 fn common(settings: &Settings) -> Vec<String> {
     let compression = match settings.compression {
         Compression::None => "none",
@@ -143,7 +143,7 @@ fn common(settings: &Settings) -> Vec<String> {
     ]
 }
 
-/// What one step is run with.
+/// The arguments for one step only.
 fn of_step(job: &Job, step: &Step, value_size: u32) -> Vec<String> {
     let mut arguments = vec![
         format!("--benchmarks={}", step.name),
@@ -156,7 +156,7 @@ fn of_step(job: &Job, step: &Step, value_size: u32) -> Vec<String> {
     ];
     match step.amount.operations {
         Some(operations) => {
-            // Each benchmark takes one of them for its own.
+            // Each benchmark uses only one of them.
             arguments.push(format!("--writes={operations}"));
             arguments.push(format!("--deletes={operations}"));
         }

@@ -1,4 +1,4 @@
-//! How data is laid out over files, families and directories, and entries that are no plain values.
+//! The layout of data in files, families and directories, and entries that are not plain values.
 
 use super::{COMPACTED, Case, Expect, KILLED, case, unsupported};
 
@@ -8,7 +8,7 @@ macro_rules! blobs {
     };
 }
 
-/// Values that are overwritten and compacted again and again.
+/// Values that are overwritten and compacted repeatedly.
 const OVERWRITTEN: &str = "
     fill default a 0 200 1 10 3000
     flush
@@ -48,7 +48,7 @@ const RANGES: &str = "
     range second a 3 5
     close";
 
-/// Ranges of a reverse order.
+/// Ranges in reverse order.
 const REVERSED: &str = "
     fill default a 0 400 1 10 300
     fill second a 0 200 1 0 100

@@ -1,8 +1,8 @@
-//! Write-ahead logs, ends that were no closing, and the files beside the data.
+//! Write-ahead logs, processes that ended without closing, and files other than the data.
 
 use super::{COMPACTED, Case, Expect, KILLED, MIXED, case};
 
-/// Many small memtables, so that log files come and go.
+/// Many small memtables, so that log files are created and deleted.
 const MANY_LOGS: &str = "
     fill default a 0 400 1 10 300
     flush
@@ -22,7 +22,7 @@ const MANY_LOGS: &str = "
     fill second c 3 9 1 0 100
     kill";
 
-/// A log that takes much and is not flushed.
+/// A large log that is not flushed.
 const LARGE_LOG: &str = "
     fill default a 0 100 1 10 300
     fill default v 0 40 1 20000 90000
@@ -79,7 +79,7 @@ pub(super) const CASES: &[Case] = &[
         .db("wal_dir={root}/wal wal_compression=kZSTD")
         .wal_dir("wal")
         .steps(KILLED),
-    // The directory of the logs is known from OPTIONS alone.
+    // The directory of the logs is known only from OPTIONS.
     case("logs-elsewhere-not-stated", "")
         .db("wal_dir={root}/wal")
         .steps(KILLED)

@@ -1,14 +1,14 @@
-//! The directories that RocksDB writes: how each is made, and what Titan must say of it.
+//! The directories that RocksDB writes: how each is made, and what Titan must read from it.
 //!
 //! | file | directories that differ in |
 //! |---|---|
 //! | [`tables`] | tables: format versions, checksums, compression, indexes, filters, blocks |
-//! | [`layouts`] | blob files, compactions, families, paths, ingested files, kinds of entries |
+//! | [`layouts`] | blob files, compactions, families, paths, ingested files, value types |
 //! | [`logs`] | write-ahead logs, ends of the process, other files |
-//! | [`transactions`] | transaction databases, by policy and by what became of the transactions |
+//! | [`transactions`] | transaction databases, by policy and by the fate of the transactions |
 //!
-//! A release writes the directories whose options it has. What it writes is also a matter of its
-//! defaults, so the same case gives other files with every release.
+//! A release writes the directories whose options it has. The result also depends on its defaults,
+//! so the same case produces different files with every release.
 
 mod layouts;
 mod logs;
@@ -20,21 +20,21 @@ use titan::ErrorKind;
 /// Major and minor number of a release.
 pub(super) type Series = (u32, u32);
 
-/// What Titan must say of a directory.
+/// What Titan must read from a directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expect {
-    /// What RocksDB says.
+    /// The same as RocksDB.
     Equal,
-    /// The same, but for keys that start with `prefix`: they give `Unsupported` with this text,
-    /// and are carried on.
+    /// The same, except for keys that start with `prefix`: reading them is `Unsupported` with this
+    /// text, and they are preserved.
     Unreadable {
         prefix: &'static str,
         text: &'static str,
     },
-    /// What RocksDB says to who only reads; opening it to write is `Unsupported` with this text, and
-    /// leaves it as it is.
+    /// When opened read-only, the same as RocksDB; opening for writing is `Unsupported` with this
+    /// text, and leaves it unchanged.
     ReadOnly { text: &'static str },
-    /// Nothing: opening it is refused with an error of this kind and text, and leaves it as it is.
+    /// Nothing: opening it fails with an error of this kind and text, and leaves it unchanged.
     Refused { kind: ErrorKind, text: &'static str },
 }
 
@@ -42,39 +42,39 @@ pub(super) enum Expect {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// The first series that can write it, and the first that cannot any more.
+    /// The first series that can write it, and the first that no longer can.
     pub(super) since: Series,
     pub(super) until: Series,
-    /// Which of RocksDB's databases writes it: `RocksDbPeer.java` has the names.
+    /// The kind of RocksDB database that writes it: `RocksDbPeer.java` has the names.
     pub(super) kind: &'static str,
     /// RocksDB's options of the database; `{root}` is the directory of the case.
     pub(super) db: &'static str,
     /// RocksDB's options of the families `default` and `second`.
     pub(super) family: &'static str,
-    /// Further families from the start on, with their options.
+    /// Additional families from the start, with their options.
     pub(super) others: &'static [(&'static str, &'static str)],
-    /// Options of families instead of `family` with which RocksDB opens what Titan has compacted.
+    /// Options of families, instead of `family`, with which RocksDB opens what Titan has compacted.
     pub(super) again: Option<&'static str>,
-    /// What is done, in lines of `RocksDbPeer.java` but with blanks between their fields, `~` for a
-    /// blank within one. `kill` kills the process, `open` opens the database again, `remove` removes
-    /// files by the start of their name. The first opening goes without saying.
+    /// The steps, in lines of `RocksDbPeer.java` but with blanks between their fields, `~` for a
+    /// blank within one. `kill` kills the process, `open` opens the database again, `remove`
+    /// removes files whose names start like this. The first opening is implied.
     pub(super) steps: &'static str,
-    /// Where in `{root}` Titan looks.
+    /// The subdirectory of `{root}` that Titan opens.
     pub(super) dir: &'static str,
-    /// The name that bytewise order is given in Titan's options.
+    /// The name of bytewise order in Titan's options.
     pub(super) comparator: Option<&'static str>,
-    /// What Titan's options name bytewise order by, besides.
+    /// An additional name of bytewise order in Titan's options.
     pub(super) alias: Option<&'static str>,
-    /// Where in `{root}` Titan's options say that the logs are.
+    /// The subdirectory of `{root}` that Titan's options name for the logs.
     pub(super) wal_dir: Option<&'static str>,
     pub(super) expect: Expect,
 }
 
-/// Several levels and tables of a few hundred keys.
+/// Several levels, and tables of a few hundred keys.
 pub(super) const SMALL: &str = "write_buffer_size=65536 target_file_size_base=65536 \
      max_bytes_for_level_base=262144 level0_file_num_compaction_trigger=3";
 
-/// Puts, overwrites and deletions of all three kinds in tables and in the log.
+/// Puts, overwrites and deletions of all three kinds, in tables and in the log.
 const MIXED: &str = "
     fill default a 0 400 1 10 300
     fill default v 0 60 1 1000 6000
@@ -110,7 +110,7 @@ const COMPACTED: &str = "
     delete second a 0 200 9
     close";
 
-/// The same, killed in the middle of it, opened again, and killed again.
+/// The same, killed in the middle, opened again, and killed again.
 const KILLED: &str = "
     fill default a 0 400 1 10 300
     fill second a 0 200 1 0 100
@@ -126,7 +126,7 @@ const KILLED: &str = "
     range second a 50 60
     kill";
 
-/// What this version cannot handle.
+/// A feature that this version cannot handle.
 const fn unsupported(text: &'static str) -> Expect {
     Expect::Refused {
         kind: ErrorKind::Unsupported,
@@ -134,7 +134,8 @@ const fn unsupported(text: &'static str) -> Expect {
     }
 }
 
-/// A directory with these options of families, of every release, in which Titan must find all.
+/// A directory with these options of families, of every release, in which Titan must find
+/// everything.
 const fn case(name: &'static str, family: &'static str) -> Case {
     Case {
         name,

@@ -1,15 +1,15 @@
-//! Tables: what RocksDB calls block-based, in every form, and the others.
+//! Tables: RocksDB's block-based ones, in every form, and the others.
 
 use super::{COMPACTED, Case, case, unsupported};
 
-/// Blocks of which a few dozen are in a table.
+/// Small blocks, so that a table has a few dozen.
 macro_rules! table {
     ($($options:literal),*) => {
         concat!("block_based_table_factory={block_size=1024", $(";", $options,)* "}")
     };
 }
 
-/// Tables in which dictionaries are built, some of them trained.
+/// Tables with dictionaries, some of them trained.
 macro_rules! dictionary {
     ($codec:literal, $options:literal) => {
         concat!(

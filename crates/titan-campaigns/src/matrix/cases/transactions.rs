@@ -1,9 +1,9 @@
-//! Transaction databases of the three policies: what became of the transactions, and where their
-//! writes lie when the process ends.
+//! Transaction databases of the three policies: the fate of the transactions, and where their
+//! writes are when the process ends.
 
 use super::{Case, case, unsupported};
 
-/// Transactions that all came to their end, with other writes between.
+/// Transactions that were all decided, with other writes between.
 macro_rules! decided {
     ($end:literal) => {
         concat!(
@@ -35,7 +35,7 @@ macro_rules! decided {
     };
 }
 
-/// No transactions, and no range deletions, which there are not in these databases.
+/// No transactions, and no range deletions, which these databases do not support.
 const WRITES: &str = "
     fill default a 0 400 1 10 300
     fill second a 0 200 1 0 100
@@ -49,7 +49,7 @@ const WRITES: &str = "
     fill second b 0 50 1 0 3000
     kill";
 
-/// Batches of which one overwrites at its start what the one before wrote at its end.
+/// Batches; one overwrites at its start what the previous one wrote at its end.
 const OVERWRITES: &str = "
     fill default a 0 16 1 10 300
     fill default a 15 31 1 10 300

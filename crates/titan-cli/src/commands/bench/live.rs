@@ -1,4 +1,4 @@
-//! Which of the keys that steps write are there: what space amplification is measured against.
+//! Tracks which of the keys that steps write exist: the base of space amplification.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use super::values::{self, KEY_BYTES};
 use crate::progress;
 use crate::usage;
 
-/// How the keys that a database held at first are known.
+/// How the initial keys of a database were determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum KnownBy {
@@ -17,22 +17,22 @@ pub(super) enum KnownBy {
     Tracking,
     /// They were counted.
     Scan,
-    /// All keys were taken as present.
+    /// All keys were assumed to exist.
     Assumption,
 }
 
-/// A bit a key, kept by all threads that write.
+/// One bit per key, shared by all threads that write.
 pub(super) struct LiveKeys {
     bits: Vec<AtomicU64>,
     present: AtomicU64,
     entry_bytes: u64,
-    /// Live bytes of keys that are not the steps'.
+    /// Live bytes of keys that no step writes.
     foreign_bytes: u64,
     known_by: KnownBy,
 }
 
 impl LiveKeys {
-    /// Of an empty database.
+    /// For an empty database.
     pub(super) fn none(num: u64, value_size: u32) -> Self {
         let words = usize::try_from(num.div_ceil(64)).unwrap_or(usize::MAX);
         LiveKeys {
@@ -44,7 +44,7 @@ impl LiveKeys {
         }
     }
 
-    /// Of a database that is taken to have all of them.
+    /// For a database that is assumed to have all keys.
     pub(super) fn all(num: u64, value_size: u32) -> Self {
         let live = Self::none(num, value_size);
         (0..num).for_each(|number| live.add(number));
@@ -54,7 +54,7 @@ impl LiveKeys {
         }
     }
 
-    /// Of the database as it is, by walking its keys.
+    /// For the database as it is: scans its keys.
     pub(super) fn scan(db: &Db, num: u64, value_size: u32) -> Result<Self> {
         let mut live = LiveKeys {
             known_by: KnownBy::Scan,
@@ -80,7 +80,7 @@ impl LiveKeys {
             .map(|word| (word, 1 << (number % 64)))
     }
 
-    /// The key was written.
+    /// Notes that the key was written.
     pub(super) fn add(&self, number: u64) {
         if let Some((word, bit)) = self.word(number)
             && word.fetch_or(bit, Relaxed) & bit == 0
@@ -89,7 +89,7 @@ impl LiveKeys {
         }
     }
 
-    /// The key was deleted.
+    /// Notes that the key was deleted.
     pub(super) fn remove(&self, number: u64) {
         if let Some((word, bit)) = self.word(number)
             && word.fetch_and(!bit, Relaxed) & bit != 0
@@ -98,12 +98,12 @@ impl LiveKeys {
         }
     }
 
-    /// How many of the steps' keys are there.
+    /// The number of the steps' keys that exist.
     pub(super) fn keys(&self) -> u64 {
         self.present.load(Relaxed)
     }
 
-    /// Bytes of all keys and values that are there.
+    /// Bytes of all existing keys and values.
     pub(super) fn bytes(&self) -> u64 {
         self.keys() * self.entry_bytes + self.foreign_bytes
     }

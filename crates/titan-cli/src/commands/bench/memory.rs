@@ -1,12 +1,12 @@
-//! The most memory this process has had, from `/proc`.
+//! The peak memory of this process, from `/proc`.
 
-/// Starts over, so that the next [`peak_bytes`] is that of what follows. Where the kernel does not
-/// let us, peaks are those since the process began.
+/// Resets the peak, so that the next [`peak_bytes`] covers only what follows. If the kernel does
+/// not permit it, the peak is that since the process began.
 pub(super) fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The largest resident set, in bytes; none where there is no `/proc`.
+/// The largest resident set in bytes; `None` without `/proc`.
 pub(super) fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,4 @@
-//! What a step measured, for people and as JSON.
+//! Measurements of a step, as text and as JSON.
 
 use serde::Serialize;
 use titan::{DiskUsage, Result};
@@ -8,7 +8,7 @@ use super::live::KnownBy;
 use super::worker::Tally;
 use crate::output::{self, Out};
 
-/// Everything about one step. Field names are the interface of `--json`.
+/// The measurements of one step. The field names are the interface of `--json`.
 #[derive(Serialize)]
 pub(super) struct StepReport {
     pub(super) name: &'static str,
@@ -16,24 +16,24 @@ pub(super) struct StepReport {
     pub(super) ops_per_sec: f64,
     /// Keys and values per second, in units of 1024 * 1024 bytes.
     pub(super) mb_per_sec: f64,
-    /// Latency of a call, which with batches does several operations.
+    /// Latency of a call, which with batches performs several operations.
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) p999_us: f64,
     pub(super) max_us: f64,
     /// Bytes written to all files per byte of user data written; null for steps that only read.
     pub(super) write_amp: Option<f64>,
-    /// SST and blob bytes on disk per live byte at the end; null where live bytes are not known.
+    /// SST and blob bytes on disk per live byte at the end; null if live bytes are unknown.
     pub(super) space_amp: Option<f64>,
     pub(super) space_amp_max: Option<f64>,
     pub(super) space_amp_mean: Option<f64>,
-    /// As `space_amp_mean`, but of garbage only what is known as such.
+    /// As `space_amp_mean`, but of the garbage only the known part.
     pub(super) known_amp_mean: Option<f64>,
     pub(super) seconds: f64,
-    /// Waiting for compactions after the step, not part of `seconds`.
+    /// The wait for compactions after the step, not part of `seconds`.
     pub(super) wait_seconds: f64,
     pub(super) threads: usize,
-    /// Reads that found their key; null for steps that look none up.
+    /// Reads that found their key; null for steps without lookups.
     pub(super) found: Option<u64>,
     pub(super) user_bytes_written: u64,
     pub(super) bytes_written: WrittenBytes,
@@ -46,7 +46,7 @@ pub(super) struct StepReport {
     pub(super) stall_seconds: f64,
     /// The largest resident set during the step.
     pub(super) peak_memory_bytes: Option<u64>,
-    /// The thread that writes during readwhilewriting, which the figures above leave out.
+    /// The writer of readwhilewriting, which the figures above exclude.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) background: Option<Background>,
     /// Upper bounds of latency in microseconds and the share of calls up to each.
@@ -54,7 +54,7 @@ pub(super) struct StepReport {
     pub(super) histogram: Option<Vec<(f64, f64)>>,
 }
 
-/// Bytes written during a step, by what wrote them.
+/// Bytes written during a step, by the kind of writer.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct WrittenBytes {
     pub(super) wal: u64,
@@ -67,7 +67,7 @@ pub(super) struct WrittenBytes {
 }
 
 impl WrittenBytes {
-    /// What was added since `earlier`.
+    /// The bytes added since `earlier`.
     pub(super) fn since(&self, earlier: &WrittenBytes) -> WrittenBytes {
         WrittenBytes {
             wal: self.wal - earlier.wal,
@@ -94,7 +94,7 @@ impl WrittenBytes {
     }
 }
 
-/// What a thread did beside the others.
+/// The operations of the writer that accompanies the other threads.
 #[derive(Serialize)]
 pub(super) struct Background {
     writes: u64,
@@ -111,7 +111,7 @@ impl Background {
     }
 }
 
-/// All steps of a run, and with what they ran.
+/// All steps of a run, and the settings they ran with.
 #[derive(Serialize)]
 pub(super) struct Report {
     steps: Vec<StepReport>,
@@ -137,7 +137,7 @@ impl Report {
     }
 }
 
-/// Prints a step: a line of results, then lines of what it took.
+/// Prints a step: a line of results, then lines of costs.
 pub(super) fn print(step: &StepReport, out: &mut Out) -> Result<()> {
     let StepReport {
         name,
@@ -211,8 +211,8 @@ pub(super) fn print(step: &StepReport, out: &mut Out) -> Result<()> {
     {
         let how = match known {
             KnownBy::Tracking => "",
-            KnownBy::Scan => ", those of before by a scan",
-            KnownBy::Assumption => ", assumed to have been all at first",
+            KnownBy::Scan => ", earlier ones counted by a scan",
+            KnownBy::Assumption => ", all assumed to exist at first",
         };
         let (keys, bytes) = (output::count(keys), output::size(bytes));
         out.line(format_args!("    live: {keys} keys, {bytes}{how}"))?;

@@ -16,7 +16,7 @@ use crate::output;
 use crate::progress;
 use crate::usage::disk_usage;
 
-/// How often space is looked at during a step.
+/// The interval between samples of space during a step.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the step, the `index`th of this process.
@@ -40,10 +40,10 @@ pub(super) fn run(
     let start = Barrier::new(foreground + usize::from(accompanied));
     let running = AtomicUsize::new(foreground);
     let main = thread::current();
-    // What a thread does from its creation to its end.
+    // Runs one thread from start to end.
     let work = |number: usize, limit: Limit| -> Result<Tally> {
         let background = number == foreground;
-        // Only threads that write need to note what they wrote and to have values.
+        // Only threads that write need values and must record what they wrote.
         let noted = live.filter(|_| background || (benchmark.writes() && !accompanied));
         let made = Worker::new(
             args,
@@ -80,7 +80,8 @@ pub(super) fn run(
             .collect();
         let background = accompanied.then(|| scope.spawn(move || work(foreground, Limit::Never)));
         watch(benchmark, limit, &threads, &shared, &mut space);
-        // However they ended, by a panic too, what accompanied them has nothing left to do.
+        // Whether the threads succeeded, failed or panicked, the accompanying writer must
+        // stop.
         shared.stop.store(true, Ordering::Relaxed);
         let tallies: Result<Vec<Tally>> = threads.into_iter().map(join).collect();
         (tallies, background.map(join).transpose())
@@ -144,7 +145,7 @@ fn limit(args: &Args, benchmark: Benchmark) -> Limit {
         .duration
         .map(|seconds| Limit::Time(Duration::from_secs(seconds)));
     match benchmark {
-        // What goes through the keys in order ends with them.
+        // Steps that go through the keys in order end with the keys.
         Benchmark::FillSeq => writes,
         Benchmark::ReadSeq => reads,
         Benchmark::FillRandom | Benchmark::Overwrite | Benchmark::DeleteRandom => {
@@ -154,7 +155,7 @@ fn limit(args: &Args, benchmark: Benchmark) -> Limit {
     }
 }
 
-/// A seed for each thread of each step: steps of equal seed do not draw the same keys.
+/// A seed for each thread of each step, so that steps with equal seeds draw different keys.
 fn mix(seed: u64, benchmark: Benchmark, index: usize, thread: usize) -> u64 {
     let parts = [seed, index as u64, thread as u64];
     let words = benchmark.name().bytes().map(u64::from).chain(parts);
@@ -170,7 +171,7 @@ fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Draws progress and looks at space until the threads are done.
+/// Draws progress and samples space until the threads are done.
 fn watch(
     benchmark: Benchmark,
     limit: Limit,
@@ -235,14 +236,14 @@ fn written(statistics: &Statistics) -> WrittenBytes {
     }
 }
 
-/// Bytes on disk per live byte, now and at most.
+/// Bytes on disk per live byte: the latest and the maximum.
 struct SpaceWatch<'a> {
     args: &'a Args,
-    /// Without it there is nothing to relate bytes to, and nothing is looked at.
+    /// Without it bytes cannot be related to anything, and no samples are taken.
     live: Option<&'a LiveKeys>,
     db: &'a Db,
     max: Option<f64>,
-    /// Of what the samples have on disk per live byte.
+    /// The sum over the samples of bytes on disk per live byte.
     sum: f64,
     /// The same with only known garbage.
     known_sum: f64,
@@ -273,7 +274,7 @@ impl<'a> SpaceWatch<'a> {
     }
 
     fn sample(&mut self) {
-        // A sample that fails is one less; the listing at the end of the step reports why.
+        // A failed sample is skipped; the listing at the end of the step reports why.
         let Some(live) = self.live.map(LiveKeys::bytes) else {
             return;
         };

@@ -8,19 +8,18 @@
 //!
 //! The random bytes are those of a fixed buffer from `place + 16` on, the same in every process;
 //! the check is a hash of number and place. So values do not compress, cost nothing to make (they
-//! are slices of the buffer, into which the 16 bytes are put for the moment), and can be checked
-//! knowing nothing but the key.
-//! Values shorter than 16 bytes are the beginning of that.
+//! are slices of the buffer, into which the 16 bytes are copied temporarily), and can be checked
+//! from the key alone. Values shorter than 16 bytes are a prefix of this.
 
 use std::ops::Range;
 
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 16;
-/// Bytes in front of the random ones.
+/// Bytes before the random ones.
 const HEAD_BYTES: usize = 16;
-/// Places in the buffer at which values begin.
+/// Offsets in the buffer at which values begin.
 const PLACES: u64 = 1 << 20;
-/// What the buffer grows from. Values on disk depend on it: it never changes.
+/// The seed of the buffer. Values on disk depend on it: it never changes.
 const BUFFER_SEED: u64 = 0x7469_7461_6e62_6e63;
 
 /// A key as the steps write it.
@@ -30,17 +29,17 @@ pub(super) fn key(number: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The number of a key, if a step can have written it.
+/// The number of a key, if a step can have written the key.
 pub(super) fn number(key: &[u8]) -> Option<u64> {
     let (number, rest) = key.split_first_chunk::<8>()?;
     (rest == b"00000000").then(|| u64::from_be_bytes(*number))
 }
 
-/// Makes and checks values. Each thread has one of its own.
+/// Makes and checks values. Each thread has its own.
 pub(super) struct Values {
     buffer: Vec<u8>,
     length: usize,
-    /// Where the next value begins, below [`PLACES`].
+    /// Offset at which the next value begins, below [`PLACES`].
     place: u64,
 }
 
@@ -52,12 +51,12 @@ fn place_word(number: u64, place: u64) -> u64 {
 }
 
 impl Values {
-    /// For values of `length` bytes, the first of them from `place` on.
+    /// For values of `length` bytes, the first of them at `place`.
     pub(super) fn new(length: u32, place: u64) -> Self {
         let length = length as usize;
         let mut random = fastrand::Rng::with_seed(BUFFER_SEED);
         let bytes = PLACES as usize + length.max(HEAD_BYTES);
-        // Word by word, so that a longer buffer begins as a shorter one.
+        // Word by word, so that a shorter buffer is a prefix of a longer one.
         let words = (0..bytes.div_ceil(8)).flat_map(|_| random.u64(..).to_le_bytes());
         Values {
             buffer: words.take(bytes).collect(),
@@ -84,7 +83,8 @@ impl Values {
         start..start + self.length
     }
 
-    /// Whether `value` is one that [`Values::with`] makes for the key of this number; if not, why.
+    /// Checks that `value` is one that [`Values::with`] makes for the key of this number; if not,
+    /// says why.
     pub(super) fn check(&self, number: u64, value: &[u8]) -> Result<(), String> {
         if value.len() != self.length {
             return Err(format!(
@@ -98,7 +98,8 @@ impl Values {
             .and_then(|bytes| bytes.try_into().ok());
         let place = word.map_or(0, u64::from_le_bytes) % PLACES;
         let (head, rest) = value.split_at(self.length.min(HEAD_BYTES));
-        // Of a value without a whole place, only the number can be held against the key.
+        // If the value is too short to have a whole place, only the number can be compared with
+        // the key.
         let known = if self.length < HEAD_BYTES {
             head.len().min(8)
         } else {
@@ -150,7 +151,7 @@ mod tests {
                 assert_eq!(reader.check(number, &value), Ok(()), "{length} {number}");
                 for at in 0..value.len() {
                     value[at] ^= 1;
-                    // A byte of a place that is cut off is the only thing not noticed.
+                    // Only a changed byte of a truncated place goes unnoticed.
                     let hidden = length < 16 && at >= 8;
                     assert_eq!(
                         reader.check(number, &value).is_ok(),

@@ -1,5 +1,5 @@
-//! `titan bench --verify`: after an interrupted run, is every entry one that a step can have
-//! written?
+//! `titan bench --verify`: after an interrupted run, checks that every entry is one that a
+//! step can have written.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::keys;
 use crate::output::{self, Out};
 use crate::progress;
 
-/// Goes through all entries; an error names the first that is wrong.
+/// Checks all entries; an error names the first that is wrong.
 pub(super) fn run(args: &Args, options: &Options, json: bool) -> Result<ExitCode> {
     let db = Db::open_read_only(&args.db, options)?;
     let entries = verify(&db, args)?;
@@ -46,7 +46,7 @@ fn verify(db: &Db, args: &Args) -> Result<u64> {
         let key = iterator.key();
         let wrong = |why: &str| {
             let key = keys::hex(key);
-            Error::corruption(format!("entry {key}, after {entries} right ones: {why}"))
+            Error::corruption(format!("entry {key}, after {entries} correct ones: {why}"))
         };
         let number = values::number(key)
             .filter(|&number| number < args.num)

@@ -1,4 +1,4 @@
-//! What a thread of a step has at hand: random keys, values, a clock and its counts.
+//! The state of a thread of a step: random keys, values, a clock and its counts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,32 +16,32 @@ use super::values::{KEY_BYTES, Values, key};
 
 /// Longer operations count as this long, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Who waits for a call to begin looks up now and then.
+/// A thread that waits for the next call to be due checks at this interval whether to stop.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// Operations after which a thread tells the others how far it is.
+/// Operations after which a thread updates the shared count.
 const REPORT_EVERY: u64 = 64;
 
-/// What the threads of a step share.
+/// State that the threads of a step share.
 #[derive(Default)]
 pub(super) struct Shared {
     /// Operations done, for the progress bar.
     pub(super) done: AtomicU64,
-    /// Everyone is to end: another thread failed, or what a thread accompanied is over.
+    /// All threads must stop: one failed, or those that the writer accompanied are done.
     pub(super) stop: AtomicBool,
 }
 
-/// When a thread has done enough.
+/// When a thread ends.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// After so many operations.
+    /// After this many operations.
     Operations(u64),
     /// After this time.
     Time(Duration),
-    /// When the others are done.
+    /// When the other threads are done.
     Never,
 }
 
-/// What a thread did.
+/// The results of a thread.
 pub(super) struct Tally {
     pub(super) operations: u64,
     /// Bytes of keys and values, written or found.
@@ -50,18 +50,18 @@ pub(super) struct Tally {
     pub(super) written: u64,
     /// Reads that found their key.
     pub(super) found: u64,
-    /// Latencies in nanoseconds, one a call.
+    /// Latencies in nanoseconds, one per call.
     pub(super) latencies: Histogram<u64>,
     pub(super) started: Instant,
     pub(super) ended: Instant,
 }
 
-/// Room for latencies, to a thousandth.
+/// A histogram for latencies, precise to a thousandth.
 pub(super) fn latencies() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, LONGEST, 3).map_err(|e| Error::invalid_argument(e.to_string()))
 }
 
-/// One thread at work.
+/// One running thread.
 pub(super) struct Worker<'a> {
     pub(super) args: &'a Args,
     pub(super) db: &'a Db,
@@ -73,9 +73,9 @@ pub(super) struct Worker<'a> {
     limit: Limit,
     random: Rng,
     skew: Option<Skew>,
-    /// The time from one operation to the next, where that is given.
+    /// The time from one operation to the next, if a rate is given.
     every: Option<Duration>,
-    /// When the next call is to begin.
+    /// When the next call is due.
     due: Instant,
     values: Option<Values>,
     tally: Tally,
@@ -83,8 +83,8 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A thread whose random numbers start from `seed`; `live` is what writes are noted in, and
-    /// there is one wherever a step writes.
+    /// A thread whose random numbers start from `seed`. Writes are recorded in `live`, which exists
+    /// for every step that writes.
     pub(super) fn new(
         args: &'a Args,
         db: &'a Db,
@@ -129,14 +129,14 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// The clock starts.
+    /// Starts the clock.
     pub(super) fn start(&mut self) {
         self.tally.started = Instant::now();
         self.tally.ended = self.tally.started;
         self.due = self.tally.started;
     }
 
-    /// The number of a key, out of all; see [`Args::zipf`].
+    /// The number of a random key; see [`Args::zipf`].
     pub(super) fn any_key(&mut self) -> u64 {
         match &mut self.skew {
             None => self.random.u64(..self.args.num),
@@ -144,7 +144,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// How many operations may follow; 0 when it is enough.
+    /// How many operations the next call may perform; 0 at the end.
     pub(super) fn left(&self) -> u64 {
         if self.shared.stop.load(Relaxed) {
             return 0;
@@ -152,7 +152,7 @@ impl<'a> Worker<'a> {
         match self.limit {
             Limit::Operations(n) => n.saturating_sub(self.tally.operations),
             Limit::Time(time) => {
-                // Only who keeps a rate looks at the clock without a call having ended.
+                // The clock is read between calls only if a rate is given.
                 let now = self.every.map_or(self.tally.ended, |_| Instant::now());
                 match now.saturating_duration_since(self.tally.started) < time {
                     true => u64::MAX,
@@ -163,12 +163,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A call that did `operations` has ended.
+    /// Records the end of a call that performed `operations`.
     pub(super) fn ended(&mut self, operations: u64) {
         let now = Instant::now();
         let began = match self.every {
             None => self.tally.ended,
-            // What had to wait for a slow one counts from when it was to begin.
+            // A call delayed by a slow one counts from the time at which it was due.
             Some(_) => self.due,
         };
         let nanoseconds = now.saturating_duration_since(began).as_nanos();
@@ -189,7 +189,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits until the next call is to begin, or there is to be none.
+    /// Waits until the next call is due or the thread must stop.
     fn wait_for_call(&self) {
         loop {
             let left = self.due.saturating_duration_since(Instant::now());
@@ -200,13 +200,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Bytes that a read found.
+    /// Records the bytes that a read found.
     pub(super) fn found(&mut self, bytes: usize) {
         self.tally.found += 1;
         self.tally.bytes += bytes as u64;
     }
 
-    /// Bytes that a scan came by.
+    /// Records the bytes that a scan passed.
     pub(super) fn passed(&mut self, bytes: usize) {
         self.tally.bytes += bytes as u64;
     }
@@ -244,20 +244,20 @@ impl<'a> Worker<'a> {
         self.db.write(batch, &self.write_options)
     }
 
-    /// What was done.
+    /// The results.
     pub(super) fn finish(self) -> Tally {
         self.shared.done.fetch_add(self.unreported, Relaxed);
         self.tally
     }
 }
 
-/// Which keys are drawn how often.
+/// How often each key is drawn.
 struct Skew {
     ranks: Zipf<f64>,
     random: SmallRng,
     keys: u64,
-    /// From a rank's key to that of the next: what is drawn often lies apart, and every key has one
-    /// rank.
+    /// The distance between the keys of consecutive ranks: frequent keys are far apart, and every
+    /// key has one rank.
     step: u64,
 }
 

@@ -8,10 +8,10 @@ use super::Benchmark;
 use super::values::{KEY_BYTES, key};
 use super::worker::Worker;
 
-/// Keys that multireadrandom reads together unless told otherwise.
+/// Keys that multireadrandom reads in one call by default.
 const READ_BATCH: u64 = 10;
 
-/// Runs a thread of the step to its end.
+/// Runs a thread of the step until it ends.
 pub(super) fn run(benchmark: Benchmark, worker: &mut Worker<'_>) -> Result<()> {
     match benchmark {
         Benchmark::FillSeq => write_in_order(worker),
@@ -24,7 +24,7 @@ pub(super) fn run(benchmark: Benchmark, worker: &mut Worker<'_>) -> Result<()> {
     }
 }
 
-/// Each thread writes the whole sequence, as db_bench's do.
+/// Each thread writes the whole sequence, as in db_bench.
 fn write_in_order(worker: &mut Worker<'_>) -> Result<()> {
     let mut next = 0;
     write(worker, |worker, batch| {
@@ -34,7 +34,7 @@ fn write_in_order(worker: &mut Worker<'_>) -> Result<()> {
     })
 }
 
-/// Writes random keys. Also what accompanies readwhilewriting.
+/// Writes random keys. Also the accompanying writer of readwhilewriting.
 pub(super) fn write_random(worker: &mut Worker<'_>) -> Result<()> {
     write(worker, |worker, batch| {
         let number = worker.any_key();
@@ -98,7 +98,8 @@ fn multi_read_random(worker: &mut Worker<'_>) -> Result<()> {
     }
 }
 
-/// A new iterator for each seek, as in db_bench. Values of the entries gone over are read.
+/// Creates a new iterator for each seek, as in db_bench. Reads the values of the entries
+/// it passes.
 fn seek_random(worker: &mut Worker<'_>) -> Result<()> {
     while worker.left() > 0 {
         let key = key(worker.any_key());

@@ -1,4 +1,4 @@
-//! A file becomes an entry.
+//! Makes an entry of a file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,11 @@ use titan::{Error, Result};
 
 use super::loader::Loader;
 
-/// The engine's lengths have 32 bits; key and bookkeeping need a little of that.
+/// The engine's lengths have 32 bits; the key and metadata need a few of these bytes.
 const MAX_FILE_BYTES: u64 = (u32::MAX as u64) - (1 << 20);
 
-/// Adds the file to the load, or reports why it cannot be. An error is one of the database.
+/// Adds the file to the load, or reports why it cannot be loaded. Returns only errors of
+/// the database.
 pub(super) fn load_file(path: &Path, loader: &mut Loader<'_>) -> Result<()> {
     match read(path) {
         Ok(value) => {

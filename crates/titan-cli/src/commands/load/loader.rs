@@ -6,13 +6,13 @@ use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
 use crate::output;
 
-/// Bytes of a batch from which it is committed.
+/// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What was loaded, and what not.
+/// What was loaded and what was not.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tally {
-    /// Files read, whole.
+    /// Files read completely.
     pub(super) files: u64,
     /// Entries stored.
     pub(super) entries: u64,
@@ -29,7 +29,7 @@ pub(super) struct Loader<'a> {
     db: &'a Db,
     family: &'a ColumnFamily,
     batch: WriteBatch,
-    /// Bytes of input that the batch holds; the bar moves when they are committed.
+    /// Bytes of input in the batch; the bar advances when they are committed.
     pending: u64,
     progress: ProgressBar,
     tally: Tally,
@@ -48,7 +48,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Adds an entry that came from `input` bytes of a file. An error is one of the database.
+    /// Adds an entry that came from `input` bytes of a file. Returns only errors of the
+    /// database.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8], input: u64) -> Result<()> {
         self.batch.put(self.family, key, value)?;
         self.pending += input;
@@ -67,18 +68,18 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A file was read to its end.
+    /// Counts a file that was read to its end.
     pub(super) fn file_done(&mut self) {
         self.tally.files += 1;
     }
 
-    /// Reports something that cannot be loaded; the load goes on.
+    /// Reports something that cannot be loaded; the load continues.
     pub(super) fn failed(&mut self, error: &Error) {
         self.tally.failed += 1;
         self.progress.suspend(|| output::complain(error));
     }
 
-    /// Notes a file of another kind than those that are loaded.
+    /// Counts a file of a kind that is not loaded.
     pub(super) fn skipped(&mut self) {
         self.tally.skipped += 1;
     }

@@ -1,4 +1,4 @@
-//! The records of a file become entries: the key is a field of the record, the value the record
+//! Makes entries of the records of a file: the key is a field of the record, the value the record
 //! as a JSON object.
 
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use titan::{Error, Result};
 
 use super::loader::Loader;
 
-/// Adds each line of the file, or reports what is wrong with it. Blank lines are passed over. An
-/// error is one of the database.
+/// Adds each line of the file, or reports what is wrong with it. Skips blank lines. Returns only
+/// errors of the database.
 pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let mut reader = match File::open(path) {
         Ok(file) => BufReader::with_capacity(1 << 20, file),
@@ -49,11 +49,11 @@ pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> R
     Ok(())
 }
 
-/// The key of a record: text without its quotes, a number or truth value as it is spelt. So numbers
-/// of any size and precision stay apart.
+/// The key of a record: text without its quotes, a number or truth value as it is written. So
+/// numbers of any size and precision stay distinct.
 fn json_key(record: &[u8], field: &str) -> Result<String, String> {
     let record: HashMap<String, &RawValue> = serde_json::from_slice(record).map_err(|e| {
-        // To the parser each line is the first; the reader of its message knows better.
+        // The parser sees each line as line 1, which would mislead the reader of the message.
         e.to_string().replace(" at line 1 column ", " at column ")
     })?;
     let Some(value) = record.get(field) else {
@@ -67,7 +67,8 @@ fn json_key(record: &[u8], field: &str) -> Result<String, String> {
     }
 }
 
-/// Adds each row of the file, or reports what is wrong with it. An error is one of the database.
+/// Adds each row of the file, or reports what is wrong with it. Returns only errors of the
+/// database.
 pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let opened =
         csv::Reader::from_path(path).and_then(|mut reader| Ok((reader.headers()?.clone(), reader)));
@@ -79,7 +80,7 @@ pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Res
         }
     };
     if let Some(name) = repeated(&names) {
-        loader.failed(&wrong(path, 1, &format!("two fields are called {name}")));
+        loader.failed(&wrong(path, 1, &format!("two fields have the name {name}")));
         return Ok(());
     }
     let Some(column) = names.iter().position(|name| name == field) else {
@@ -124,7 +125,7 @@ fn repeated(names: &StringRecord) -> Option<&str> {
         .map(|pair| pair[0])
 }
 
-/// A row as a JSON object of texts, its fields in the order of the columns.
+/// A row as a JSON object of strings, its fields in the order of the columns.
 struct Row<'a> {
     names: &'a StringRecord,
     row: &'a StringRecord,
@@ -150,7 +151,7 @@ fn csv_error(path: &Path, error: csv::Error) -> Error {
         } => wrong(
             path,
             line,
-            &format!("{len} fields where the names are {expected_len}"),
+            &format!("{len} fields, but {expected_len} names"),
         ),
         csv::ErrorKind::Utf8 { .. } => wrong(path, line, "no UTF-8"),
         _ => wrong(path, line, &text),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use titan::{Error, Result};
 use walkdir::{DirEntry, WalkDir};
 
-/// Something on the way.
+/// An item found by the walk.
 pub(super) enum Found {
     /// A regular file.
     File(PathBuf),
@@ -15,8 +15,8 @@ pub(super) enum Found {
     Skipped,
 }
 
-/// A walk over the paths a user named, in the order of names, that follows no symbolic links and
-/// does not enter the database that is being loaded.
+/// A walk over the paths that the user named, in the order of names. It follows no symbolic links
+/// and does not enter the database that is being loaded.
 pub(super) struct Walk<'a> {
     paths: &'a [PathBuf],
     /// Device and inode of the database's directory.
@@ -28,7 +28,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 impl<'a> Walk<'a> {
-    /// The database must exist by now.
+    /// The database must already exist.
     pub(super) fn new(paths: &'a [PathBuf], database: &Path) -> Result<Self> {
         let metadata =
             std::fs::metadata(database).map_err(|e| Error::io(e, "look at", database))?;
@@ -38,7 +38,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The files, and an error for each path that cannot be looked at, or was named and is no file.
+    /// The files, and an error for each path that cannot be examined, or that the user named and is
+    /// not a file.
     pub(super) fn files(&self) -> impl Iterator<Item = Result<Found>> {
         self.entries().filter_map(|entry| match entry {
             Ok(entry) if entry.file_type().is_dir() => None,
@@ -52,7 +53,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Bytes of all files that can be looked at.
+    /// Bytes of all files that can be examined.
     pub(super) fn total_bytes(&self) -> u64 {
         let files = self.entries().filter_map(std::result::Result::ok);
         let files = files.filter(|entry| entry.file_type().is_file());

@@ -1,13 +1,13 @@
-//! What is worth doing about it.
+//! Recommends actions.
 
 use titan::{FamilySpace, SpaceReport, Verdict};
 
 use crate::output;
 
-/// The part of a family's blob files that something must be before it is worth doing anything.
+/// The share of a family's blob files that something must have before an action is worthwhile.
 const WORTH: f64 = 0.1;
 
-/// A line for each thing that is worth doing; none where nothing is.
+/// A line for each recommended action; none if there is nothing to do.
 pub(super) fn advice(report: &SpaceReport) -> Vec<String> {
     let sum = |of: fn(&FamilySpace) -> u64| {
         let each = report.families.iter().map(|f| (of(f), f));
@@ -20,7 +20,7 @@ pub(super) fn advice(report: &SpaceReport) -> Vec<String> {
     if let n @ 1.. = damaged.count() {
         let n = output::count(n as u64);
         lines.push(format!(
-            "damaged blob files, {n}: titan check says where, titan repair saves what can be"
+            "damaged blob files, {n}: titan check shows where, titan repair saves what can be saved"
         ));
     }
     let uncollected = sum(|f| if is_off(f) { garbage(f) } else { 0 });
@@ -60,7 +60,7 @@ fn is_off(family: &FamilySpace) -> bool {
     verdicts.any(|verdict| verdict == Verdict::Off)
 }
 
-/// What a collection would free: garbage that nobody reads, in files that are whole.
+/// What a collection would free: garbage that nothing pins, in undamaged files.
 fn garbage(family: &FamilySpace) -> u64 {
     let files = family.blob_files.iter();
     let whole = files.filter(|file| file.verdict != Verdict::Damaged);
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a family with one blob file of 1000 bytes.
+    /// The advice for a family with one blob file of 1000 bytes.
     fn said(garbage_bytes: u64, held_bytes: u64, hidden: u64, verdict: Verdict) -> String {
         let file = BlobFileSpace {
             number: BlobFileNumber(7),

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: for browsers, light and dark, and for paper.
+//! The report as one self-contained page: for browsers, light and dark, and for paper.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Write};
@@ -13,9 +13,9 @@ const STYLE: &str = include_str!("page.css");
 const LEGEND: &str = "<caption><span class=\"key live\"></span>live \
     <span class=\"key held\"></span>garbage that is still read \
     <span class=\"key garbage\"></span>garbage \
-    <span class=\"key hole\"></span>given back, as holes</caption>\n";
+    <span class=\"key hole\"></span>freed as holes</caption>\n";
 
-/// The page. `title` is where the database is.
+/// The page. `title` is the path of the database.
 pub(super) fn page(report: &SpaceReport, title: &str) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
@@ -30,7 +30,7 @@ fn write(report: &SpaceReport, title: &str, page: &mut String) -> fmt::Result {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Space of {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>What holds space back</h1>\n<p>{title}</p>\n"
+         <h1>What occupies disk space</h1>\n<p>{title}</p>\n"
     )?;
     write_whole(report, page)?;
     write_holders(report, page)?;
@@ -42,7 +42,7 @@ fn write(report: &SpaceReport, title: &str, page: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// The directory as one bar, and the parts of it in numbers.
+/// The directory as one bar, and its parts as numbers.
 fn write_whole(report: &SpaceReport, page: &mut String) -> fmt::Result {
     let all = report.disk.total_bytes();
     let mut parts = parts(report);
@@ -68,9 +68,9 @@ fn write_whole(report: &SpaceReport, page: &mut String) -> fmt::Result {
 }
 
 fn write_holders(report: &SpaceReport, page: &mut String) -> fmt::Result {
-    page.push_str("<h2>Who holds it</h2>\n");
+    page.push_str("<h2>What pins it</h2>\n");
     if report.holders.is_empty() {
-        page.push_str("<p>No snapshot or iterator holds anything back.</p>\n");
+        page.push_str("<p>No snapshot or iterator pins anything.</p>\n");
         return Ok(());
     }
     write_head(
@@ -152,7 +152,7 @@ fn write_file(file: &BlobFileSpace, largest: u64, page: &mut String) -> fmt::Res
         ("live", "live", file.live_bytes),
         ("held", "garbage that is still read", held),
         ("garbage", "garbage", file.garbage_bytes - held),
-        ("hole", "given back, as holes", file.hole_bytes),
+        ("hole", "freed as holes", file.hole_bytes),
     ];
     let width = percent(file.total_bytes, largest);
     write_bar(page, "bar", width, segments, file.total_bytes)?;
@@ -166,7 +166,7 @@ fn write_file(file: &BlobFileSpace, largest: u64, page: &mut String) -> fmt::Res
     )
 }
 
-/// The beginning of a table, to the first row of its body.
+/// The beginning of a table, up to the first row of its body.
 fn write_head(page: &mut String, caption: &str, columns: &[&str]) -> fmt::Result {
     write!(page, "<div class=\"scroll\"><table>\n{caption}<thead><tr>")?;
     for column in columns {
@@ -175,7 +175,7 @@ fn write_head(page: &mut String, caption: &str, columns: &[&str]) -> fmt::Result
     page.write_str("</tr></thead>\n<tbody>\n")
 }
 
-/// A bar of segments (class, name, bytes), each with what it says when pointed at.
+/// A bar of segments (class, name, bytes), each with a tooltip.
 fn write_bar(
     page: &mut String,
     class: &str,
@@ -196,7 +196,7 @@ fn write_bar(
     page.write_str("</div>\n")
 }
 
-/// Text as it may stand in a page, also within quotes.
+/// Text escaped for a page, also within quotes.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {

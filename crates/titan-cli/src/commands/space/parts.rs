@@ -1,16 +1,16 @@
-//! What the bytes of a directory are, in parts that add up to all of them.
+//! Divides the bytes of a directory into parts that add up to all of them.
 
 use titan::{FamilySpace, HolderKind, SpaceHolder, SpaceReport};
 
-/// A part of the whole.
+/// A part of the directory.
 pub(super) struct Part {
     pub(super) name: &'static str,
-    /// Short and without spaces: by what the page tells parts apart.
+    /// A CSS class: short and without spaces.
     pub(super) class: &'static str,
     pub(super) bytes: u64,
 }
 
-/// The directory in parts, what is of use first.
+/// The parts of the directory, useful ones first.
 pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
     let (disk, total) = (&report.disk, &report.total);
     let listed = total.sst_bytes + total.blob_bytes + total.map_bytes + total.held_files.bytes;
@@ -47,7 +47,7 @@ pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
     parts
 }
 
-/// What a holder is and reads.
+/// The kind of a holder, with the snapshot or family that it reads.
 pub(super) fn holder_name(holder: &SpaceHolder, families: &[FamilySpace]) -> String {
     let count = match holder.count {
         1 => String::new(),

@@ -1,4 +1,4 @@
-//! The report on a terminal.
+//! The report as text for a terminal.
 
 use std::cmp::Reverse;
 
@@ -40,9 +40,9 @@ pub(super) fn print(report: &SpaceReport, worst: usize, out: &mut Out) -> Result
 
 fn print_holders(report: &SpaceReport, out: &mut Out) -> Result<()> {
     if report.holders.is_empty() {
-        return out.line("No snapshot or iterator holds anything back.");
+        return out.line("No snapshot or iterator pins anything.");
     }
-    let mut table = Table::new(&["held back by", "for", "older files", "bytes", "values"]);
+    let mut table = Table::new(&["pinned by", "for", "older files", "bytes", "values"]);
     for holder in &report.holders {
         table.row([
             holder_name(holder, &report.families),
@@ -132,7 +132,7 @@ fn bar(file: &BlobFileSpace) -> String {
     bar
 }
 
-/// The others in one line: how many have which live share.
+/// Summarises the other files in one line: how many have which live share.
 fn print_rest(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
     let mut counts = [0usize; 10];
     for file in files {
@@ -150,7 +150,7 @@ fn print_rest(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
     ))
 }
 
-/// A column for each count, as high as it is beside the largest; what is there at all is seen.
+/// A column for each count, scaled to the largest; a count above zero is always visible.
 fn histogram(counts: &[usize]) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let height = |count: usize| (count * (COLUMNS.len() - 1)).div_ceil(most);

@@ -25,7 +25,7 @@ fn unsynced_bytes_of_a_bulk_file_cannot_be_read() {
     assert_eq!(&r.read_exact_at(2, 4).unwrap()[..], b"llo ");
     let error = r.read_exact_at(5, 2).unwrap_err().to_string();
     assert!(error.contains("only 6 of 11 bytes"), "{error}");
-    // A sync that fails hands nothing over, and neither does the end of the handle.
+    // Neither a failed sync nor closing the handle writes anything.
     vfs.inject(Fault::on([OpKind::Sync]));
     w.sync().unwrap_err();
     drop(w);
@@ -73,7 +73,7 @@ fn zeros_stand_behind_a_log_after_a_crash() {
     assert_eq!(killed.len(), 5100 + 2 * EXTENSION);
 
     assert_eq!(content(&crash(&vfs, Loss::All)), [1; 5000]);
-    // The living see what they wrote.
+    // The running program sees what it wrote.
     assert_eq!(vfs.size(p("/db/l")).unwrap(), 5100 + EXTENSION as u64);
     w.sync().unwrap();
     let written = content(&vfs);
@@ -87,7 +87,7 @@ fn zeros_stand_behind_a_log_after_a_crash() {
     let counts = outcomes(&vfs, zeros);
     assert!(counts.contains(&0) && counts.len() > 50, "{counts:?}");
 
-    // Closing cuts them, which nothing makes durable.
+    // Closing truncates the zeros, but nothing makes this durable.
     drop(w);
     assert_eq!(zeros(&crash(&vfs, Loss::None)), 0);
     assert!(outcomes(&vfs, zeros).len() > 50);

@@ -1,4 +1,4 @@
-//! Which bytes of a file a crash leaves.
+//! Which bytes of a file survive a crash.
 
 use titan::ErrorKind;
 use titan::vfs::Vfs;
@@ -98,7 +98,8 @@ fn a_failed_sync_loses_its_pages_for_good() {
     f.append(&[3; 4096]).unwrap();
     f.sync().unwrap();
     assert_eq!(outcomes(&vfs, starts_of_blocks), [vec![1, 0, 3]].into());
-    // The process's crash still leaves the pages in the cache, and the machine's takes them then.
+    // After a crash of the process the pages are still in the cache; a later crash of the machine
+    // loses them.
     let after_process = crash(&vfs, Loss::None);
     assert_eq!(starts_of_blocks(&after_process), [1, 2, 3]);
     let after_both = crash(&after_process, Loss::All);
@@ -112,7 +113,7 @@ fn each_unsynced_hole_may_be_there_or_not() {
     let before = vfs.allocated_bytes(p("/db/f")).unwrap();
     assert_eq!(before, 5 * 4096);
     let mut f = vfs.open_to_punch(p("/db/f")).unwrap();
-    // One block as a whole, a part of the next one; later the fourth.
+    // One whole block and a part of the next; later the fourth block.
     f.punch_hole(4096, 5000).unwrap();
     f.punch_hole(3 * 4096, 4096).unwrap();
     f.punch_hole(1 << 20, 4096).unwrap();
@@ -163,7 +164,7 @@ fn holes_give_space_back_and_fail_like_anything_else() {
     f.append(&[2; 4096]).unwrap();
     assert_eq!(f.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
     assert!(vfs.open_to_punch(p("/db/g")).err().unwrap().is_not_found());
-    // Nothing can be punched out of what only the process has.
+    // A hole cannot be punched into bytes that only the process has.
     let mut b = vfs.create_bulk(p("/db/b"), true).unwrap();
     vfs.set_capacity(None);
     b.append(&[1; 100]).unwrap();

@@ -1,4 +1,4 @@
-//! Which directory entries a crash leaves.
+//! Which directory entries survive a crash.
 
 use titan::ErrorKind;
 use titan::vfs::Vfs;
@@ -37,7 +37,7 @@ fn changes_of_different_names_are_independent_and_of_one_name_in_order() {
     assert_eq!(outcomes(&vfs, names), set(["", "a", "a b", "b"]));
     vfs.rename(p("/db/a"), p("/db/c")).unwrap();
     drop(put(&vfs, "/db/a", b""));
-    // The second `a` is there only with `c`: the rename came between.
+    // The second `a` exists only with `c`: the rename came between.
     let seen = outcomes(&vfs, names);
     assert_eq!(seen, set(["", "a", "a b", "a b c", "a c", "b", "b c", "c"]));
     let twice = ANY.filter(|seed| {
@@ -80,14 +80,15 @@ fn a_link_is_a_name_of_its_own() {
         vfs.link(p("/db/a"), p("/db/b")).unwrap_err().kind(),
         ErrorKind::AlreadyExists
     );
-    // Two names of one file: a rename of one to the other is nothing.
+    // Renaming one name of a file to another of its names does nothing.
     vfs.rename(p("/db/a"), p("/db/b")).unwrap();
     assert_eq!(names(&vfs), "a b");
     f.append(b"y").unwrap();
     assert_eq!(vfs.read_all("/db/b").unwrap(), b"xy");
     vfs.remove(p("/db/a")).unwrap();
     assert_eq!(vfs.link_count(p("/db/b")).unwrap(), 1);
-    // Neither change is durable: but for the case of "removed, not linked", the file is there.
+    // Neither change is durable: except for the case of "removed, not linked", the file
+    // exists.
     assert_eq!(outcomes(&vfs, names), set(["", "a", "a b", "b"]));
     vfs.sync_dir(p("/db")).unwrap();
     let image = crash(&vfs, Loss::All);

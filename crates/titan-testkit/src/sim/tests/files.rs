@@ -1,4 +1,4 @@
-//! Files, directories and locks as the living see them, and what tests do to them.
+//! Files, directories and locks as running programs see them, and the tools for tests.
 
 use titan::ErrorKind;
 use titan::vfs::{Access, Vfs};

@@ -1,4 +1,4 @@
-//! The journal: crash points, marks, a new start.
+//! The journal: crash points, marks, restarts.
 
 use titan::vfs::Vfs;
 

@@ -73,7 +73,7 @@ fn a_read_may_come_back_short() {
     assert_eq!(r.read_at(3, &mut buf).unwrap(), 4);
     assert_eq!(
         &buf, b"345667----",
-        "nothing behind the bytes that were read"
+        "nothing after the bytes that were read"
     );
     assert_eq!((fault.hits(), vfs.bytes_read("f")), (1, 10));
     vfs.inject(Fault::on([OpKind::Read]).short(4));
@@ -98,7 +98,7 @@ fn a_fault_may_wait_for_another_operation() {
     assert_eq!(blob.append(b"x").unwrap_err().kind(), ErrorKind::NoSpace);
     blob.append(b"x").unwrap();
     assert_eq!(fault.hits(), 1);
-    // The operation that is waited for does not count itself.
+    // The awaited operation itself is not affected.
     let fault = vfs.inject(Fault::on([OpKind::Sync]).after(1, [OpKind::Sync], "*"));
     table.sync().unwrap();
     table.sync().unwrap_err();
@@ -132,7 +132,7 @@ fn open_files_and_locks_are_limited_together() {
     assert!(raw(vfs.read_dir(p("/db")).unwrap_err()));
     assert!(raw(vfs.sync_dir(p("/db")).unwrap_err()));
     assert_eq!(names(&vfs), "LOCK f");
-    // What is open stays usable, and what needs no descriptor works.
+    // Open files stay usable, and operations without a descriptor work.
     f.append(b"y").unwrap();
     vfs.rename(p("/db/f"), p("/db/h")).unwrap();
     assert_eq!(r.read_at(0, &mut [0; 4]).unwrap(), 2);

@@ -35,7 +35,7 @@ impl Check<'_> {
                         let problems = found.follow(map, logical);
                         problems.into_iter().for_each(|e| self.problem(e));
                     }
-                    // Where they lead nobody can tell.
+                    // Where they lead is unknown.
                     Some(None) => found.pointers.clear(),
                 }
                 file.join(found);
@@ -70,8 +70,8 @@ impl Check<'_> {
         }
     }
 
-    /// Opens a map, which has to lead into the file that the MANIFEST says; `None` if it is
-    /// damaged.
+    /// Opens a relocation map, which must lead into the file that the MANIFEST names.
+    /// Returns `None` if it is damaged.
     fn open_map(
         &mut self,
         number: FileNumber,
@@ -95,7 +95,7 @@ impl Check<'_> {
     }
 }
 
-/// The check of one blob file.
+/// Checks one blob file.
 struct Walk<'w, 'c> {
     path: PathBuf,
     place: &'w PhysicalBlobFile,
@@ -136,7 +136,7 @@ impl Walk<'_, '_> {
         self.records(&reader, file.pointers, is_sized)
     }
 
-    /// Goes through records and pointers side by side, both by offset.
+    /// Walks records and pointers in parallel, both in the order of their offsets.
     fn records(
         &mut self,
         reader: &BlobFileReader,
@@ -147,7 +147,8 @@ impl Walk<'_, '_> {
         let footer = reader.verify_footer();
         let sealed = footer.is_ok();
         if let Err(e) = footer {
-            // The walk would report it, too. In a file of another size it says nothing new.
+            // The walk would report it too. In a file of the wrong size the report says
+            // nothing new.
             records.next();
             if sized {
                 self.problem(e);
@@ -176,11 +177,13 @@ impl Walk<'_, '_> {
                     }
                     self.problem(e);
                     damaged = true;
-                    // Pointers into the damaged record have nothing more to tell.
+                    // Skips the pointers into the damaged record: reporting them says
+                    // nothing new.
                     let behind = records.position().max(start + 1);
                     while pointers.next_if(|p| p.record_offset() < behind).is_some() {}
                 }
-                // Where damage ended the walk, pointers know where further records start.
+                // After damage ended the walk, the pointers tell where further records
+                // start.
                 None => match pointers.peek().filter(|_| damaged) {
                     Some(pointer) if pointer.record_offset() > records.position() => {
                         records.resume_at(pointer.record_offset());
@@ -204,7 +207,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// BLOB-1: the record is the one that the pointer means.
+    /// BLOB-1: the record is the one that the pointer names.
     fn resolve(&mut self, pointer: &Pointer, record: &BlobRecord) {
         if pointer.offset < record.value_offset {
             return self.astray(pointer);
@@ -232,7 +235,7 @@ impl Walk<'_, '_> {
         self.wrong(text, pointer.offset);
     }
 
-    /// BLOB-3: what is not referred to is garbage, and the MANIFEST says so.
+    /// BLOB-3: records without a pointer are garbage, and the MANIFEST counts them as such.
     fn garbage(&mut self, meta: &BlobFileMeta, referenced: u64, referenced_bytes: u64) {
         if !self.references.complete {
             return;

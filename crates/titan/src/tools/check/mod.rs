@@ -1,25 +1,26 @@
-//! Checks a database: every file against itself and all of them against each other.
+//! Checks a database: every file on its own, and all of them against each other.
 //!
 //! * each table: size, checksums of all blocks, order of keys, index, filter, range deletions,
-//!   counts; smallest and largest keys and sequence numbers as the MANIFEST says; liveness block,
-//!   entries and the MANIFEST's facts in agreement; the order of levels;
-//! * each blob file: header, every record, footer; its counts those of the MANIFEST; its family;
-//! * every pointer in a live table leads to a record of its key (BLOB-1), and what no pointer leads
-//!   to is what the MANIFEST calls garbage (BLOB-3). RocksDB deletes files in ranges without
-//!   booking garbage, so where a family has tables that Titan did not write, the MANIFEST may know
-//!   of less garbage than there is, but never of more;
-//! * the order of level 0: of tables that share keys the newer comes first;
-//! * each WAL that recovery would read: its records and the batches in them, their families, the
-//!   order of their sequence numbers, that none is missing in between;
+//!   counts; smallest and largest keys and sequence numbers as in the MANIFEST; agreement of the
+//!   liveness block, the entries and the MANIFEST's facts; the order within levels;
+//! * each blob file: header, every record, footer; counts as in the MANIFEST; its family;
+//! * every pointer in a live table leads to a record of its key (BLOB-1), and the records without a
+//!   pointer are what the MANIFEST counts as garbage (BLOB-3). RocksDB deletes files in ranges
+//!   without counting the garbage, so where a family has tables that Titan did not write, the
+//!   MANIFEST may know of less garbage than there is, but never of more;
+//! * the order of level 0: of two tables that share keys the newer comes first;
+//! * each WAL that recovery would read: its records and their batches, the families these name, the
+//!   order of their sequence numbers, and that no number is missing between two files;
 //! * the next file number, above those of all live files;
-//! * IDENTITY; the newest OPTIONS, and that it agrees with the families; files that nothing refers
-//!   to.
+//! * IDENTITY; the newest OPTIONS, and that it agrees with the families; files to which nothing
+//!   refers.
 //!
-//! Not verified: that entries of a key are newer the higher their level (within level 0 they are).
+//! Not checked: that the entries of a key are newer the higher their level. Within level 0 this is
+//! checked.
 //!
-//! Cost: each file is read once from front to back (the tail of a table and the MANIFEST twice).
-//! Memory: what the largest table needs to be open, and 32 bytes a pointer of one column family at
-//! a time: 32 MB a million values in blob files.
+//! Cost: reads each file once from front to back (the tail of a table and the MANIFEST twice).
+//! Memory: what the largest table needs to be open, and 32 bytes for each pointer of one column
+//! family at a time, which is 32 MB for a million separated values.
 
 mod blobs;
 mod tables;
@@ -47,17 +48,18 @@ use crate::stats::Statistics;
 use crate::version::{ManifestReader, Moment, RecoveredState, VersionSet, read_current};
 use crate::vfs::{Access, Vfs, lock_to_read, read_file};
 
-/// Problems listed for one file; beyond that they are counted.
+/// The problems listed for one file; further ones are only counted.
 const MAX_PROBLEMS_PER_FILE: u64 = 100;
-/// How often a database in use is checked, at other moments, where what is wrong is gone by then.
+/// How often to check a database in use, each time at another moment, as long as the files with
+/// problems are gone afterwards.
 const MAX_MOMENTS: usize = 3;
-/// How often progress within a file is told, in bytes.
+/// The bytes of a file between two reports of progress.
 const PROGRESS_STEP: u64 = 4 << 20;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckReport {
-    /// The moment that was checked, where another process has the database open.
+    /// The moment that was checked, if another process has the database open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moment: Option<Moment>,
     /// Live tables.
@@ -74,23 +76,23 @@ pub struct CheckReport {
     pub wal_records: u64,
     /// Bytes of the files checked.
     pub bytes: u64,
-    /// What is worth knowing but not wrong: a WAL that a crash cut short, files left over.
+    /// Facts worth knowing that are not wrong: a WAL that a crash cut short, unlisted files.
     pub notes: Vec<String>,
-    /// What is wrong, each with file and, where one is known, offset. At most 100 for one file;
-    /// the last then says how many more there are.
+    /// What is wrong, each with its file and, if known, its offset. At most 100 for one file; the
+    /// last of them then says how many more there are.
     pub problems: Vec<Error>,
 }
 
-/// Checks the database in `path`, telling `progress` on the way. The database is locked meanwhile. If
-/// somebody has it open, it is checked as it was at one moment, as by [`Secondary`](crate::Secondary),
-/// which the report then names.
+/// Checks the database in `path` and reports progress to `progress`. The database is locked
+/// meanwhile. If another process has it open, it is checked as of one moment, as by
+/// [`Secondary`](crate::Secondary); the report then names that moment.
 ///
 /// # Errors
-/// `NotFound` if no database is there; `Busy` if it changes too fast; `Unsupported`,
+/// `NotFound` if there is no database; `Busy` if it changes too fast; `Unsupported`,
 /// `InvalidArgument` or `InvalidOption` if it has features, tables or comparators that cannot be
 /// read; failures to read the directory. Everything that is wrong with a file is a problem in the
-/// report instead. If the MANIFEST is damaged, nothing says what the other files should be, and it is
-/// the only problem.
+/// report instead. If the MANIFEST is damaged, nothing says what the other files should be, and
+/// this is the only problem.
 pub fn check(
     path: &Path,
     options: &Options,
@@ -107,8 +109,9 @@ pub fn check(
     }
 }
 
-/// Checks a database that somebody has open. What is wrong with a file that is gone by now is not
-/// damage: writers of another make may cut files before they delete them.
+/// Checks a database that another process has open. A problem in a file that has meanwhile been
+/// deleted is not damage: other programs that write the format may truncate files before they
+/// delete them.
 fn check_beside(
     path: &Path,
     options: &Options,
@@ -135,7 +138,7 @@ fn check_beside(
     Err(follower.changes_too_fast())
 }
 
-/// Checks the files in `vfs`; also gives the last operation in them.
+/// Checks the files in `vfs`; also returns the last sequence number in them.
 fn check_files(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
@@ -166,7 +169,7 @@ fn check_files(
 }
 
 impl CheckReport {
-    /// Of a database whose MANIFEST is damaged.
+    /// The report for a database whose MANIFEST is damaged.
     fn of_manifest(damage: Error) -> Self {
         let note = "the other files were not checked: only the MANIFEST says what they are";
         CheckReport {
@@ -184,12 +187,12 @@ struct Check<'a> {
     progress: &'a mut dyn FnMut(Progress),
     report: CheckReport,
     total_bytes: u64,
-    /// What progress was last told.
+    /// The bytes done at the last report of progress.
     told_bytes: u64,
-    /// The file being checked and how many problems it has.
+    /// The current file and the number of its problems.
     file: FileKind,
     file_problems: u64,
-    /// The last operation in the MANIFEST and the WAL files.
+    /// The last sequence number in the MANIFEST and the WAL files.
     last_sequence: SequenceNumber,
 }
 
@@ -225,7 +228,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The engine's files with their sizes; the names of others become notes.
+    /// Lists the engine's files with their sizes; notes the names of other files.
     fn files(&mut self) -> Result<BTreeMap<FileKind, u64>> {
         let mut files = BTreeMap::new();
         let mut names = self.vfs.read_dir(self.dir)?;
@@ -242,7 +245,7 @@ impl Check<'_> {
         Ok(files)
     }
 
-    /// An end of the MANIFEST that a crash cut off is normal: the edit never took effect.
+    /// A MANIFEST whose end a crash cut off is normal: the edit never took effect.
     fn manifest_end(&mut self, number: FileNumber, path: &Path) -> Result<()> {
         let file = self.vfs.open(path, Access::Sequential)?;
         self.report.bytes += file.size()?;
@@ -255,7 +258,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A number that is given out again would overwrite a live file.
+    /// A number that was used again would overwrite a live file.
     fn next_file_number(&mut self, versions: &VersionSet, manifest: &Path) {
         let next = versions.counters().next_file_number().0;
         for file in versions.live_files() {
@@ -288,7 +291,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Notes what nothing refers to.
+    /// Notes the files to which nothing refers.
     fn left_over(
         &mut self,
         files: &BTreeMap<FileKind, u64>,
@@ -304,7 +307,7 @@ impl Check<'_> {
                 }
                 FileKind::Wal(_) if !live.contains(kind) => "is no longer needed",
                 FileKind::Manifest(_) if !live.contains(kind) => "is not the current MANIFEST",
-                FileKind::Temp(_) => "was never put to use",
+                FileKind::Temp(_) => "was never used",
                 FileKind::Options(_) => {
                     let newest = files.keys().rfind(|f| matches!(f, FileKind::Options(_)));
                     self.options(*kind, newest == Some(kind), versions);
@@ -316,8 +319,8 @@ impl Check<'_> {
         }
     }
 
-    /// The newest OPTIONS is what RocksDB's tools go by, so it must be readable and name the
-    /// comparators right. Families created since it was written may be missing.
+    /// RocksDB's tools rely on the newest OPTIONS, so it must be readable and name the right
+    /// comparators. Families created since it was written may be missing.
     fn options(&mut self, kind: FileKind, newest: bool, versions: &VersionSet) {
         let path = self.begin(kind);
         let mut wrong = Vec::new();
@@ -345,7 +348,7 @@ impl Check<'_> {
         }
     }
 
-    /// Turns to another file. What follows is about it.
+    /// Makes `file` the one that progress and problems are about.
     fn begin(&mut self, file: FileKind) -> PathBuf {
         self.tell_suppressed();
         self.file = file;
@@ -354,13 +357,13 @@ impl Check<'_> {
         file.path(self.dir)
     }
 
-    /// The file is done.
+    /// Ends the check of the current file.
     fn finish(&mut self, size: u64) {
         self.tell_suppressed();
         self.report.bytes += size;
     }
 
-    /// Work on the current file has come to `offset`.
+    /// Reports progress within the current file.
     fn reached(&mut self, offset: u64) {
         let done = self.report.bytes + offset;
         if done >= self.told_bytes + PROGRESS_STEP {

@@ -1,4 +1,4 @@
-//! Checks the tables of a column family and gathers what they point to.
+//! Checks the tables of a column family and collects their pointers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ use crate::version::edit::{NewFile, TableFacts};
 use crate::version::{Family, TableFile, VersionSet};
 use crate::vfs::{Access, open_live};
 
-/// Pointers of all tables of a family.
+/// The pointers of all tables of a family.
 pub(super) struct References {
     tables: Vec<FileNumber>,
     pub(super) files: BTreeMap<BlobFileNumber, FileReferences>,
-    /// Whether every table was read to its end, so that what is not here does not exist.
+    /// Whether every table was read to its end, so that no pointer is missing here.
     pub(super) complete: bool,
     /// Whether Titan wrote all tables, so that no garbage is missing from the MANIFEST.
     pub(super) exact: bool,
@@ -53,7 +53,7 @@ impl Check<'_> {
             complete: true,
             exact: family.current.tables().all(|(_, t)| t.is_own()),
         };
-        // Nothing is read twice, so nothing is worth keeping.
+        // Nothing is read twice, so nothing is cached.
         let cache = Arc::new(BlockCache::new(0));
         for (_, table) in family.current.tables() {
             self.report.tables += 1;
@@ -81,8 +81,9 @@ impl Check<'_> {
         references
     }
 
-    /// A lookup takes the first entry it finds, so of tables that share keys the one that comes
-    /// first has nothing older than what the other has. RocksDB's ingested tables are exempt.
+    /// A lookup takes the first entry it finds. So of two tables that share keys, the first
+    /// must not have an entry older than one of the other. RocksDB's ingested tables are
+    /// exempt.
     fn level0_order(&mut self, family: &Family) {
         let version = &family.current;
         let tables = version.level(0);
@@ -106,13 +107,13 @@ impl Check<'_> {
     }
 }
 
-/// Follows a check through one table and compares it with what the MANIFEST says.
+/// Follows the check of one table and compares the table with the MANIFEST.
 struct Walk<'w, 'c> {
     path: PathBuf,
     meta: &'w NewFile,
     order: &'w InternalKeyComparator,
     last_sequence: SequenceNumber,
-    /// Whether a key or a sequence number out of bounds was reported: one is enough.
+    /// Whether a key or a sequence number out of bounds was reported: one report is enough.
     outside_keys: bool,
     outside_sequences: bool,
     /// The first and the last internal key.
@@ -167,7 +168,7 @@ impl Walk<'_, '_> {
         let reader = TableReader::open(file, &self.path, options)?;
         let owner = reader.properties().column_family_id;
         if let Some(owner) = owner.filter(|id| *id != family.current.column_family) {
-            // Legal where RocksDB imported the file, strange elsewhere.
+            // Legal if RocksDB imported the file, suspicious otherwise.
             self.check.note(format!(
                 "table {} was written for column family {owner} and belongs to {}",
                 table.number(),
@@ -199,7 +200,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Compares what a whole table has with what the MANIFEST says.
+    /// Compares a table that was read to its end with the MANIFEST.
     fn compare(
         &mut self,
         found: &TableCheck,
@@ -221,8 +222,9 @@ impl Walk<'_, '_> {
         let Some(facts) = facts else {
             return;
         };
-        // Titan's own tables have exactly the bounds that the MANIFEST says. RocksDB may leave
-        // tombstones that reach beyond them, and sequence numbers that are no longer there.
+        // Titan's own tables have exactly the bounds in the MANIFEST. RocksDB may leave
+        // tombstones that extend past them, and bounds for sequence numbers that no longer
+        // exist.
         let points = std::mem::take(&mut self.points);
         let (smallest, largest) = bounds(points, tombstones, self.order);
         let meta = self.meta;
@@ -247,7 +249,7 @@ impl Walk<'_, '_> {
             self.damage(Error::corruption(text));
         }
         let actual = TableFacts {
-            // An estimate: what it is about is in other tables.
+            // An estimate: the shadowed entries are in other tables.
             shadowed_bytes: facts.shadowed_bytes,
             foreign: facts.foreign,
             ..TableFacts::of(facts.table, found)

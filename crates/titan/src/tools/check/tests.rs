@@ -1,4 +1,4 @@
-//! For each kind of damage that whole files can have: that the check names it, and where it is.
+//! For each kind of damage that whole files can have: the check names it and the place.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn options() -> Options {
     }
 }
 
-/// The problems of a database after `damage` was done to it.
+/// The problems of a database after `damage` was applied to it.
 fn problems(damage: impl FnOnce(&Path)) -> Vec<Error> {
     let dir = database();
     let run = || check(dir.path(), &options(), &mut |_| {}).unwrap().problems;
@@ -61,7 +61,7 @@ fn problems(damage: impl FnOnce(&Path)) -> Vec<Error> {
     run()
 }
 
-/// Some problem says `text` and names a file that ends in `file`.
+/// Asserts that some problem says `text` and names a file that ends in `file`.
 #[track_caller]
 fn found(problems: &[Error], text: &str, file: &str) {
     let found = problems.iter().any(|e| {
@@ -89,7 +89,7 @@ fn write_records(path: &Path, records: &[Vec<u8>]) {
     log.sync().unwrap();
 }
 
-/// Writes the MANIFEST anew with other edits.
+/// Rewrites the MANIFEST with changed edits.
 fn edit(dir: &Path, change: impl Fn(&mut VersionEdit)) {
     let (number, path) = read_current(&StdVfs, dir).unwrap();
     let records = records(&path, number);
@@ -125,7 +125,7 @@ fn wal(dir: &Path) -> (PathBuf, FileNumber) {
     (FileKind::Wal(number).path(dir), number)
 }
 
-/// Changes a block of the first table that is stored as it is, and makes its checksum fit.
+/// Changes a block of the first table that is stored uncompressed, and corrects its checksum.
 fn patch(dir: &Path, wanted: impl Fn(&Role) -> bool, change: impl FnOnce(&mut [u8])) {
     let path = tables(dir).remove(0);
     let file = StdVfs.open(&path, Access::Sequential).unwrap();
@@ -238,7 +238,7 @@ fn numbers_that_are_too_small() {
                 table.unknown.clear();
             }
         });
-        // The MANIFEST's own number counts, too: one of a smaller number is put in its place.
+        // The MANIFEST's own number counts too: this replaces it with one of a smaller number.
         let (_, path) = read_current(&StdVfs, dir).unwrap();
         std::fs::rename(path, dir.join("MANIFEST-000001")).unwrap();
         std::fs::write(dir.join("CURRENT"), "MANIFEST-000001\n").unwrap();
@@ -300,7 +300,7 @@ fn blocks_that_are_whole_and_wrong() {
     let liveness = problems(|dir| {
         let is_liveness = |role: &Role| *role == Role::Liveness;
         patch(dir, is_liveness, |payload| {
-            // The first record's gap: the record is said to be one byte further on.
+            // The first record's gap: the record is claimed to start one byte later.
             let at = payload.len() - 1;
             payload[at] ^= 1;
         });
@@ -326,7 +326,7 @@ fn logs_that_do_not_continue() {
         records.push(batch.data().to_vec());
         write_records(&path, &records);
     });
-    found(&family, "column family 7, which never was", ".log");
+    found(&family, "column family 7, which is unknown", ".log");
     let missing = problems(|dir| {
         let (_, number) = wal(dir);
         let before = FileNumber(number.0 + 100);

@@ -20,17 +20,17 @@ struct SoFar<'a> {
     versions: &'a VersionSet,
     chain: Chain,
     transactions: Transactions,
-    /// The last operation, also behind where recovery ends.
+    /// The last sequence number, also of records after the point where recovery ends.
     last_sequence: SequenceNumber,
 }
 
 impl Check<'_> {
     /// Checks the records of each file and the batches in them. An end that is cut short is
-    /// normal after a crash; damage with records behind it is not, nor an end that tables go
-    /// beyond.
+    /// normal after a crash. Damage with records after it is not, and neither is an end before
+    /// the newest entry of the tables.
     pub(super) fn wals(&mut self, wals: &Wals, versions: &VersionSet) {
         if wals.needed.is_empty() {
-            let note = "no WAL file is here: if there was one, what only it had is gone";
+            let note = "there is no WAL file: if there was one, its unflushed entries are lost";
             self.report.notes.push(note.to_owned());
         }
         let mut so_far = SoFar {
@@ -60,7 +60,7 @@ impl Check<'_> {
         let file = self.vfs.open(path, Access::Sequential)?;
         let mut log = LogReader::new(file, path, number, TailMode::PointInTime);
         let is_needed = so_far.wals.needed.contains(&number);
-        // As [`Chain::file_ended`] wants it.
+        // In the form that [`Chain::file_ended`] takes.
         let mut last_sequence = None;
         while let Some(record) = log.next()? {
             self.report.wal_records += 1;
@@ -89,13 +89,13 @@ impl Check<'_> {
                     let before = so_far.last_sequence;
                     if batch.count() > 0 && batch.sequence() <= before {
                         let text = format!(
-                            "a batch starts with sequence number {}, behind {before}",
+                            "a batch starts with sequence number {}, not after {before}",
                             batch.sequence()
                         );
                         self.problem(Error::corruption(text).at(path, record.offset));
                     }
                     if let Some(id) = unknown_family(&batch, so_far.versions) {
-                        let text = format!("an operation on column family {id}, which never was");
+                        let text = format!("an operation on column family {id}, which is unknown");
                         self.problem(Error::corruption(text).at(path, record.offset));
                     }
                     if next > batch.sequence() {
@@ -116,26 +116,26 @@ impl Check<'_> {
                 let (offset, reason) = (*offset, *reason);
                 match self.records_behind(number, path)? {
                     true => {
-                        let text = format!("{reason}, and there are records behind it");
+                        let text = format!("{reason}, and there are records after it");
                         self.problem(Error::corruption(text).at(path, offset));
                     }
                     false => self.cut_short(number, offset),
                 }
             }
-            // Of a file used before; how such a log normally ends.
+            // Records of an earlier use of the file: the normal end of a recycled WAL.
             Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => {}
         }
         Ok(())
     }
 
-    /// Whether the file that this one says was before it is here, if it is needed.
+    /// Checks that the predecessor that this file names exists, if it is needed.
     fn is_there(&mut self, number: FileNumber, before: Predecessor, so_far: &SoFar<'_>) {
         let needed = before.number >= so_far.versions.oldest_log_needed();
         if needed
             && before.last_sequence > SequenceNumber::ZERO
             && !so_far.wals.needed.contains(&before.number)
         {
-            // As opening the database says.
+            // The same text as when opening the database.
             let name = FileKind::Wal(number).name();
             let text = format!("a WAL file the database needs is missing: {name} follows it");
             let path = FileKind::Wal(before.number).path(self.dir);
@@ -150,7 +150,7 @@ impl Check<'_> {
         ));
     }
 
-    /// Whether anything stands behind the damage that ends a log, so that it is not the end of
+    /// Whether records follow the damage that ends a WAL, so that the damage is not the end of
     /// what was written.
     fn records_behind(&self, number: FileNumber, path: &Path) -> Result<bool> {
         let file = self.vfs.open(path, Access::Sequential)?;
@@ -166,7 +166,7 @@ impl Check<'_> {
     }
 }
 
-/// A family that the batch is about and that the MANIFEST has never had.
+/// A family that the batch names and that the MANIFEST has never had.
 fn unknown_family(batch: &BatchView<'_>, versions: &VersionSet) -> Option<ColumnFamilyId> {
     let ids = batch.ops().filter_map(|op| op.ok()?.column_family());
     ids.into_iter().find(|id| versions.never_had(*id))

@@ -1,4 +1,4 @@
-//! Putting the rewritten tables in the place of the old ones.
+//! Replaces the old tables with the rewritten ones.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::format::file_name::FileKind;
 use crate::version::Version;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
 
-/// What a downgrade did.
+/// The result of a downgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DowngradeReport {
     /// What had to be done.
     pub plan: DowngradePlan,
     /// Bytes of the tables written.
     pub written_bytes: u64,
-    /// What is worth knowing: files that could not be deleted.
+    /// Facts worth knowing: files that could not be deleted.
     pub notes: Vec<String>,
 }
 
 impl Downgrade<'_> {
-    /// Makes the rewritten tables, which are those of the plan in its order, the database's.
+    /// Installs the rewritten tables, which are those of the plan in its order.
     pub(super) fn install(
         mut self,
         plan: Plan,
@@ -52,11 +52,11 @@ impl Downgrade<'_> {
             }
         }
         // ORDER: the new tables and their names are durable before CURRENT names the MANIFEST with
-        // them. If this fails, it may or may not name it: the next opening removes what is not
-        // needed.
+        // them. If this fails, CURRENT may name either MANIFEST: the next opening deletes the files
+        // that are not needed.
         self.versions.start_manifest()?;
-        // ORDER: CURRENT is durable; only now may go what the MANIFEST before it needed. It is done
-        // then: what cannot be tidied up is no failure.
+        // ORDER: CURRENT is durable; only now may the files be deleted that the previous MANIFEST
+        // needed. The downgrade is done: a failure to delete them is only noted.
         let oldest_wal = self.versions.logs_since().kept;
         let mut left = Vec::new();
         let tidied = remove_leftovers(&*self.vfs, self.dir, &self.versions, oldest_wal, &mut |e| {
@@ -71,7 +71,7 @@ impl Downgrade<'_> {
         Ok(report)
     }
 
-    /// Makes the versions with the new tables, in memory.
+    /// Creates the versions with the new tables, in memory.
     fn replace_tables(&mut self, plan: &Plan, rewritten: &[JobOutput]) -> Result<()> {
         let mut outputs = rewritten.iter();
         for family_plan in &plan.families {
@@ -85,7 +85,8 @@ impl Downgrade<'_> {
         Ok(())
     }
 
-    /// The tables in place of the old ones; files on disk in place of the logical ones in them.
+    /// The edit that replaces the old tables, and the logical blob files by the physical ones that
+    /// have their records.
     fn edit<'o>(
         &self,
         plan: &FamilyPlan,
@@ -157,7 +158,7 @@ impl Downgrade<'_> {
     }
 }
 
-/// What holds for the new table as it did for the old one, with the same entries.
+/// Copies to the new table the facts that stay true because it has the same entries.
 fn carry_on(old: &NewFile, new: &mut NewFile) {
     new.epoch_number = old.epoch_number;
     new.oldest_ancester_time = old.oldest_ancester_time;

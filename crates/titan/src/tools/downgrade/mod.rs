@@ -1,24 +1,25 @@
-//! Going back to files that RocksDB reads.
+//! Converts a database back to files that RocksDB reads.
 //!
-//! Garbage collection moves blob records and leaves the pointers to them as they are; RocksDB knows
-//! nothing of that, and refuses a MANIFEST that tells of it. A downgrade ends it: tables that point
-//! to records that were moved are written anew, with pointers to where those are, and the files
-//! that collections wrote become ordinary blob files. No value is read or written.
+//! Garbage collection relocates blob records and leaves their pointers as they are. RocksDB does
+//! not know relocation and refuses a MANIFEST that mentions it. A downgrade removes it: tables that
+//! point to relocated records are rewritten with pointers to the new locations, and the files that
+//! collections wrote become ordinary blob files. No value is read or written.
 //!
 //! | file | step |
 //! |---|---|
 //! | [`plan`] | which tables must be rewritten |
-//! | [`rewrite`] | writes them, entry by entry, with other pointers |
-//! | [`install`] | the versions with them, a new MANIFEST, what is not needed any more goes |
+//! | [`rewrite`] | writes them, entry by entry, with new pointers |
+//! | [`install`] | creates the versions and a new MANIFEST; deletes files not needed any more |
 //!
 //! # Promises
 //!
-//! 1. Keys, sequence numbers, kinds of entries, levels and what WAL files hold stay as they are.
-//! 2. The accounts are exact: what of a collected file no table refers to is its garbage (BLOB-3).
-//! 3. It takes effect in one step, the switch of CURRENT. Whenever it ends before, the database is
-//!    as it was, but for files that the next opening removes; and it can be run again.
+//! 1. Keys, sequence numbers, value types, levels and the contents of WAL files do not change.
+//! 2. The counts are exact: the records of a collected file to which no table refers are its
+//!    garbage (BLOB-3).
+//! 3. It takes effect in one step, the switch of CURRENT. If it ends earlier, the database is as it
+//!    was, except for files that the next opening deletes; and it can be run again.
 //!
-//! A database that Titan goes on to use collects garbage again if its options say so.
+//! If Titan goes on using the database, it collects garbage again if its options say so.
 
 mod install;
 mod plan;
@@ -43,31 +44,31 @@ use crate::vfs::{FileLock, Vfs, lock_to_read};
 pub use install::DowngradeReport;
 pub use plan::{DowngradePlan, RewrittenTable};
 
-/// Bytes of maps kept in memory.
+/// Bytes of relocation maps kept in memory.
 const MAP_CACHE: usize = 8 << 20;
 
-/// What a downgrade of the database in `path` would do. Nothing is written. The database is locked
-/// meanwhile.
+/// Returns what a downgrade of the database in `path` would do. Writes nothing. The database is
+/// locked meanwhile.
 ///
-/// Cost: reads the MANIFEST; of tables that RocksDB wrote, all entries.
+/// Cost: reads the MANIFEST, and all entries of tables that RocksDB wrote.
 ///
 /// # Errors
-/// `NotFound` if no database is there; `Locked` if it is in use; `Corruption` if the MANIFEST is
+/// `NotFound` if there is no database; `Locked` if it is in use; `Corruption` if the MANIFEST is
 /// damaged or a file is missing or has another size; `Unsupported` and `InvalidArgument` as for
 /// [`Db::open`](crate::Db::open).
 pub fn plan_downgrade(path: &Path, options: &Options) -> Result<DowngradePlan> {
     Ok(Downgrade::of(path, options, true)?.plan()?.summary)
 }
 
-/// Makes the database in `path` one that RocksDB can read, telling `progress` on the way. The
-/// database is locked meanwhile. `options` say how tables are written.
+/// Converts the database in `path` into one that RocksDB can read and reports progress to
+/// `progress`. The database is locked meanwhile. `options` say how tables are written.
 ///
-/// Cost: reads and writes the tables that [`plan_downgrade`] names. If there is nothing that
-/// RocksDB refuses, nothing is done.
+/// Cost: reads and writes the tables that [`plan_downgrade`] names. If the database has nothing
+/// that RocksDB refuses, nothing is done.
 ///
 /// # Errors
-/// Those of [`plan_downgrade`]; `Corruption` if a table to be rewritten is damaged, or does not
-/// agree with the maps; failures to write. The database is as it was then.
+/// Those of [`plan_downgrade`]; `Corruption` if a table to be rewritten is damaged or does not
+/// agree with the maps; failures to write. After an error the database is as it was.
 pub fn downgrade(
     path: &Path,
     options: &Options,
@@ -114,7 +115,7 @@ impl<'d> Downgrade<'d> {
         let options = kept.resolve(&options, &recovered.family_names())?.options;
         let versions = recovered.into_set(Arc::clone(&vfs), dir, &options, statistics)?;
         check_files_exist(&*vfs, dir, &versions)?;
-        // No name is written again, whoever left it.
+        // No existing file name is used again, whichever program left it.
         let files = files_of(&*vfs, dir)?;
         versions.counters().mark_names_used(dir, &files)?;
         let block_cache = Arc::new(BlockCache::new(MAP_CACHE));
@@ -139,7 +140,7 @@ impl<'d> Downgrade<'d> {
         })
     }
 
-    /// Where tables of a family go. Values stay where they are: none moves to a blob file.
+    /// Settings for new tables of a family. No value is separated: each stays where it is.
     fn output_family(&self, id: ColumnFamilyId, family: &Family) -> OutputFamily {
         let options = ColumnFamilyOptions {
             enable_blob_files: false,

@@ -1,4 +1,4 @@
-//! What has to be done.
+//! Finds out what a downgrade has to do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,49 +15,50 @@ use crate::version::{TableFile, Version};
 /// What a downgrade does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DowngradePlan {
-    /// Whether there is anything that RocksDB refuses; otherwise nothing is done.
+    /// Whether the database has anything that RocksDB refuses; otherwise nothing is done.
     pub needed: bool,
-    /// Tables that point to records that were moved: they are written anew.
+    /// Tables that point to relocated records: they are rewritten.
     pub tables: Vec<RewrittenTable>,
-    /// Bytes of those tables: about as much is written, beside a MANIFEST, and as much free space
+    /// Bytes of those tables: about as much is written, plus a MANIFEST, and as much free space
     /// is needed.
     pub table_bytes: u64,
-    /// Files written by garbage collection: they become ordinary blob files, as they are.
+    /// Files written by garbage collection: they become ordinary blob files and are not
+    /// rewritten.
     pub blob_files: usize,
-    /// Bytes of the maps that lead into them, which are deleted.
+    /// Bytes of the relocation maps into them, which are deleted.
     pub map_bytes: u64,
 }
 
-/// A table that a downgrade writes anew.
+/// A table that a downgrade rewrites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RewrittenTable {
     /// Its name.
     pub file: String,
     /// The column family.
     pub family: String,
-    /// The level it lies at, and the new one will.
+    /// The level of the table, and of the one that replaces it.
     pub level: usize,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// A blob file on disk whose records were moved there, and the map of where to.
+/// A physical blob file to which records were relocated, and its relocation map.
 #[derive(Clone, Copy)]
 pub(super) struct MovedTo {
     pub(super) file: BlobFileNumber,
     pub(super) map: FileNumber,
 }
 
-/// What has to be done for one family.
+/// The plan for one family.
 pub(super) struct FamilyPlan {
     pub(super) id: ColumnFamilyId,
-    /// Where the records of logical files are.
+    /// The locations of logical files.
     pub(super) moved: BTreeMap<BlobFileNumber, MovedTo>,
     /// The tables to rewrite, with their levels.
     pub(super) tables: Vec<(usize, Arc<TableFile>)>,
 }
 
-/// What has to be done.
+/// The plan for the whole database.
 pub(super) struct Plan {
     pub(super) summary: DowngradePlan,
     pub(super) families: Vec<FamilyPlan>,
@@ -100,7 +101,7 @@ impl Downgrade<'_> {
         Ok(Plan { summary, families })
     }
 
-    /// The tables that refer to a moved file.
+    /// The tables that refer to a relocated file.
     fn tables_to_rewrite(
         &self,
         version: &Version,

@@ -1,4 +1,4 @@
-//! Writing tables anew, with pointers to where records are.
+//! Rewrites tables with pointers to the locations of their records.
 
 use super::Downgrade;
 use super::plan::{FamilyPlan, Plan};
@@ -17,12 +17,12 @@ use crate::tools::Progress;
 use crate::version::TableFile;
 use crate::version::tombstones::within;
 
-/// Bytes read of a table at once.
+/// Bytes of a table that are read at once.
 const READAHEAD: usize = 1 << 20;
 
 impl Downgrade<'_> {
-    /// Writes the tables of the plan, in its order; all of them and their names are durable then.
-    /// On an error none is left.
+    /// Writes the tables of the plan, in its order. On return all of them and their names are
+    /// durable. After an error none of them is left.
     pub(super) fn rewrite(
         &self,
         plan: &Plan,
@@ -101,7 +101,7 @@ impl Downgrade<'_> {
         })
     }
 
-    /// The pointer to where the record of an entry is, if that was moved.
+    /// The pointer to the location of an entry's record, if the record was relocated.
     fn redirected(
         &self,
         ikey: &[u8],
@@ -119,7 +119,7 @@ impl Downgrade<'_> {
         let blobs = self.open_files.reader(to.file)?;
         blobs.check_family(plan.id)?;
         let offset = map.lookup(index.file, index.offset)?;
-        // RocksDB goes by the pointer; the file has one compression for all.
+        // RocksDB relies on the pointer; the file has one compression for all records.
         let fits = offset
             .checked_add(index.size)
             .is_some_and(|end| end <= blobs.size());

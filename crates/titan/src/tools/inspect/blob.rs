@@ -1,4 +1,5 @@
-//! A blob file: header, records, footer; and the map of one that garbage collection wrote.
+//! Shows a blob file (header, records, footer) and the relocation map of one that garbage
+//! collection wrote.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +17,7 @@ pub(super) fn starts_like_one(file: &dyn ReadableFile) -> bool {
         .is_ok_and(|bytes| *bytes == BLOB_FILE_MAGIC.to_le_bytes())
 }
 
-/// Shows where the records of each logical file went.
+/// Shows the location of the records of each logical file.
 pub(super) fn walk_map(
     file: Arc<dyn ReadableFile>,
     path: &Path,
@@ -65,7 +66,7 @@ pub(super) fn walk(
     let footer = reader.verify_footer();
     let mut records = reader.records();
     if footer.is_err() {
-        // Reported below, where it stands.
+        // Reported below, at its offset.
         records.next();
     }
     let end = match &footer {

@@ -1,4 +1,5 @@
-//! The two kinds of logs: WALs by batches and operations, MANIFESTs by edits and fields.
+//! Shows the two kinds of logs: WALs by batches and operations, MANIFESTs by edits and
+//! fields.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -69,7 +70,7 @@ fn walk(
                 continue;
             }
             Ok(None) => {}
-            // Of a form that cannot be read: so are all that follow.
+            // Its form cannot be read, so neither can the records that follow.
             Err(e) => return items.damage(0, &e),
         }
         match log.end() {
@@ -86,7 +87,7 @@ fn walk(
                 return items.damage(*offset, &e);
             }
             Some(LogEnd::Stale { offset }) => {
-                let fields = Fields::default().with("note", "what the file held before");
+                let fields = Fields::default().with("note", "from an earlier use of the file");
                 return items.show(*offset, "stale", fields);
             }
             Some(LogEnd::Clean) | None => return ControlFlow::Continue(()),
@@ -187,7 +188,7 @@ fn show_op(op: &BatchOp<'_>, offset: u64, items: &mut Items<'_>) -> ControlFlow<
     items.show(offset, kind, fields)
 }
 
-/// Shows what an edit says once as its fields, and each file it concerns as an item.
+/// Shows the fields of an edit as one item, and each file it concerns as another.
 fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
     let edit = match VersionEdit::decode(record.payload) {
         Ok(edit) => edit,
@@ -303,7 +304,7 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             None => ("the database".to_owned(), DbSettings::defaults()),
         };
         let mut fields = Fields::default().with("of", of);
-        // Those of the same value everywhere say nothing.
+        // Settings that equal the defaults are omitted.
         for (name, value) in kept.settings.iter().filter(|kept| !defaults.contains(kept)) {
             fields = fields.with(name, value);
         }
@@ -318,7 +319,7 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// The fields of a new table; those that say nothing are left out.
+/// The fields of a new table; those without information are omitted.
 fn new_table(level: usize, new: &NewFile) -> Fields {
     let mut fields = Fields::default()
         .with("number", new.number)

@@ -1,9 +1,10 @@
 //! Shows what one file of a database contains, piece by piece.
 //!
-//! Tables, blob files, WALs, MANIFESTs, OPTIONS, CURRENT and IDENTITY are known by their names,
-//! others by how they start or end. Damage is an item of its own, at its place, and the walk goes
-//! on behind it where the format allows: tables with the next block, logs with the first record
-//! that starts in a later block of 32 KiB. Blob records have no marks to go on by.
+//! Tables, blob files, WALs, MANIFESTs, OPTIONS, CURRENT and IDENTITY are recognised by their
+//! names, other files by their first or last bytes. Damage is an item of its own, at its offset,
+//! and the walk continues after it where the format allows: in tables with the next block, in
+//! logs with the first record that starts in a later block of 32 KiB. Blob records have no
+//! markers at which to continue.
 
 mod blob;
 mod log;
@@ -26,16 +27,17 @@ use crate::vfs::{Access, ReadableFile, StdVfs, Vfs};
 /// A piece of a file: a block, record, edit, entry, property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InspectItem {
-    /// Where in the file it starts, in bytes. Pieces of a block or record are where that starts.
+    /// Where in the file it starts, in bytes. Pieces of a block or record have the offset of that
+    /// block or record.
     pub offset: u64,
     /// What it is, in lower case; `damage` for what cannot be read.
     pub kind: String,
     /// What is known about it, by name. Keys are escaped as in Rust's byte strings. Pieces that
-    /// take room of their own in the file have `size`, in bytes.
+    /// occupy space of their own in the file have `size`, in bytes.
     pub fields: Vec<(String, String)>,
 }
 
-/// What was inspected.
+/// The summary of an inspection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSummary {
     /// What the file is: `table`, `blob file`, `wal`, `manifest`, `options` or `text`.
@@ -44,17 +46,17 @@ pub struct FileSummary {
     pub size: u64,
     /// Items shown.
     pub items: u64,
-    /// Those of them that are damage.
+    /// Items that are damage.
     pub damaged: u64,
 }
 
-/// Gives `sink` the pieces of a file in their order, until it returns false.
+/// Passes the pieces of a file to `sink`, in order, until it returns false.
 ///
-/// Cost: reads the file about once, in memory for a piece of it (tables: also their index).
+/// Cost: reads the file about once; one piece is in memory at a time (of tables also the index).
 ///
 /// # Errors
-/// `NotFound` and other failures to open the file; `InvalidArgument` if it is none of a database.
-/// Damage is no error: see [`InspectItem::kind`].
+/// `NotFound` and other failures to open the file; `InvalidArgument` if it is not a file of a
+/// database. Damage is no error: see [`InspectItem::kind`].
 pub fn inspect(path: &Path, sink: &mut dyn FnMut(InspectItem) -> bool) -> Result<FileSummary> {
     let file = StdVfs.open(path, Access::Sequential)?;
     let size = file.size().map_err(|e| e.in_file(path))?;
@@ -64,7 +66,7 @@ pub fn inspect(path: &Path, sink: &mut dyn FnMut(InspectItem) -> bool) -> Result
         shown: 0,
         damaged: 0,
     };
-    // Whether the sink broke the walk off makes no difference to what is returned.
+    // The result is the same if the sink stopped the walk.
     let _: ControlFlow<()> = match content {
         Content::Table => table::walk(file, path, &mut items),
         Content::Blob(number) => blob::walk(file, path, number, &mut items),
@@ -82,7 +84,7 @@ pub fn inspect(path: &Path, sink: &mut dyn FnMut(InspectItem) -> bool) -> Result
     })
 }
 
-/// What a file is. Numbers are those in names, 0 if there is none.
+/// The kind of a file. Numbers are those in file names, or 0.
 #[derive(Clone, Copy)]
 enum Content {
     Table,
@@ -137,7 +139,7 @@ impl Content {
     }
 }
 
-/// Hands items on and counts them.
+/// Passes items to the sink and counts them.
 struct Items<'s> {
     sink: &'s mut dyn FnMut(InspectItem) -> bool,
     shown: u64,
@@ -158,7 +160,7 @@ impl Items<'_> {
         }
     }
 
-    /// Shows damage, at the place that the error names or else at `offset`.
+    /// Shows damage, at the offset in the error or else at `offset`.
     fn damage(&mut self, offset: u64, error: &Error) -> ControlFlow<()> {
         self.damaged += 1;
         let fields = Fields::default()
@@ -183,7 +185,7 @@ impl Fields {
         self.with(name, value.escape_ascii())
     }
 
-    /// Adds the parts of an internal key, or its bytes if it is none.
+    /// Adds the parts of an internal key, or the bytes if they are not an internal key.
     fn with_internal_key(self, ikey: &[u8]) -> Self {
         match ParsedInternalKey::parse(ikey) {
             Ok(key) => self
@@ -207,7 +209,7 @@ impl Fields {
     }
 }
 
-/// The whole of a small file. `max` keeps a large one from being read.
+/// Reads the whole of a small file; refuses one larger than `max`.
 fn read_small(file: &dyn ReadableFile, max: u64) -> Result<Bytes> {
     let size = file.size()?;
     if size > max {

@@ -1,4 +1,4 @@
-//! A table: its blocks and what is in them, by offset.
+//! Shows a table: its blocks and their contents, by offset.
 
 use std::ops::ControlFlow;
 use std::path::Path;

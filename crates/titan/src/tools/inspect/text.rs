@@ -1,4 +1,4 @@
-//! The text files: OPTIONS by sections and options, CURRENT and IDENTITY as they are.
+//! Shows the text files: OPTIONS by sections and options, CURRENT and IDENTITY verbatim.
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,11 +1,12 @@
-//! The order of tables where no MANIFEST says it.
+//! Finds the order of tables if no MANIFEST has it.
 //!
-//! A read takes the first entry it finds, level by level, so what is newer must lie above. A table
-//! all of whose entries are newer than those of each table it shares keys with can lie at level 0,
-//! which is ordered by sequence numbers, if these do not overlap those of the tables there. Tables
-//! that share keys with no other of the rest can lie at the last level. What then is left cannot be
-//! told apart as a whole; it is merged into new tables of the last level, entry by entry. The merge
-//! also makes one of entries that are there twice: in the inputs of a compaction and in its output.
+//! A read takes the first entry it finds, level by level, so newer entries must be above older
+//! ones. A table can be placed at level 0 if all its entries are newer than those of each table it
+//! shares keys with: level 0 is ordered by sequence numbers, which must not overlap those of the
+//! tables already there. Tables that share keys with no other remaining table can be placed at the
+//! last level. The tables that remain cannot be ordered as a whole; they are merged, entry by
+//! entry, into new tables of the last level. The merge also drops duplicates of entries, which
+//! occur if both the inputs and the output of a compaction survive.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -28,25 +29,25 @@ use crate::version::edit::{NewFile, TableFacts};
 use crate::version::tombstones::within;
 use crate::vfs::Access;
 
-/// Bytes that a merge reads of each table at once.
+/// Bytes of each table that a merge reads at once.
 const READAHEAD: usize = 256 << 10;
 
-/// A table of the repaired database, whole.
+/// A whole table of the repaired database.
 pub(super) struct Placed {
     pub(super) family: ColumnFamilyId,
-    /// Where it lies, once that is known.
+    /// Its level, once that is known.
     pub(super) level: Option<usize>,
-    /// Whether the repair wrote it, or else it was there.
+    /// Whether the repair wrote it; otherwise it existed before.
     pub(super) new: bool,
     pub(super) entries: u64,
     pub(super) meta: NewFile,
     pub(super) facts: TableFacts,
-    /// Whether the MANIFEST is to have the facts.
+    /// Whether to record the facts in the MANIFEST.
     pub(super) record_facts: bool,
 }
 
 impl Placed {
-    /// A table that stays as it is.
+    /// A table that is not rewritten.
     pub(super) fn kept(table: Table, level: Option<usize>) -> Self {
         Placed {
             family: table.family.unwrap_or_default(),
@@ -59,7 +60,7 @@ impl Placed {
         }
     }
 
-    /// Whether two tables may have a key in common.
+    /// Whether the key ranges of two tables overlap.
     fn meets(&self, other: &Placed, order: &InternalKeyComparator) -> bool {
         let starts_within = |a: &NewFile, b: &NewFile| {
             let start = user_key(&a.smallest);
@@ -78,7 +79,7 @@ impl Placed {
 }
 
 impl Repair<'_> {
-    /// Gives every table a level.
+    /// Assigns a level to every table.
     pub(super) fn arrange(&mut self) -> Result<()> {
         if self.hint.trusted {
             return Ok(());
@@ -96,14 +97,15 @@ impl Repair<'_> {
             .extract_if(.., |placed| placed.family == id)
             .collect();
         for placed in &mut rest {
-            // What ordered level 0 before says nothing now.
+            // The epoch numbers that ordered level 0 before are no longer valid.
             placed.meta.epoch_number = None;
         }
         rest.sort_by_key(|placed| placed.meta.smallest_seq);
         let mut older = Vec::new();
         let mut level0: Vec<Placed> = Vec::new();
-        // From the newest on: those that are newer than all that is left and met. In level 0 one
-        // is newer than the next as a whole, which RocksDB asks of tables without a common key too.
+        // From the newest on: tables that are newer than all the remaining ones they overlap. In
+        // level 0 each is newer than the next as a whole, which RocksDB requires also of tables
+        // without a common key.
         while let Some(mut placed) = rest.pop() {
             let mut met = rest.iter().chain(&older).filter(|o| placed.meets(o, order));
             let follows = level0
@@ -139,7 +141,7 @@ impl Repair<'_> {
     fn merge(&mut self, id: ColumnFamilyId, mut group: Vec<Placed>, level: usize) -> Result<()> {
         let family = self.output_family(id)?;
         let order = family.comparator.clone();
-        // Of two entries with one sequence number that of the newer file counts.
+        // Of two entries with the same sequence number the one in the newer file wins.
         group.sort_by_key(|placed| std::cmp::Reverse(placed.meta.number));
         let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
         let mut tombstones = Vec::new();
@@ -192,7 +194,7 @@ impl Repair<'_> {
     }
 }
 
-/// Copies entries; of those with equal keys and sequence numbers only the first.
+/// Copies the entries; of those with equal keys and sequence numbers only the first.
 fn merge_into(merged: &mut MergingIterator, writer: &mut OutputWriter) -> Result<JobOutput> {
     let mut last: Option<(Vec<u8>, crate::SequenceNumber)> = None;
     merged.seek_to_first()?;
@@ -210,7 +212,7 @@ fn merge_into(merged: &mut MergingIterator, writer: &mut OutputWriter) -> Result
     writer.finish()
 }
 
-/// Tables that share keys, directly or by way of others, together.
+/// Groups tables that share keys, directly or through others.
 fn groups(mut tables: Vec<Placed>, order: &InternalKeyComparator) -> Vec<Vec<Placed>> {
     tables.sort_by(|a, b| order.compare(&a.meta.smallest, &b.meta.smallest));
     let mut groups: Vec<Vec<Placed>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which blob files are whole, and hold what the tables say they do.
+//! Finds out which blob files are whole and have the records that tables point to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,28 +16,28 @@ use crate::vfs::Access;
 /// A logical blob file that tables refer to.
 pub(super) struct Blobs {
     pub(super) family: ColumnFamilyId,
-    /// The file that has its records, and what is in it.
+    /// The physical file with its records, and what is in it.
     pub(super) file: PhysicalFile,
-    /// Where in the file they are, if they were moved there.
+    /// The relocation map, if the records were relocated there.
     map: Option<Arc<RelocationMap>>,
-    /// Why the file cannot be kept: it is damaged, is not there, or a pointer leads to no record.
+    /// Why the file cannot be kept: it is damaged or missing, or a pointer leads to no record.
     pub(super) damage: Option<Error>,
-    /// For the values of a file that cannot be kept; `None` if it is not there.
+    /// Reads the values of a file that cannot be kept; `None` if the file is missing.
     reader: Option<Arc<BlobFileReader>>,
 }
 
-/// A blob file on disk.
+/// A physical blob file.
 #[derive(Clone, Copy)]
 pub(super) struct PhysicalFile {
     pub(super) number: BlobFileNumber,
-    /// The map of a file that garbage collection wrote.
+    /// The relocation map of a file that garbage collection wrote.
     pub(super) map: Option<FileNumber>,
     pub(super) count: u64,
     pub(super) total_bytes: u64,
 }
 
 impl Blobs {
-    /// Reads a value out of a file that cannot be kept. Everything about the record is verified.
+    /// Reads a value from a file that cannot be kept. Everything about the record is verified.
     pub(super) fn rescue(&self, user_key: &[u8], index: &BlobIndex) -> Result<bytes::Bytes> {
         let offset = match &self.map {
             Some(map) => map.lookup(index.file, index.offset)?,
@@ -51,11 +51,11 @@ impl Blobs {
     }
 }
 
-/// References to logical files, by number, each with the family of the tables that hold them.
+/// References to logical files, by number, each with the family of the referring tables.
 type References = BTreeMap<BlobFileNumber, (ColumnFamilyId, FileReferences)>;
 
 impl Repair<'_> {
-    /// Reads all blob files that tables refer to and holds pointers against records.
+    /// Reads all blob files that tables refer to and compares pointers with records.
     pub(super) fn survey_blob_files(&mut self) -> Result<()> {
         let mut references = References::new();
         for table in self.tables.values_mut() {
@@ -69,7 +69,7 @@ impl Repair<'_> {
             }
         }
         let maps = self.open_maps()?;
-        // By what is on disk: several logical files may be in one, which is read once.
+        // Grouped by physical file: it may have several logical files and is read once.
         let mut by_file: BTreeMap<BlobFileNumber, (Option<Arc<RelocationMap>>, References)> =
             BTreeMap::new();
         for (number, referring) in references {
@@ -86,8 +86,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The maps that are there and whole, newest first. The records of a logical file are in any of
-    /// those that have it, unless their files are gone.
+    /// Opens the maps that exist and are whole, newest first. The records of a logical file are in
+    /// any of those that have it, unless their files are missing.
     fn open_maps(&mut self) -> Result<Vec<Arc<RelocationMap>>> {
         let mut maps = Vec::new();
         for kind in self.files.iter().rev() {
@@ -99,14 +99,13 @@ impl Repair<'_> {
             match RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0))) {
                 Ok(map) => maps.push(map),
                 Err(e) if e.kind() == ErrorKind::Io => return Err(e),
-                Err(e) => self.report.notes.push(format!("a map is of no use: {e}")),
+                Err(e) => self.report.notes.push(format!("a map is unusable: {e}")),
             }
         }
         Ok(maps)
     }
 
-    /// The map that leads to the records of a logical file; `None` if they are where they were
-    /// written.
+    /// The map that leads to the records of a logical file; `None` if they were not relocated.
     fn map_of(
         &self,
         logical: BlobFileNumber,
@@ -121,7 +120,7 @@ impl Repair<'_> {
         map.cloned()
     }
 
-    /// Surveys a file on disk and the logical files in it.
+    /// Surveys a physical file and the logical files in it.
     fn survey_blob_file(
         &mut self,
         number: BlobFileNumber,
@@ -147,7 +146,8 @@ impl Repair<'_> {
             .map_or(ColumnFamilyId::DEFAULT, |(_, family)| *family);
         let surveyed = self.survey_physical(number, map.as_deref(), family, all)?;
         let (file, reader, found) = surveyed;
-        // One file is of one family: those of its tables whose family nothing says have another.
+        // A blob file belongs to one family. Tables whose family nothing names may be of another
+        // one.
         let mixed = || Error::corruption("tables of several column families refer to it");
         let several = families.iter().any(|(_, other)| *other != family);
         let damage = damage.or(found).or_else(|| several.then(mixed));
@@ -164,7 +164,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Reads a file on disk and holds the pointers into it, by their offsets there, against it.
+    /// Reads a physical file and compares the pointers into it, by their offsets there, with its
+    /// records.
     fn survey_physical(
         &mut self,
         number: BlobFileNumber,
@@ -205,21 +206,22 @@ impl Repair<'_> {
                 None
             }
             Err(e) if e.kind() == ErrorKind::Io => return Err(e),
-            // The header has no checksum: what looks like a feature may be damage.
+            // The header has no checksum: an apparent feature may be damage.
             Err(e) => Some(e.in_file(&path)),
         };
         self.tell(kind, size);
-        // Another family's file has nothing to rescue: its records may have the same keys. What is
-        // of no family that there is has a damaged header, and its records are as good as any. So
-        // are all for tables that may be of any family.
+        // Another family's file has nothing to rescue: its records may have the same keys. If the
+        // header names no existing family, it is damaged, and its records are as good as any. So
+        // are all records for tables that may be of any family.
         let of_files = |id| self.families.get(id).is_some_and(|f| !f.founded);
         let own = owner == family || !of_files(&owner) || !of_files(&family);
         Ok((found, own.then_some(reader), damage))
     }
 }
 
-/// Goes through records and pointers side by side, both by offset. Gives the records' count and
-/// bytes if all is well: every record whole, every pointer leading to its record.
+/// Walks records and pointers in parallel, both in the order of their offsets. Returns the number
+/// and bytes of the records if all is well: every record whole, every pointer leading to its
+/// record.
 fn walk(
     reader: &BlobFileReader,
     family: ColumnFamilyId,
@@ -267,10 +269,10 @@ fn walk(
     }
     match pointers.next() {
         Some(pointer) => {
-            let e = Error::corruption("a pointer leads behind the records");
+            let e = Error::corruption("a pointer leads past the last record");
             Err(e.at_offset(pointer.offset))
         }
-        // What was in the holes, the file's length and footer tell.
+        // The file's length and footer tell what was in the holes.
         None if holes => {
             let bytes = reader.size().saturating_sub(BLOB_FILE_FRAME_LEN);
             Ok((reader.verify_footer()?, bytes))

@@ -1,4 +1,4 @@
-//! Which column families there are, and which tables are theirs.
+//! Finds the column families and the tables of each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::options::kept::{Kept, Resolved};
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) comparator: InternalKeyComparator,
-    /// Older WAL files hold nothing that is not in the family's tables.
+    /// All entries of older WAL files are in the family's tables.
     pub(super) log_number: FileNumber,
-    /// Whether the repair founded it, for tables that may be of any family: no file is of it.
+    /// Whether the repair created it, for tables that may be of any family: no file belongs to it.
     pub(super) founded: bool,
 }
 
 impl Family {
-    /// What a family is called whose name nothing says.
+    /// The name of a family whose name is lost.
     pub(super) fn name_of_unknown(id: ColumnFamilyId) -> String {
         format!("recovered-{id}")
     }
 }
 
 impl Repair<'_> {
-    /// The families that the MANIFEST and tables name.
+    /// Finds the families that the MANIFEST and tables name.
     pub(super) fn find_families(&mut self) -> Result<()> {
         self.family(ColumnFamilyId::DEFAULT, Some("default".to_owned()))?;
         for (id, hinted) in self.hint.families.clone() {
@@ -55,8 +55,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The family of this id, which comes into being if it is not known yet: under `name`, or else
-    /// under one that says where it comes from.
+    /// Returns the family of this id; creates it if it is unknown, under `name` or else under a
+    /// name that says where it comes from.
     pub(super) fn family(&mut self, id: ColumnFamilyId, name: Option<String>) -> Result<&Family> {
         if !self.families.contains_key(&id) {
             let hinted = self.hint.families.get(&id);
@@ -67,7 +67,7 @@ impl Repair<'_> {
             };
             let of_table = of_table(&self.tables).or_else(|| of_table(&self.unlisted));
             let name = name.or_else(|| of_table.as_ref().map(|(name, _)| name.clone()));
-            // A MANIFEST that two families of one name are in does not open.
+            // A MANIFEST with two families of one name cannot be opened.
             let taken = |name: &String| self.families.values().any(|f| f.name == *name);
             let name = name.filter(|name| !taken(name));
             let name = name.unwrap_or_else(|| Family::name_of_unknown(id));
@@ -93,7 +93,7 @@ impl Repair<'_> {
             .ok_or_else(|| Error::corruption(format!("column family {id} is unknown")))
     }
 
-    /// How new files of a family are written.
+    /// Settings for new files of a family.
     pub(super) fn output_family(&self, id: ColumnFamilyId) -> Result<OutputFamily> {
         let family = self.families.get(&id);
         let name = family.map_or("default", |f| &f.name).to_owned();
@@ -109,7 +109,7 @@ impl Repair<'_> {
         })
     }
 
-    /// The options of families, as far as they are kept where that can be read.
+    /// The options of families, as far as the database's kept options can be read.
     pub(super) fn resolved<'f>(
         &self,
         families: impl IntoIterator<Item = (ColumnFamilyId, &'f str)> + Clone,
@@ -121,7 +121,7 @@ impl Repair<'_> {
         kept.resolve(self.options, &names)
     }
 
-    /// Decides whether the MANIFEST is to be believed, and which tables count.
+    /// Decides whether the MANIFEST is trusted, and which tables are part of the database.
     pub(super) fn choose_tables(&mut self) -> Result<()> {
         if self.hint.trusted && !self.manifest_is_whole() {
             self.hint.trusted = false;
@@ -143,7 +143,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Tells of tables that are named and not there.
+    /// Reports tables that are named but missing.
     fn tell_missing(&mut self) {
         for number in std::mem::take(&mut self.missing) {
             let Some(hinted) = self.hint.tables.get(&number) else {
@@ -162,7 +162,7 @@ impl Repair<'_> {
         }
     }
 
-    /// Leaves out tables of families that there are not, or of which nobody knows the family.
+    /// Leaves out tables of families that do not exist and tables of unknown family.
     fn leave_out_strays(&mut self) {
         let known = |id| self.families.contains_key(&id);
         let strays = self
@@ -176,15 +176,14 @@ impl Repair<'_> {
                 )),
                 None => self.report.lost.push(Loss {
                     entries: Some(table.entries).filter(|n| *n > 0),
-                    ..Loss::of_file(&table.name(), "nothing says of which column family it is")
+                    ..Loss::of_file(&table.name(), "its column family is unknown")
                 }),
             }
         }
     }
 
-    /// Gives up what WAL files held for families that the MANIFEST, which is believed, does not
-    /// know: they had been dropped. Where it does not say up to which number it knew families, that
-    /// is not certain.
+    /// Discards the WAL entries of families that the trusted MANIFEST does not know: they had been
+    /// dropped. If the MANIFEST does not record the largest family id it knew, that is not certain.
     fn leave_out_unknown(&mut self) {
         let families = &self.families;
         let is_unknown = |id: &ColumnFamilyId| !families.contains_key(id);
@@ -207,8 +206,9 @@ impl Repair<'_> {
         }
     }
 
-    /// Tells of damaged tables that the MANIFEST, which is believed, does not name and that nothing
-    /// else holds: a whole one would have shown that edits are missing; so may a damaged one.
+    /// Reports damaged tables that the trusted MANIFEST does not name and whose entries nothing
+    /// else has. A whole table of that kind would have shown that edits are missing; a damaged one
+    /// may show it too.
     fn tell_unexplained(&mut self) {
         for table in self.unlisted.values().filter(|t| t.damage.is_some()) {
             let Some(id) = table.family.filter(|id| !self.hint.dropped.contains(id)) else {
@@ -225,20 +225,20 @@ impl Repair<'_> {
                 ..Loss::of_file(
                     &table.name(),
                     "it is damaged, and no edit of the MANIFEST names it: left out, though nothing \
-                     else has what it holds",
+                     else has its entries",
                 )
             });
         }
     }
 
-    /// Whether nothing contradicts that the MANIFEST has all edits there were. Edits cut off behind
-    /// a whole one leave no trace in it, but tables that only they explain, and writes to families
-    /// that only they created.
+    /// Whether nothing contradicts that the MANIFEST has all its edits. Edits cut off after a whole
+    /// one leave no trace in it. They can leave tables that only they explain, and writes to
+    /// families that only they created.
     fn manifest_is_whole(&self) -> bool {
         if !self.tables.values().all(|table| table.as_recorded) {
             return false;
         }
-        // Who wrote to a family had created it before.
+        // A family is created before it is written to.
         if self.replayed.keys().any(|id| self.hint.never_had(*id)) {
             return false;
         }
@@ -247,15 +247,15 @@ impl Repair<'_> {
             let Some(id) = table.family else {
                 return true;
             };
-            // Its origin may have been lost with the tables that are missing.
+            // Its origin may have been lost with the missing tables.
             self.hint.dropped.contains(&id)
                 || (self.missing.is_empty() && self.is_held_elsewhere(id, table))
         });
         explained && self.hint_levels_are_sorted() && self.replayed_is_newest()
     }
 
-    /// Whether what WAL files hold is newer than what is in tables, above which it is to lie.
-    /// Tables without facts may have been ingested since.
+    /// Whether the WAL entries are newer than the entries of the tables, above which they will be
+    /// placed. Tables without facts may have been ingested since.
     fn replayed_is_newest(&self) -> bool {
         let mut newest: BTreeMap<ColumnFamilyId, SequenceNumber> = BTreeMap::new();
         let recorded = self.hint.tables.values();
@@ -270,10 +270,10 @@ impl Repair<'_> {
         })
     }
 
-    /// Whether everything in a table that no edit names is in tables that edits name, or in WAL
+    /// Whether all entries of a table that no edit names are in tables that edits name, or in WAL
     /// files: then a job wrote it and did not finish.
     fn is_held_elsewhere(&self, id: ColumnFamilyId, table: &Table) -> bool {
-        // A family is flushed in order: its tables hold everything up to their newest entry.
+        // A family is flushed in order: its tables have everything up to their newest entry.
         let tables = self.hint.tables.values().filter(|table| table.family == id);
         let flushed = tables.map(|table| table.meta.largest_seq).max();
         let flushed = flushed.unwrap_or_default();
@@ -287,7 +287,7 @@ impl Repair<'_> {
             && table.meta.largest_seq <= last
     }
 
-    /// Whether the tables of each sorted level follow each other.
+    /// Whether the tables of each sorted level do not overlap.
     fn hint_levels_are_sorted(&self) -> bool {
         let sorted = |a: &HintedTable, b: &HintedTable| {
             let Some(family) = self.families.get(&a.family) else {

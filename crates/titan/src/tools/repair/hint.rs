@@ -1,8 +1,9 @@
-//! What the MANIFESTs in a damaged directory still say.
+//! Reads what the MANIFESTs in a damaged directory still say.
 //!
-//! Every edit that can be read counts, also those behind damage. If the MANIFEST in force can be
-//! read to its end, it is *trusted*: it says which tables are where. Otherwise it only helps: which
-//! families there were, which tables had been given up, which WAL files were done with.
+//! Every edit that can be read counts, also those after damage. If the current MANIFEST can be read
+//! to its end, it is *trusted*: it says which tables are at which level. Otherwise it only helps:
+//! it tells which families there were, which tables had been removed, which WAL files were
+//! obsolete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +26,7 @@ pub(super) struct HintedFamily {
     pub(super) log_number: FileNumber,
 }
 
-/// A table that edits added and none gave up.
+/// A table that edits added and none removed.
 #[derive(Clone)]
 pub(super) struct HintedTable {
     pub(super) family: ColumnFamilyId,
@@ -34,32 +35,32 @@ pub(super) struct HintedTable {
     pub(super) facts: Option<TableFacts>,
 }
 
-/// See the module.
+/// What the MANIFEST says; see the module.
 #[derive(Default)]
 pub(super) struct Hint {
     pub(super) families: BTreeMap<ColumnFamilyId, HintedFamily>,
     pub(super) dropped: BTreeSet<ColumnFamilyId>,
     pub(super) max_column_family: ColumnFamilyId,
-    /// Whether edits say so, and it does not just follow from those that name one.
+    /// Whether edits record it, rather than it being inferred from the families they name.
     pub(super) max_column_family_is_exact: bool,
     pub(super) tables: BTreeMap<FileNumber, HintedTable>,
-    /// Tables that were given up.
+    /// Tables that edits removed.
     pub(super) obsolete: BTreeSet<FileNumber>,
     pub(super) min_log_number: FileNumber,
     pub(super) next_file: FileNumber,
     pub(super) last_sequence: SequenceNumber,
     pub(super) db_id: Option<String>,
     pub(super) unknown: Vec<(u32, Vec<u8>)>,
-    /// Options that are kept.
+    /// The options that the database keeps.
     pub(super) settings: BTreeMap<Option<ColumnFamilyId>, SettingTexts>,
-    /// The MANIFEST that says all this.
+    /// The MANIFEST that was read.
     pub(super) manifest: FileNumber,
-    /// Whether it was the MANIFEST in force and could be read to its end.
+    /// Whether it was the current MANIFEST and could be read to its end.
     pub(super) trusted: bool,
 }
 
 impl Hint {
-    /// Reads the MANIFEST that CURRENT names, or the newest one there is.
+    /// Reads the MANIFEST that CURRENT names, or the newest one that exists.
     ///
     /// # Errors
     /// Failures to read; `Unsupported` for edits of features this version does not know.
@@ -73,7 +74,7 @@ impl Hint {
         let named = match read_current(vfs, dir) {
             Ok((number, _)) => Some(number),
             Err(e) if e.is_not_found() || e.is_corruption() => {
-                notes.push(format!("CURRENT is of no use: {e}"));
+                notes.push(format!("CURRENT is unusable: {e}"));
                 None
             }
             Err(e) => return Err(e),
@@ -86,7 +87,7 @@ impl Hint {
             })
             .collect();
         let in_force = named.filter(|number| there.contains(number));
-        // What CURRENT does not name was replaced, unless CURRENT is what was lost.
+        // A MANIFEST that CURRENT does not name was replaced, unless CURRENT itself is lost.
         let stale = named.is_some() && in_force.is_none();
         let mut hint = Hint::default();
         for number in in_force.into_iter().chain(there.into_iter().rev()) {
@@ -94,7 +95,7 @@ impl Hint {
             if hint.next_file > FileNumber(0) {
                 break;
             }
-            // Nothing in it could be read: an older one knows more than that.
+            // No edit of it could be read: an older MANIFEST knows more than that.
             hint.trusted = false;
         }
         hint.trusted &= !stale;
@@ -132,7 +133,7 @@ impl Hint {
         loop {
             let Some(record) = log.next()? else {
                 let offset = match log.end() {
-                    // Where an opening ends too, what is behind never happened.
+                    // An opening ends here too: the edits after this never took effect.
                     Some(LogEnd::Corrupt { offset, .. }) if !hint.trusted => *offset,
                     _ => break,
                 };
@@ -142,7 +143,7 @@ impl Hint {
                 if !log.resume()? {
                     break;
                 }
-                // An atomic group with a gap never happened.
+                // An atomic group with a gap never took effect.
                 group.clear();
                 continue;
             };
@@ -240,12 +241,12 @@ impl Hint {
         self.unknown.extend(edit.unknown);
     }
 
-    /// Whether no edit that can be read knows the family, and not because it was dropped.
+    /// Whether no readable edit knows the family, and not because it was dropped.
     pub(super) fn never_had(&self, id: ColumnFamilyId) -> bool {
         self.max_column_family_is_exact && id > self.max_column_family
     }
 
-    /// From where on WAL files are read.
+    /// The first WAL file to read.
     pub(super) fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
         LogsSince::new(self.min_log_number, families)

@@ -1,4 +1,4 @@
-//! Putting the repaired database together.
+//! Assembles the repaired database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::version::{Family, Rebuilt, Version, VersionSet};
 use crate::vfs::{link_or_copy, read_file, replace_file};
 
 impl Repair<'_> {
-    /// Brings the files to where they belong and makes them a database.
+    /// Puts the files in their final directory and makes them a database.
     pub(super) fn install(&mut self, in_place: bool) -> Result<()> {
         let source = self.dir.to_owned();
         let target = match in_place {
@@ -29,7 +29,7 @@ impl Repair<'_> {
         }
         let wal = self.factory.counters.new_file_number();
         versions.advance_logs_in_memory(wal);
-        // Writes go to it; that there is one shows later that none was lost.
+        // The WAL for new writes. Its existence later shows that no WAL was lost.
         self.vfs.create(&FileKind::Wal(wal).path(&target))?.sync()?;
         self.write_identity(&target, &mut versions)?;
         self.write_options(&target, &versions)?;
@@ -37,14 +37,14 @@ impl Repair<'_> {
             true => self.unused(&versions),
             false => Vec::new(),
         };
-        // ORDER: what will not be used is in `lost/` before CURRENT makes it a leftover, which any
-        // opening removes.
+        // ORDER: files that will not be used are in `lost/` before the switch of CURRENT makes them
+        // obsolete: any opening deletes obsolete files.
         self.link_to_lost(&unused)?;
         // ORDER: all files and their names are durable before CURRENT makes them the database.
         self.vfs.sync_dir(&target)?;
         versions.start_manifest()?;
-        // ORDER: CURRENT is durable; before, all this was the database. It is repaired now: what
-        // cannot be tidied up is no failure.
+        // ORDER: CURRENT is durable; until then the old files were the database. The repair is
+        // done: a failure to delete files is only noted.
         let tidied = match in_place {
             true => self.remove_unused(&unused),
             false => unfinished::unmark(&*self.vfs, &target),
@@ -65,7 +65,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The versions that the tables make.
+    /// Creates the versions with the repaired tables.
     fn versions(&mut self, target: &Path) -> Result<VersionSet> {
         let mut families = BTreeMap::new();
         let names = self.families.iter();
@@ -107,7 +107,7 @@ impl Repair<'_> {
         Ok(versions)
     }
 
-    /// The tables and blob files of a family, with the garbage that is in these.
+    /// The edit with the tables and blob files of a family, and the garbage in these.
     fn edit(&mut self, id: ColumnFamilyId) -> VersionEdit {
         let mut edit = VersionEdit {
             column_family: id,
@@ -139,7 +139,7 @@ impl Repair<'_> {
                 blobs.push((*number, id, file.count, file.total_bytes));
                 continue;
             };
-            // How many records it had where it was written nobody knows any more.
+            // The number of its records when it was written is unknown.
             blobs.push((*number, id, *used_count, *used_bytes));
             let relocation = moved.entry(map).or_insert_with(|| Relocation {
                 file: file.number,
@@ -174,7 +174,7 @@ impl Repair<'_> {
         edit
     }
 
-    /// The files that stay as they are.
+    /// The files that are not rewritten.
     fn kept_files(&self) -> Vec<FileKind> {
         let tables = self.placed.iter().filter(|placed| !placed.new);
         let mut kept: Vec<_> = tables.map(|p| FileKind::Table(p.meta.number)).collect();
@@ -216,7 +216,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Moves what the repair wrote from where it was prepared into the database.
+    /// Moves the new files from the directory where they were prepared into the database.
     fn move_new_files(&mut self, database: &Path) -> Result<()> {
         self.count_kept(&self.kept_files())?;
         let tables = self.placed.iter().filter(|placed| placed.new);
@@ -255,8 +255,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The newest OPTIONS stays, if it is of these families; else a new one is written. In another
-    /// directory it names no directory for WAL files: that is the original's.
+    /// The newest OPTIONS stays, if it describes these families; otherwise a new one is written. In
+    /// another directory it names no directory for WAL files: that is the original's.
     fn write_options(&self, target: &Path, versions: &VersionSet) -> Result<()> {
         let mut newest = self.files.iter().rev();
         if let Some(file) = newest.find(|file| matches!(file, FileKind::Options(_))) {
@@ -285,7 +285,7 @@ impl Repair<'_> {
         options_file.write(&*self.vfs, target, number)
     }
 
-    /// What a database repaired in place does not use any more.
+    /// The files that a database repaired in place does not use any more.
     fn unused(&self, versions: &VersionSet) -> Vec<FileKind> {
         let live = versions.live_files();
         let mut unused = self.files.clone();
@@ -297,7 +297,7 @@ impl Repair<'_> {
         unused
     }
 
-    /// Gives files that will not be used any more a name in `lost/`, where no opening removes them.
+    /// Links files that will not be used any more into `lost/`, where no opening deletes them.
     fn link_to_lost(&self, unused: &[FileKind]) -> Result<()> {
         if unused.is_empty() {
             return Ok(());
@@ -306,7 +306,7 @@ impl Repair<'_> {
         create_dir_durably(&*self.vfs, &lost)?;
         for file in unused {
             let to = file.path(&lost);
-            // Numbers are given once: it is the same file, put there by a repair cut short.
+            // A number is used once, so it is the same file, linked there by an interrupted repair.
             if self.vfs.exists(&to)? {
                 self.vfs.remove(&to)?;
             }
@@ -315,7 +315,8 @@ impl Repair<'_> {
         self.vfs.sync_dir(&lost)
     }
 
-    /// Removes the names in the database of what is in `lost/`, and what the repair prepared with.
+    /// Removes from the database the names of the files in `lost/`, and the directory where files
+    /// were prepared.
     fn remove_unused(&self, unused: &[FileKind]) -> Result<()> {
         for file in unused {
             self.vfs.remove(&file.path(self.dir))?;

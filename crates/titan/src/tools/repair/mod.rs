@@ -1,49 +1,51 @@
-//! Repairing a database: a new MANIFEST from what files survive.
+//! Repairs a database: creates a new MANIFEST for the files that survive.
 //!
-//! What is whole stays as it is; what is damaged is read as far as it can be and written anew;
-//! what is gone is told. The directory is left as it was: the repaired database is built in
-//! another one, out of hard links to the files that are whole. In place, everything is prepared
-//! beside, CURRENT is switched last, and what the repaired database does not use moves to `lost/`:
-//! it has a further name there before the switch, and only loses the one in the database behind it.
+//! Whole files stay as they are; damaged ones are read as far as possible and rewritten; lost data
+//! is reported. The directory does not change: the repaired database is built in another one, with
+//! hard links to the whole files. In place, everything is prepared in a subdirectory, CURRENT is
+//! switched last, and files that the repaired database does not use move to `lost/`: they are
+//! linked there before the switch, and unlinked from the database after it.
 //!
 //! | file | step |
 //! |---|---|
-//! | [`hint`] | reads what MANIFESTs are left, damaged or not |
+//! | [`hint`] | reads the MANIFESTs that are left, damaged or not |
 //! | [`survey`], [`walk`] | reads every table |
-//! | [`wals`] | replays WAL files into new tables, also behind damage |
-//! | [`families`] | which column families there are, and whether the MANIFEST can be believed |
-//! | [`orphans`] | of which family tables are that nothing tells it of |
-//! | [`blobs`] | holds pointers and blob records against each other |
-//! | [`rewrite`] | writes anew what damaged tables still hold, and values of damaged blob files |
-//! | [`arrange`] | finds the order of tables where no MANIFEST says it |
-//! | [`unfinished`] | what a repair that was interrupted left behind |
+//! | [`wals`] | replays WAL files into new tables, also after damage |
+//! | [`families`] | finds the column families; decides whether the MANIFEST is trusted |
+//! | [`orphans`] | assigns tables of unknown column family |
+//! | [`blobs`] | compares pointers and blob records |
+//! | [`rewrite`] | rewrites readable entries of damaged tables, and values of damaged blob files |
+//! | [`arrange`] | finds the order of tables if no MANIFEST has it |
+//! | [`unfinished`] | deals with the files of an interrupted repair |
 //! | [`install`] | links, writes MANIFEST and OPTIONS, switches CURRENT |
 //!
-//! # What is believed
+//! # What is trusted
 //!
-//! A MANIFEST that can be read to its end says which tables are where, and the others are
-//! leftovers, unless they hold what nothing else does. Without it, every table counts that no
-//! readable edit gave up. Their levels are unknown then; but a table all of whose entries are newer
-//! than those of the tables it meets can lie above them, and tables that meet no other can lie at
-//! the last level. The rest are merged. Every entry carries its sequence number, so nothing
-//! newer is hidden by something older; what can come back are keys whose deletion had been dropped
-//! with all that it deleted, but for a table that was still waiting to be removed.
+//! A MANIFEST that can be read to its end says which tables are at which level, and all others are
+//! unlisted files, unless they have entries that nothing else has. Without such a MANIFEST, every
+//! table counts that no readable edit removed. Their levels are unknown then; but a table whose
+//! entries are all newer than those of the tables it overlaps can be placed above them, and tables
+//! that overlap no other can be placed at the last level. The rest are merged. Every entry carries
+//! its sequence number, so nothing older shadows anything newer. Deleted keys can come back in one
+//! case: their tombstones were dropped together with all that they deleted, but an obsolete table
+//! with them had not been deleted yet.
 //!
-//! What may be of any column family becomes one of its own, `recovered-ID`: no family shows a value
-//! that may not be its.
+//! Tables that may be of any column family get one of their own, `recovered-ID`: no family shows a
+//! value that may not be its own.
 //!
 //! # Promises
 //!
 //! 1. Every entry of the result was in a surviving file, under a checksum that holds; every pointer
-//!    leads to its record. `check` finds nothing wrong.
+//!    leads to its record. `check` finds no problems.
 //! 2. What is not in the result and could have been is covered by an entry of
-//!    [`RepairReport::lost`]. One exception is beyond telling: the newest WAL may have been longer.
+//!    [`RepairReport::lost`]. There is one exception, which cannot be detected: the newest WAL may
+//!    have been longer.
 //! 3. Failures to read are failures, never taken for damage.
-//! 4. A crash leaves the directory as it was or repaired; a repair can be run again, and comes to
+//! 4. A crash leaves the directory either as it was or repaired; a repair can be run again, with
 //!    the same result.
 //!
-//! Cost: reads every file once, damaged ones up to three times. Memory: 32 bytes a pointer into
-//! blob files.
+//! Cost: reads every file once, damaged ones up to three times. Memory: 32 bytes for each pointer
+//! into blob files.
 
 mod arrange;
 mod blobs;
@@ -81,35 +83,34 @@ use hint::Hint;
 pub use report::{Loss, RepairReport, Salvaged};
 use survey::Table;
 
-/// Where new files are prepared, within a database repaired in place.
+/// Where a repair in place prepares new files, within the database.
 const WORK_DIR: &str = "repairing";
-/// Where what a database repaired in place does not use any more goes.
+/// Where a repair in place puts files that the database does not use any more.
 const LOST_DIR: &str = "lost";
 
-/// Where the repaired database is put.
+/// Where to put the repaired database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairTo {
-    /// Into this directory, which must be empty or not exist, or have been left by a repair that
-    /// did not come to its end. The damaged database is not changed, and may be on a read-only
-    /// medium.
+    /// Into this directory, which must be empty or not exist, or be the result of an interrupted
+    /// repair. The damaged database is not changed, and may be on a read-only medium.
     Directory(PathBuf),
-    /// In the place of the damaged one. Files that are not used any more move to `lost/` in it.
+    /// In place of the damaged one. Files that are not used any more move to `lost/` in it.
     InPlace,
 }
 
-/// Repairs the database in `path`, telling `progress` on the way. The database is locked meanwhile,
-/// unless it cannot be written to at all.
+/// Repairs the database in `path` and reports progress to `progress`. The database is locked
+/// meanwhile, unless its directory cannot be written to.
 ///
-/// `options` say how tables are written, and the comparators of families that have one of their
-/// own. What was lost is in the report, which is no error.
+/// `options` say how tables are written, and name the comparators of families that have their own.
+/// Lost data is listed in the report and is no error.
 ///
 /// # Errors
-/// `NotFound` if there is nothing of a database; `InvalidArgument` if `path` is no directory;
-/// `Locked` if it is in use; `AlreadyExists` if the directory to repair into has something in it;
-/// `Unsupported` if it has features or comparators that are not known: what cannot be read could
-/// not be kept. Failures to read and write. In all cases the database is as it was, but for further
-/// names of its files in `lost/`.
+/// `NotFound` if there are no files of a database; `InvalidArgument` if `path` is not a directory;
+/// `Locked` if it is in use; `AlreadyExists` if the directory to repair into is not empty;
+/// `Unsupported` if the database has unknown features or comparators: what cannot be read could not
+/// be kept. Failures to read and write. After an error the database is as it was, except for
+/// further names of its files in `lost/`.
 pub fn repair(
     path: &Path,
     to: &RepairTo,
@@ -149,7 +150,7 @@ pub fn repair(
             for file in &unfinished {
                 vfs.remove(&file.path(path))?;
             }
-            // ORDER: before the mark goes that tells these files from the database's.
+            // ORDER: before the mark is removed that tells these files from the database's.
             vfs.sync_dir(path)?;
             path.join(WORK_DIR)
         }
@@ -196,7 +197,7 @@ pub fn repair(
     Ok(repair.report)
 }
 
-/// Whether something cannot be written for where it is: a medium or a directory that is read-only.
+/// Whether a write failed because the medium or the directory is read-only.
 fn is_read_only(e: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(e.io_kind(), Some(PermissionDenied | ReadOnlyFilesystem))
@@ -207,21 +208,21 @@ struct Repair<'r> {
     vfs: Arc<dyn Vfs>,
     dir: &'r Path,
     options: &'r Options,
-    /// Writes new files, where they are prepared.
+    /// Writes new files, in the directory where they are prepared.
     factory: FileFactory,
-    /// All that is in the directory, those of a kind by number.
+    /// All files in the directory, those of a kind by number.
     files: Vec<FileKind>,
     hint: Hint,
     families: BTreeMap<ColumnFamilyId, Family>,
-    /// Tables that are taken for the database's.
+    /// Tables that are taken to be part of the database.
     tables: BTreeMap<FileNumber, Table>,
     /// Tables that the MANIFEST does not name.
     unlisted: BTreeMap<FileNumber, Table>,
-    /// Tables that are named and not there.
+    /// Tables that the MANIFEST names and that are missing.
     missing: Vec<FileNumber>,
     /// The newest operation replayed from WAL files, by family.
     replayed: BTreeMap<ColumnFamilyId, SequenceNumber>,
-    /// The oldest operation in those files, of whatever family.
+    /// The oldest operation in those files, of any family.
     first_replayed: Option<SequenceNumber>,
     wals_damaged: bool,
     /// The identity of the database that wrote the tables.
@@ -230,7 +231,7 @@ struct Repair<'r> {
     placed: Vec<Placed>,
     /// Blob files written by the repair.
     new_blob_files: Vec<(ColumnFamilyId, BlobFileSummary)>,
-    /// The blob files that are there, once surveyed.
+    /// The existing blob files, once surveyed.
     blob_files: BTreeMap<BlobFileNumber, blobs::Blobs>,
     report: RepairReport,
     progress: &'r mut dyn FnMut(Progress),
@@ -257,7 +258,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A directory for new files, and numbers that no file ever had.
+    /// Creates a directory for new files, and reserves the file numbers in use.
     fn prepare(&mut self, in_place: bool) -> Result<()> {
         let counters = Arc::clone(&self.factory.counters);
         let before_next = self.hint.next_file.0.saturating_sub(1);
@@ -267,13 +268,13 @@ impl Repair<'_> {
         if self.vfs.exists(&lost)? {
             counters.mark_names_used(&lost, &files_of(&*self.vfs, &lost)?)?;
         }
-        // A MANIFEST that is gone, too, lest CURRENT name a new one before its time.
+        // Also the number of a missing MANIFEST, lest CURRENT name a new one too early.
         counters.mark_file_number_used(unfinished::named_manifest(&*self.vfs, self.dir)?);
         counters.publish_sequence(self.hint.last_sequence);
 
         let work = self.factory.dir.clone();
         if in_place && self.vfs.exists(&work)? {
-            // What an interrupted repair left there was never put to use.
+            // The files that an interrupted repair left there were never used.
             for name in self.vfs.read_dir(&work)? {
                 self.vfs.remove(&work.join(name))?;
             }
@@ -282,7 +283,7 @@ impl Repair<'_> {
         unfinished::mark(&*self.vfs, &work, self.dir, counters.new_file_number())
     }
 
-    /// Reads all tables but those that a readable edit gave up.
+    /// Reads all tables except those that a readable edit removed.
     fn survey_tables(&mut self) -> Result<()> {
         let there: Vec<FileNumber> = self
             .files
@@ -303,7 +304,7 @@ impl Repair<'_> {
                 continue;
             };
             for blob_file in table.files.keys() {
-                // Not to be given to another file, even if this one is lost.
+                // This number must not be given to another file, even if this one is lost.
                 let counters = &self.factory.counters;
                 counters.mark_file_number_used(FileNumber(blob_file.0));
             }
@@ -318,7 +319,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A file is done.
+    /// Reports progress: a file is done.
     fn tell(&mut self, file: FileKind, size: u64) {
         self.done_bytes += size;
         (self.progress)(Progress {

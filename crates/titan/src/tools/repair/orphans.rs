@@ -1,15 +1,15 @@
-//! Whose the tables are of which neither a MANIFEST nor the table itself says it.
+//! Assigns tables of unknown column family: neither a MANIFEST nor the table itself names it.
 //!
-//! Families have keys in common: a table taken for another family's would show values that this
-//! never had, and hide those it has. So only what a checksum vouches for counts. A blob file holds
-//! values of one family: tables that refer to it are of one family, too. What its header says does
-//! not count: it has no checksum, and files may have changed places.
+//! Families have keys in common: a table assigned to the wrong family would show values that the
+//! family never had, and shadow its own. So only facts under a checksum count. A blob file has
+//! values of one family, so tables that refer to it are of one family too. The family in a blob
+//! file's header does not count: it has no checksum, and files may have been exchanged.
 //!
 //! A table that was written outside of the database and ingested need not name a family. It is
-//! taken for the default family's where no other one is known, as RocksDB does. One whose
-//! properties are lost did name one, and that no other is known now proves nothing: OPTIONS need
-//! not know families created since the last opening. It gets a family of its own, out of which
-//! people can take what they know to be theirs.
+//! assigned to the default family if no other one is known, as in RocksDB. A table whose
+//! properties are lost did name a family; that no other is known now proves nothing, because
+//! OPTIONS need not know families created since the last opening. It gets a family of its own,
+//! from which users can take what they know to be theirs.
 
 use std::collections::BTreeSet;
 
@@ -23,18 +23,18 @@ use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
 use crate::vfs::read_file;
 
-/// Tables of one family, whichever that is: of any two, directly or by way of others, blob files
-/// say so.
+/// Tables of one family, whichever it is: blob files connect any two of them, directly or through
+/// others.
 struct Kin {
     tables: BTreeSet<FileNumber>,
     blob_files: BTreeSet<BlobFileNumber>,
-    /// Whether they were written outside of the database, where nobody knew its families.
+    /// Whether they were written outside of the database, without knowledge of its families.
     foreign: bool,
 }
 
 impl Repair<'_> {
-    /// Decides the families of such tables. It stays open for those of which nothing can be read,
-    /// and for those whose family turns out to have another order than they were read in.
+    /// Assigns these tables. Tables stay unassigned if nothing of them can be read, or if their
+    /// family turns out to have another key order than they were read in.
     pub(super) fn adopt_orphans(&mut self) -> Result<()> {
         let orphans = self.orphans();
         if orphans.is_empty() {
@@ -58,7 +58,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The tables of unknown family that hold anything.
+    /// The tables of unknown family that are not empty.
     fn orphans(&self) -> Vec<Kin> {
         let mut all: Vec<Kin> = Vec::new();
         for table in self.tables.values() {
@@ -84,14 +84,14 @@ impl Repair<'_> {
         all
     }
 
-    /// The family of a table that refers to one of their blob files.
+    /// The family of any table that refers to one of the blob files.
     fn family_of(&self, kin: &Kin) -> Option<ColumnFamilyId> {
         let refers = |table: &&Table| table.files.keys().any(|file| kin.blob_files.contains(file));
         let mut referring = self.tables.values().filter(refers);
         referring.find_map(|table| table.family)
     }
 
-    /// Whether nothing knows a family but the default one.
+    /// Whether the default family is the only one known.
     fn default_is_alone(&self) -> Result<bool> {
         let known = self.families.keys().copied();
         let of_tables = self.tables.values().filter_map(|table| table.family);
@@ -102,7 +102,7 @@ impl Repair<'_> {
         Ok(self.names_in_options()?.is_empty())
     }
 
-    /// The names of families that the newest OPTIONS has and nothing else does.
+    /// The names of families that only the newest OPTIONS has.
     fn names_in_options(&self) -> Result<Vec<String>> {
         let newest = self.files.iter().rev();
         for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
@@ -117,8 +117,8 @@ impl Repair<'_> {
         Ok(Vec::new())
     }
 
-    /// A family of their own, under an id that no table and no MANIFEST has; `None` if none is
-    /// left.
+    /// Creates a family for them, with an id that no table and no MANIFEST has; `None` if no id is
+    /// free.
     fn found_family(&mut self, kin: &Kin) -> Option<ColumnFamilyId> {
         let mut own = self.tables.values();
         let comparator = own.find(|table| kin.tables.contains(&table.number()))?;
@@ -138,7 +138,7 @@ impl Repair<'_> {
             .map(|number| FileKind::Table(*number).name());
         let tables = tables.collect::<Vec<_>>().join(", ");
         self.report.notes.push(format!(
-            "nothing says of which column family these are, so they get one of their own, '{name}': \
+            "the column family of these tables is unknown, so they get one of their own, '{name}': \
              {tables}"
         ));
         let family = Family {

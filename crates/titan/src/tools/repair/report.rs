@@ -1,4 +1,4 @@
-//! What a repair tells of its work.
+//! The report of a repair.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use serde::{Serialize, Serializer};
 pub struct RepairReport {
     /// The column families of the repaired database.
     pub families: Vec<String>,
-    /// Tables taken over as they are.
+    /// Tables that were not rewritten.
     pub kept_tables: usize,
-    /// Blob files taken over as they are.
+    /// Blob files that were not rewritten.
     pub kept_blob_files: usize,
     /// Bytes of both.
     pub kept_bytes: u64,
-    /// Damaged tables, and tables with values in damaged blob files, of which what could be read
-    /// was written anew.
+    /// Damaged tables, and tables with values in damaged blob files; what could be read was
+    /// rewritten.
     pub salvaged: Vec<Salvaged>,
-    /// Tables merged into new ones, because nothing said any more which was the newer.
+    /// Tables merged into new ones because their order was unknown.
     pub merged_tables: usize,
     /// Operations replayed from WAL files.
     pub replayed: u64,
     /// Entries of the repaired database, range deletions not counted.
     pub entries: u64,
-    /// What is gone. Empty if the repaired database has everything.
+    /// What is lost. Empty if the repaired database has everything.
     pub lost: Vec<Loss>,
-    /// What is worth knowing, but no loss.
+    /// Facts worth knowing that are no loss.
     pub notes: Vec<String>,
 }
 
-/// A table of which what could be read was written anew.
+/// A table of which what could be read was rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Salvaged {
     /// Its name.
@@ -43,26 +43,26 @@ pub struct Salvaged {
     pub reason: String,
 }
 
-/// Something that is gone.
+/// Lost data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Loss {
     /// The name of the file it was in.
     pub file: String,
-    /// Where in the file, in bytes; the whole file if unknown.
+    /// Where in the file, in bytes; `None` stands for the whole file.
     pub offset: Option<u64>,
     /// Bytes concerned.
     pub size: Option<u64>,
-    /// The column family; any if unknown.
+    /// The column family; `None` if it is unknown and may be any.
     pub family: Option<String>,
-    /// The first key that may be concerned; in JSON with escapes for what is not ASCII.
+    /// The first key that may be lost; in JSON with escapes for bytes that are not ASCII.
     #[serde(serialize_with = "key_text")]
     pub from: Option<Vec<u8>>,
-    /// The last key that may be concerned.
+    /// The last key that may be lost.
     #[serde(serialize_with = "key_text")]
     pub to: Option<Vec<u8>>,
-    /// The first and the last sequence number that may be concerned.
+    /// The first and the last sequence number that may be lost.
     pub sequences: Option<(u64, u64)>,
-    /// How many entries are gone, if that is known.
+    /// How many entries are lost, if known.
     pub entries: Option<u64>,
     /// What was lost and why.
     pub reason: String,
@@ -78,7 +78,7 @@ impl Loss {
         }
     }
 
-    /// A loss of what the MANIFEST alone knows; `what` of it is gone.
+    /// A loss of what only the MANIFEST knew; `what` of it is lost.
     pub(super) fn of_manifest(file: &str, what: &str) -> Self {
         let reason = "which tables were in use is inferred from those that are here: a table that \
                       is gone is not missed, and keys that had been deleted may be back";

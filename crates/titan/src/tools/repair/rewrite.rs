@@ -1,5 +1,5 @@
-//! Writing anew what damaged tables still hold, and tables whose values are in damaged blob files:
-//! such values move to new blob files, and entries whose value is gone are left out.
+//! Rewrites the readable entries of damaged tables, and tables whose values are in damaged blob
+//! files: their values move to new blob files, and entries whose value is lost are left out.
 
 use super::Repair;
 use super::arrange::Placed;
@@ -18,11 +18,12 @@ use crate::table::{LostPart, Salvage};
 use crate::version::edit::VersionEdit;
 use crate::version::tombstones::within;
 
-/// Separate losses of values told for one table; those beyond are told as one.
+/// Losses of values reported separately for one table; further ones are reported as one.
 const MAX_LOSSES: usize = 1000;
 
 impl Repair<'_> {
-    /// Turns every table into one that is whole, and whose pointers all lead to their records.
+    /// Replaces every damaged table by one that is whole and whose pointers all lead to their
+    /// records.
     pub(super) fn rewrite_damaged(&mut self) -> Result<()> {
         for (number, table) in std::mem::take(&mut self.tables) {
             let level = match self.hint.trusted {
@@ -90,7 +91,7 @@ impl Repair<'_> {
                 )
             });
         }
-        // One hole is as large as all that is missing.
+        // If there is only one gap, it has all the missing entries.
         let expected = salvage.properties().map(|p| p.points());
         let in_values: u64 = losses.iter().filter_map(|loss| loss.entries).sum();
         let mut unknown = losses.iter_mut().filter(|loss| loss.entries.is_none());
@@ -114,7 +115,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Takes over files that the repair wrote.
+    /// Records the files that the repair wrote.
     pub(super) fn written(&mut self, id: ColumnFamilyId, level: Option<usize>, output: JobOutput) {
         let mut edit = VersionEdit::default();
         output.add_to(&mut edit, 0, self.factory.unix_seconds());
@@ -135,13 +136,13 @@ impl Repair<'_> {
     }
 }
 
-/// Copies what can be read of one table.
+/// Copies the readable entries of one table.
 struct Copy<'c, 'r> {
     repair: &'c Repair<'r>,
     family: &'c OutputFamily,
     writer: OutputWriter,
     losses: Vec<Loss>,
-    /// Whether the entry before was lost, too.
+    /// Whether the previous entry was lost too.
     running: bool,
     entries: u64,
 }
@@ -179,7 +180,7 @@ impl Copy<'_, '_> {
         self.writer.add(ikey, value)
     }
 
-    /// Books a lost value, together with the one before if that was lost, too.
+    /// Reports a lost value, together with the previous one if that was lost too.
     fn lost(&mut self, key: &ParsedInternalKey<'_>, index: &BlobIndex, error: &Error) {
         let file = FileKind::Blob(index.file).name();
         let full = self.losses.len() >= MAX_LOSSES;

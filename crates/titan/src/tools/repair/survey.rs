@@ -1,4 +1,4 @@
-//! Reading every table, whole or not: what it holds, what it refers to, what is wrong with it.
+//! Reads every table, whole or not: its contents, its references, its damage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use crate::version::choose_comparator;
 use crate::version::edit::{NewFile, TableFacts};
 use crate::vfs::Access;
 
-/// A table that is there.
+/// A table that exists.
 pub(super) struct Table {
     pub(super) meta: NewFile,
     pub(super) facts: TableFacts,
-    /// Whether the MANIFEST is to have the facts. Not those of a table of RocksDB with other bounds
-    /// than its content, whose range deletions may reach beyond them: only tables without facts may
-    /// be so.
+    /// Whether to record the facts in the MANIFEST. Not those of a RocksDB table whose bounds
+    /// differ from its content, because its range deletions may extend past them: only tables
+    /// without facts may be like that.
     pub(super) record_facts: bool,
-    /// Unknown where neither a MANIFEST nor the table says it.
+    /// `None` if neither a MANIFEST nor the table names it.
     pub(super) family: Option<ColumnFamilyId>,
     pub(super) family_name: Option<String>,
-    /// Whether its properties are there and name no family: it was ingested.
+    /// Whether its properties exist and name no family: then it was ingested.
     pub(super) foreign: bool,
     pub(super) comparator: InternalKeyComparator,
     pub(super) entries: u64,
-    /// What is wrong with it, if anything is: the first of it.
+    /// The first damage found, if any.
     pub(super) damage: Option<Error>,
-    /// Whether it can be the table that the MANIFEST describes, if that describes any.
+    /// Whether it can be the table that the MANIFEST describes, if that describes one.
     pub(super) as_recorded: bool,
-    /// What it refers to.
+    /// The blob files it refers to.
     pub(super) files: BTreeMap<BlobFileNumber, FileReferences>,
     pub(super) db_id: Option<String>,
 }
@@ -52,7 +52,7 @@ impl Table {
         FileKind::Table(self.meta.number).name()
     }
 
-    /// Takes over what the MANIFEST says beyond what was found: if it is of this table after all.
+    /// Takes over facts that only the MANIFEST has, if it describes this table after all.
     fn take_over(&mut self, hinted: &HintedTable) {
         self.family = Some(hinted.family);
         let scanned = std::mem::replace(&mut self.meta, hinted.meta.clone());
@@ -72,7 +72,7 @@ impl Table {
 }
 
 impl Repair<'_> {
-    /// Reads a table of the database; `None` if it is not there.
+    /// Reads a table of the database; `None` if it does not exist.
     ///
     /// # Errors
     /// Failures to read; features and comparators that are not supported. Damage is no error.
@@ -96,7 +96,7 @@ impl Repair<'_> {
         let comparator = self.comparator_of(hinted, properties)?;
         let mut walk = Walk::new(&comparator, hinted.map(|hinted| &hinted.meta));
         let options = TableReaderOptions {
-            // Which table it is was told already.
+            // The identity was checked above.
             identity: TableIdentity {
                 number,
                 size: hinted.map_or(size, |hinted| hinted.meta.size),
@@ -116,14 +116,14 @@ impl Repair<'_> {
         table.family = id;
         table.foreign = properties.is_some() && id.is_none();
         table.as_recorded &= !displaced;
-        // Bounds that do not hold are another table's: then only what the file says counts.
+        // If the bounds do not match, they are another table's: then only the file itself counts.
         if let Some(hinted) = hinted.filter(|_| table.as_recorded) {
             table.take_over(hinted);
         }
         Ok(Some(table))
     }
 
-    /// Opens a table, whatever is left of it.
+    /// Opens a table, however damaged it is.
     pub(super) fn salvage(
         &self,
         number: FileNumber,
@@ -140,7 +140,7 @@ impl Repair<'_> {
         )
     }
 
-    /// The order of a table's keys, of which the properties may be lost.
+    /// The order of a table's keys; its properties may be lost.
     fn comparator_of(
         &self,
         hinted: Option<&HintedTable>,
@@ -152,8 +152,7 @@ impl Repair<'_> {
         self.comparator(hinted.map(|h| h.family).or(id), name, recorded)
     }
 
-    /// The order of a family's keys: as a MANIFEST names it, else as the table does, else the one
-    /// that the options have.
+    /// The order of a family's keys: from a MANIFEST, else from the table, else from the options.
     pub(super) fn comparator(
         &self,
         id: Option<ColumnFamilyId>,
@@ -175,14 +174,13 @@ impl Repair<'_> {
     }
 }
 
-/// Whether the file is another table than the MANIFEST says, and not just damaged.
+/// Whether the file is a different table than the one in the MANIFEST, and not just damaged.
 fn is_another(salvage: &Salvage, meta: &NewFile) -> bool {
     let found = salvage.properties().and_then(TableProperties::unique_id);
     meta.unique_id.is_some() && found.is_some() && found != meta.unique_id
 }
 
-/// A part of a table that was lost, with its place and, where the index does not bound the keys,
-/// those of the table.
+/// The key range of a lost part of a table: from the index, or else the range of the whole table.
 pub(super) fn lost_keys(
     part: &LostPart,
     meta: Option<&NewFile>,

@@ -1,4 +1,4 @@
-//! What no database has that Titan alone wrote.
+//! Cases that do not occur in databases that only Titan wrote.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::table::{TableWriter, TableWriterOptions};
 use crate::vfs::{StdVfs, Vfs};
 use crate::{ColumnFamilyOptions, Db, Options};
 
-/// What RocksDB writes for a family that it does not know.
+/// The family id that RocksDB writes for an unknown family.
 const UNKNOWN: ColumnFamilyId = ColumnFamilyId(i32::MAX as u32);
 
 /// Writes a table with one entry, as for ingestion into any database.

@@ -1,11 +1,11 @@
-//! The mark on a repair that is not done, so that the next one knows what it left.
+//! Marks an unfinished repair, so that the next one recognises its files.
 //!
-//! The file `REPAIRING` lies where new files are prepared, before any of them. In a directory that
-//! was to become the repaired database and has no CURRENT yet, everything was put there by the
-//! repair. In place, new files may have moved into the database: the mark has the first number they
-//! could have and the MANIFEST that CURRENT named. As long as CURRENT still names that one, they
-//! were never put to use, whatever their content; once a repair or an opening switched it, the mark
-//! says nothing any more.
+//! The file `REPAIRING` is created in the directory where new files are prepared, before any of
+//! them. If that directory was to become the repaired database and has no CURRENT yet, everything
+//! in it was put there by the repair. In a repair in place, new files may have moved into the
+//! database: the mark has the smallest number they can have and the MANIFEST that CURRENT named. As
+//! long as CURRENT still names that one, the new files were never used, whatever their content.
+//! Once a repair or an opening has switched CURRENT, the mark means nothing any more.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) fn named_manifest(vfs: &dyn Vfs, dir: &Path) -> Result<FileNumber> {
     }
 }
 
-/// Marks `work` as that of a repair of `dir` whose files are numbered from `first` on.
+/// Marks `work` as the directory of a repair of `dir` whose new files have numbers from `first` on.
 pub(super) fn mark(vfs: &dyn Vfs, work: &Path, dir: &Path, first: FileNumber) -> Result<()> {
     let manifest = named_manifest(vfs, dir)?;
     let mut file = vfs.create(&work.join(MARK))?;
@@ -38,20 +38,20 @@ pub(super) fn mark(vfs: &dyn Vfs, work: &Path, dir: &Path, first: FileNumber) ->
     vfs.sync_dir(work)
 }
 
-/// Takes the mark off a directory that has become the repaired database.
+/// Removes the mark from a directory that has become the repaired database.
 pub(super) fn unmark(vfs: &dyn Vfs, target: &Path) -> Result<()> {
     vfs.remove(&target.join(MARK))?;
     vfs.sync_dir(target)
 }
 
-/// The files that a repair of `dir` in place moved there and did not put to use.
+/// The files that an unfinished repair of `dir` in place moved there.
 pub(super) fn in_place(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
     let content = match read_file(vfs, &dir.join(WORK_DIR).join(MARK)) {
         Ok(content) => content,
         Err(e) if e.is_not_found() => return Ok(Vec::new()),
         Err(e) => return Err(e),
     };
-    // Cut short, it was still being written and nothing had moved.
+    // If the mark is cut short, it was still being written and nothing had moved.
     let text = std::str::from_utf8(&content).ok();
     let numbers = text.and_then(|text| text.strip_suffix('\n')?.split_once(' '));
     let Some((Ok(manifest), Ok(first))) = numbers.map(|(m, f)| (m.parse(), f.parse::<u64>()))
@@ -66,11 +66,11 @@ pub(super) fn in_place(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileKind>> {
     Ok(files)
 }
 
-/// Makes sure that nothing is in the directory to repair into, which would mix with the repaired
-/// database. What an unfinished repair left there is removed.
+/// Ensures that the directory to repair into has no files that would mix with the repaired
+/// database. Deletes the files of an unfinished repair.
 ///
 /// # Errors
-/// `AlreadyExists` if there is anything else.
+/// `AlreadyExists` if there are any other files.
 pub(super) fn clear_target(vfs: &dyn Vfs, target: &Path) -> Result<()> {
     if !vfs.exists(target)? {
         return Ok(());
@@ -85,7 +85,7 @@ pub(super) fn clear_target(vfs: &dyn Vfs, target: &Path) -> Result<()> {
         let message = "the directory to repair into is not empty";
         return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
     }
-    // The mark last: until then this can be interrupted, too.
+    // The mark last: so this can be interrupted too.
     names.sort_by_key(|name| name == MARK);
     names
         .iter()

@@ -1,4 +1,4 @@
-//! What a table holds, gathered while it is read.
+//! Collects the facts about a table while it is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::table::{Salvage, TableReader, TableVisitor};
 use crate::tools::pointers::FileReferences;
 use crate::version::edit::{NewFile, TableFacts};
 
-/// Gathers what a table holds.
+/// Collects the facts about a table.
 pub(super) struct Walk<'w> {
     order: &'w InternalKeyComparator,
     recorded: Option<&'w NewFile>,
@@ -42,7 +42,7 @@ impl TableVisitor for Walk<'_> {
 }
 
 impl<'w> Walk<'w> {
-    /// Of a table that MANIFESTs describe like this, if they do.
+    /// `recorded` is the table as MANIFESTs describe it, if they do.
     pub(super) fn new(order: &'w InternalKeyComparator, recorded: Option<&'w NewFile>) -> Self {
         Walk {
             order,
@@ -61,7 +61,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Reads all of a table; of one that is damaged, what can be salvaged.
+    /// Reads all of a table, or what can be salvaged of a damaged one.
     ///
     /// # Errors
     /// Failures to read. Damage is no error.
@@ -74,7 +74,7 @@ impl<'w> Walk<'w> {
             Ok(reader) => {
                 reader.verify(self);
             }
-            // A feature that salvaging did not meet is damage: the footer has no checksum.
+            // A feature that salvaging did not find is damage: the footer has no checksum.
             Err(e) if e.is_corruption() || e.kind() == ErrorKind::Unsupported => {
                 self.damage = Some(e);
             }
@@ -119,7 +119,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Forgets what was gathered up to damage.
+    /// Discards what was collected before the damage was found.
     fn restart(&mut self) {
         self.smallest.clear();
         self.largest.clear();
@@ -129,7 +129,7 @@ impl<'w> Walk<'w> {
         (self.raw_key_size, self.raw_value_size) = (0, 0);
     }
 
-    /// The table, as far as it tells of itself.
+    /// The table, as far as its own contents describe it.
     pub(super) fn table(
         mut self,
         number: FileNumber,

@@ -1,11 +1,11 @@
-//! Replaying what WAL files hold: everything that can be read, also behind damage.
+//! Replays WAL files: everything that can be read, also after damage.
 //!
-//! Recovery stops at the first damage, because what follows could be read without what came
-//! before. A repair is asked to save what there is: batches stay whole, sequence numbers keep the
-//! order, and the gap is told of.
+//! Recovery stops at the first damage, because otherwise reads could see later writes without the
+//! earlier ones. A repair saves what it can: batches stay whole, sequence numbers keep the order,
+//! and the gap is reported.
 //!
-//! A file of Titan's names the one before it and its last operation. One of RocksDB's does not:
-//! there a jump of the sequence numbers from one file to the next is taken for a gap.
+//! A WAL file of Titan names the previous one and its last operation. One of RocksDB does not:
+//! there a jump of the sequence numbers from one file to the next is taken to be a gap.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,23 +27,23 @@ use crate::write::transactions::Transactions;
 struct Replay {
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     transactions: Transactions,
-    /// The file before the current one.
+    /// The previous file.
     previous: Option<FileNumber>,
     /// The last operation seen.
     last_sequence: SequenceNumber,
-    /// Damage of which it is not known yet where the log goes on.
+    /// Damage after which the log has not continued yet.
     gap: Option<Loss>,
 }
 
 impl Repair<'_> {
-    /// Replays the WAL files that are still needed and writes what they hold to new tables.
+    /// Replays the WAL files that are still needed and writes their entries to new tables.
     pub(super) fn replay_wals(&mut self) -> Result<()> {
         let since = self.hint.logs_since();
         let needed = since.needed;
         let mut wals = Wals::find(&*self.vfs, self.dir, since, true)?;
         wals.needed
             .retain(|number| self.files.contains(&FileKind::Wal(*number)));
-        // One that is missing in between is noticed by what its successor says.
+        // A file missing in between is detected by its successor.
         if self.hint.trusted && wals.needed.is_empty() {
             let name = FileKind::Wal(needed).name();
             let reason = "the WAL is gone, with what was written since the last flush";
@@ -54,7 +54,7 @@ impl Repair<'_> {
             transactions: Transactions::new(wals.numbering),
             ..Replay::default()
         };
-        // Families skip what is in their tables.
+        // Families skip entries that are in their tables.
         for number in wals.older.into_iter().chain(wals.needed) {
             self.replay_wal(&mut replay, number, needed)?;
             replay.previous = Some(number);
@@ -77,7 +77,7 @@ impl Repair<'_> {
         let path = kind.path(self.dir);
         let file = self.vfs.open(&path, Access::Sequential)?;
         let mut log = LogReader::new(file, &path, number, TailMode::PointInTime);
-        // Whether the file says what comes before it, or else only its first batch can.
+        // Whether the file names its predecessor; otherwise only its first batch shows a gap.
         let mut linked = false;
         let mut first = true;
         loop {
@@ -89,7 +89,7 @@ impl Repair<'_> {
             };
             if let Some(before) = Predecessor::decode(record.payload) {
                 linked = true;
-                // Without a MANIFEST the first file may well follow one that is in tables.
+                // Without a MANIFEST the first file may follow one whose entries are in tables.
                 let complete = replay.last_sequence >= before.last_sequence
                     || before.number < needed
                     || (replay.previous.is_none() && !self.hint.trusted);
@@ -124,7 +124,7 @@ impl Repair<'_> {
         }
     }
 
-    /// At the end of what could be read of a log: whether there is more behind damage.
+    /// At the end of the readable records of a log: whether records follow the damage.
     fn passes_damage(
         &mut self,
         replay: &mut Replay,
@@ -140,14 +140,14 @@ impl Repair<'_> {
                 offset,
                 "records are damaged, later ones of the same log are not",
             ),
-            // What the file held before: how a recycled log normally ends.
+            // Records of an earlier use of the file: the normal end of a recycled log.
             Some(LogEnd::Stale { .. } | LogEnd::Clean) | None => return Ok(false),
         };
         self.wal_gap(replay, kind, Some(offset), reason);
         Ok(goes_on)
     }
 
-    /// Operations are missing from here on, until a later one shows up.
+    /// Notes that operations are missing from here on, until a later one is found.
     fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
         self.wals_damaged = true;
         replay.gap.get_or_insert_with(|| Loss {
@@ -159,7 +159,7 @@ impl Repair<'_> {
         });
     }
 
-    /// Operations go on with this one.
+    /// Ends the gap: the log continues with `next`.
     fn close_gap(&mut self, replay: &mut Replay, next: SequenceNumber) {
         let Some(mut gap) = replay.gap.take() else {
             return;
@@ -170,7 +170,8 @@ impl Repair<'_> {
         self.report.lost.push(gap);
     }
 
-    /// Applies what takes effect by a batch; returns the sequence number behind its last one.
+    /// Applies the operations that a batch makes effective; returns the sequence number after its
+    /// last one.
     fn apply(
         &mut self,
         replay: &mut Replay,
@@ -197,7 +198,7 @@ impl Repair<'_> {
                     let newest = self.replayed.entry(id).or_default();
                     *newest = sequence.max(*newest);
                 }
-                // The same operation again, as a copy of a WAL file would have it.
+                // The same operation again, as in a copy of a WAL file.
                 Err(e) if e.is_corruption() => {}
                 Err(e) => return Err(e),
             }
@@ -210,7 +211,7 @@ impl Repair<'_> {
         next
     }
 
-    /// Where the operations of a family go; `None` if the family was dropped.
+    /// The memtable for operations of a family; `None` if the family was dropped.
     fn target<'r>(
         &mut self,
         replay: &'r mut Replay,
@@ -235,7 +236,7 @@ impl Repair<'_> {
         Ok(Some(ReplayTarget::new(self.output_family(id)?, log_number)))
     }
 
-    /// Moves a memtable's content to a table.
+    /// Writes a memtable to a table.
     fn flush(&mut self, replay: &mut Replay, id: ColumnFamilyId) -> Result<()> {
         if let Some(target) = replay.targets.get_mut(&id)
             && let Some(output) = target.write_out(&self.factory, None)?
