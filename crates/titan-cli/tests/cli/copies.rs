@@ -59,7 +59,7 @@ fn a_checkpoint_may_be_of_a_checkpoint_but_not_within_a_database() {
     ] {
         let said = place.fails(1, &["checkpoint", "db", dir]);
         assert!(said.starts_with("titan: invalid argument: "), "{said}");
-        assert!(said.contains("in the directory of a database"), "{said}");
+        assert!(said.contains("inside a database's directory"), "{said}");
     }
     let from = |dir: &str, args: [&str; 3]| {
         let mut command = place.command(&args);

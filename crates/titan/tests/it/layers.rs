@@ -32,7 +32,8 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
         match path.is_dir() {
             _ if is_test => {}
             true => sources(&path, found),
-            false => found.push(path),
+            false if name.ends_with(".rs") => found.push(path),
+            false => {}
         }
     }
 }
