@@ -76,7 +76,8 @@ pub use gc::CollectGarbageOptions;
 pub use gc::disk_usage::DiskUsage;
 pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
 pub use gc::report::{
-    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport, SpaceUsage, Verdict,
+    BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport,
+    SpaceUsage,
 };
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, Options, Stated, TakenOptions,

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   titan space photos.db
   titan space photos.db --html space.html
-  titan space photos.db --json | jq '.families[].blob_files[] | select(.verdict == \"next\")'";
+  titan space photos.db --json | jq '.families[].blob_files[] | select(.status == \"next\")'";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let db = open::open(&args.db, global, Access::Read)?;

@@ -156,11 +156,11 @@ fn print_family(family: &FamilyMetrics, out: &mut Out) -> Result<()> {
     let share = output::ratio(family.live_blob_bytes, family.blob_bytes);
     let share = share.map_or_else(String::new, |s| format!(" ({:.1} %)", 100.0 * s));
     out.line(format_args!(
-        "  blob files {}, {}, of them live {}{share}, of that hidden garbage about {}; known garbage {}",
+        "  blob files {}, {}, of them live {}{share}, of that shadowed data about {}; known garbage {}",
         output::count(family.blob_files as u64),
         output::size(family.blob_bytes),
         output::size(family.live_blob_bytes),
-        output::size(family.hidden_blob_bytes),
+        output::size(family.shadowed_blob_bytes),
         output::size(family.garbage_blob_bytes)
     ))?;
     out.line(format_args!(

@@ -15,7 +15,7 @@ fn stats_are_told() {
     assert!(text.contains("Column family default"), "{text}");
     assert!(text.contains("blob files 1, 97.69 KiB"), "{text}");
     assert!(
-        text.contains("(100.0 %), of that hidden garbage about 0 B"),
+        text.contains("(100.0 %), of that shadowed data about 0 B"),
         "{text}"
     );
     let json = place.json(&["stats", "db", "--json"]);
@@ -25,7 +25,7 @@ fn stats_are_told() {
 }
 
 #[test]
-fn stats_and_space_tell_of_hidden_garbage_alike() {
+fn stats_and_space_tell_of_shadowed_data_alike() {
     let place = Place::new();
     place.write(
         "kept.toml",
@@ -36,16 +36,20 @@ fn stats_and_space_tell_of_hidden_garbage_alike() {
         place.ok(&["load", "db", "tree", "--config", "kept.toml"]);
     }
     let look = |command| place.json(&[command, "db", "--json", "--config", "kept.toml"]);
-    let hidden = |report: &Value| report["families"][0]["hidden_blob_bytes"].as_u64().unwrap();
+    let shadowed = |report: &Value| {
+        report["families"][0]["shadowed_blob_bytes"]
+            .as_u64()
+            .unwrap()
+    };
     let stats = look("stats");
-    assert!(hidden(&stats) > 90_000, "{stats}");
-    assert_eq!(hidden(&stats), hidden(&look("space")));
+    assert!(shadowed(&stats) > 90_000, "{stats}");
+    assert_eq!(shadowed(&stats), shadowed(&look("space")));
     let text = place.text(&["stats", "db", "--config", "kept.toml"]);
-    assert!(text.contains("of that hidden garbage about 97."), "{text}");
+    assert!(text.contains("of that shadowed data about 97."), "{text}");
     let text = place.text(&["space", "db", "--config", "kept.toml"]);
-    assert!(text.contains("\n  hidden garbage, about 97."), "{text}");
+    assert!(text.contains("\n  shadowed data, about 97."), "{text}");
     place.ok(&["compact", "db", "--config", "kept.toml"]);
-    assert_eq!(hidden(&look("stats")), 0);
+    assert_eq!(shadowed(&look("stats")), 0);
     let text = place.text(&["space", "db", "--config", "kept.toml"]);
     assert!(!text.contains("Worth doing"), "{text}");
 }

@@ -45,7 +45,7 @@ fn numbers_are_the_same_for_people_and_programs() {
         "{after_closing} {report:#}"
     );
     let file = &report["families"][0]["blob_files"][0];
-    assert_eq!(file["verdict"], "off", "{report:#}");
+    assert_eq!(file["status"], "off", "{report:#}");
     assert_eq!(number("/total/garbage_blob_bytes"), 50_000 + 32 + 6);
     assert_eq!(number("/total/live_blob_bytes"), 50_000 + 32 + 6);
     assert!(report["holders"].as_array().unwrap().is_empty());

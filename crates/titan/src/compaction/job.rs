@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::factory::{FileFactory, OutputFamily};
 use super::grandparents::Grandparents;
+use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::JobOutput;
 use super::merge::{LevelsBelow, SurvivorIterator, surviving_tombstones};
 use super::output::OutputWriter;
@@ -26,7 +26,7 @@ use crate::version::tombstones::table_tombstones;
 const READAHEAD: usize = 2 << 20;
 
 /// Entries between two points at which a compaction may yield to reads.
-const GIVES_WAY_EVERY: u64 = 32;
+const YIELD_EVERY: u64 = 32;
 
 /// A compaction that has run: the edit that installs it, and what it wrote.
 pub(crate) struct CompactionResult {
@@ -38,7 +38,7 @@ pub(crate) struct CompactionResult {
 
 /// What a job needs from its environment.
 pub(crate) struct JobContext<'a> {
-    pub(crate) factory: &'a FileFactory,
+    pub(crate) env: &'a JobEnv,
     pub(crate) family: &'a OutputFamily,
     pub(crate) open_files: &'a Arc<OpenFiles>,
     /// Sequence numbers of the live snapshots, ascending.
@@ -46,7 +46,7 @@ pub(crate) struct JobContext<'a> {
     /// Set when the database closes: the job stops.
     pub(crate) cancel: &'a AtomicBool,
     /// Called every few entries: the job may sleep here to yield to reads.
-    pub(crate) give_way: &'a dyn Fn(),
+    pub(crate) yield_to_reads: &'a dyn Fn(),
 }
 
 /// Runs a compaction. Nothing is installed; on an error every file written is removed.
@@ -79,18 +79,18 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         comparator.clone(),
         SequenceNumber::MAX,
     );
-    let beneath = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
-    let surviving = surviving_tombstones(&tombstones, &context.snapshots, &beneath);
+    let older = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
+    let surviving = surviving_tombstones(&tombstones, &context.snapshots, &older);
     let input = input_iterator(compaction, &context)?;
     let mut survivors = SurvivorIterator::new(
         input,
-        beneath,
+        older,
         SequenceNumber::MAX,
         context.snapshots.clone(),
         cursor,
     )?;
     let mut writer = OutputWriter::cut(
-        context.factory.clone(),
+        context.env.clone(),
         context.family.clone(),
         surviving,
         Grandparents::new(&compaction.version, compaction.output_level),
@@ -104,8 +104,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
                     "the compaction was cancelled",
                 ));
             }
-            if entries.is_multiple_of(GIVES_WAY_EVERY) {
-                (context.give_way)();
+            if entries.is_multiple_of(YIELD_EVERY) {
+                (context.yield_to_reads)();
             }
             entries += 1;
             writer.add(survivors.key(), survivors.value())?;
@@ -118,23 +118,23 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     let (mut output, garbage) = match written {
         Ok(written) => written,
         Err(e) => {
-            context.factory.discard(&writer.created());
+            context.env.discard(&writer.created());
             return Err(e);
         }
     };
-    let still_hidden = still_hidden(compaction, &context, &garbage);
+    let still_shadowed = still_shadowed(compaction, &context, &garbage);
     let older = OlderTables {
         version: &compaction.version,
         open_files: context.open_files,
     };
     hand_on(
-        still_hidden,
+        still_shadowed,
         compaction,
         older,
         writer.tombstones(),
         &mut output.tables,
     );
-    let now = context.factory.unix_seconds();
+    let now = context.env.unix_seconds();
     output.add_to(&mut edit, compaction.output_level, now);
     edit.blob_garbage = garbage;
     let bytes_read = compaction.all_inputs().map(|(_, f)| f.size()).sum();
@@ -148,7 +148,7 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
 
 /// The bytes that the inputs shadowed and the compaction did not drop: they are at lower levels, if
 /// there is anything, or snapshots see them.
-fn still_hidden(
+fn still_shadowed(
     compaction: &Compaction,
     context: &JobContext<'_>,
     found: &[BlobFileGarbage],
@@ -164,8 +164,8 @@ fn still_hidden(
     if deepest && (oldest.is_none() || oldest >= newest) {
         return 0;
     }
-    let hidden = total(compaction.all_inputs().map(|(_, f)| f.shadowed_bytes()));
-    hidden.saturating_sub(total(found.iter().map(|garbage| garbage.bytes)))
+    let shadowed = total(compaction.all_inputs().map(|(_, f)| f.shadowed_bytes()));
+    shadowed.saturating_sub(total(found.iter().map(|garbage| garbage.bytes)))
 }
 
 fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<MergingIterator> {

@@ -11,7 +11,7 @@ use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
 /// The most shadowed bytes of an idle database, as a fraction of its live bytes.
-pub(crate) const SETTLED: f64 = 0.02;
+pub(crate) const IDLE_SHADOWED_SHARE: f64 = 0.02;
 
 /// Target sizes of one version's levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl LevelTargets {
         &self,
         version: &Version,
         options: &ColumnFamilyOptions,
-        hidden: &HiddenGarbage,
+        shadowed: &ShadowedData,
     ) -> Vec<(usize, f64)> {
         let mut scores = Vec::new();
         let last = version.num_levels().saturating_sub(1);
@@ -104,7 +104,7 @@ impl LevelTargets {
                 }
                 false => all,
             };
-            scores.push((level, score.max(hidden.score(level))));
+            scores.push((level, score.max(shadowed.score(level))));
         }
         scores.sort_by(|a, b| b.1.total_cmp(&a.1));
         scores
@@ -156,7 +156,7 @@ impl LevelTargets {
 }
 
 /// Shadowed bytes, compared with how many are allowed.
-pub(crate) struct HiddenGarbage {
+pub(crate) struct ShadowedData {
     /// From 1.0 on there are too many.
     urgency: f64,
     /// The most shadowed bytes of one level, not counting the last.
@@ -166,7 +166,7 @@ pub(crate) struct HiddenGarbage {
     idle: Vec<u64>,
 }
 
-impl HiddenGarbage {
+impl ShadowedData {
     /// Cost: O(levels), and O(tables) if there are too many shadowed bytes.
     pub(crate) fn of(
         version: &Version,
@@ -177,28 +177,28 @@ impl HiddenGarbage {
         let levels = (0..last).map(|level| version.sums(level).shadowed);
         let levels: Vec<u64> = levels.collect();
         let released = version.released_bytes(circumstances.oldest_snapshot);
-        let hidden = total(levels.iter().copied()).saturating_add(released);
-        let live = version.blob_files.live_bytes().saturating_sub(hidden) as f64;
-        let allowed = match circumstances.settling {
-            true => (live * SETTLED).max(1.0),
+        let shadowed = total(levels.iter().copied()).saturating_add(released);
+        let live = version.blob_files.live_bytes().saturating_sub(shadowed) as f64;
+        let allowed = match circumstances.idle_cleanup {
+            true => (live * IDLE_SHADOWED_SHARE).max(1.0),
             // As much as one memtable is always allowed, or each flush would compact a small
             // database; but not more than the live bytes, or a small database would be mostly
             // garbage.
             false => {
                 let lives = live + version.table_bytes() as f64;
                 let memtable = lives.min(options.write_buffer_size as f64).max(1.0);
-                (live * options.hidden_garbage_allowance()).max(memtable)
+                (live * options.shadowed_data_allowance()).max(memtable)
             }
         };
         let urgency = match options.enable_blob_garbage_collection {
-            true => hidden as f64 / allowed,
+            true => shadowed as f64 / allowed,
             false => 0.0,
         };
         let idle = (0..last).filter(|_| urgency >= 1.0).map(|level| {
             let idle = version.level(level).iter().filter(|f| !f.is_compacting());
             total(idle.map(|f| f.shadowed_bytes()))
         });
-        HiddenGarbage {
+        ShadowedData {
             urgency,
             most: levels.iter().copied().max().unwrap_or(0),
             idle: idle.collect(),
@@ -262,7 +262,7 @@ mod tests {
             ..ColumnFamilyOptions::default()
         };
         let circumstances = Circumstances {
-            settling: false,
+            idle_cleanup: false,
             oldest_snapshot: None,
         };
         let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));

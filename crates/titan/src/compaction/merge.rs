@@ -23,7 +23,7 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::version::{TableFile, Version};
 
 /// Answers whether there can be older versions of a key below the output of a job.
-pub(crate) trait Beneath: Send {
+pub(crate) trait OlderVersions: Send {
     /// Whether nothing below has `user_key`. Must be called with ascending keys.
     fn nothing_at(&mut self, user_key: &[u8]) -> bool;
 
@@ -32,9 +32,9 @@ pub(crate) trait Beneath: Send {
 }
 
 /// For a flush: anything may be below.
-pub(crate) struct Unknown;
+pub(crate) struct UnknownOlderVersions;
 
-impl Beneath for Unknown {
+impl OlderVersions for UnknownOlderVersions {
     fn nothing_at(&mut self, _: &[u8]) -> bool {
         false
     }
@@ -65,7 +65,7 @@ impl LevelsBelow {
     }
 }
 
-impl Beneath for LevelsBelow {
+impl OlderVersions for LevelsBelow {
     fn nothing_at(&mut self, user_key: &[u8]) -> bool {
         let LevelsBelow {
             version,
@@ -108,7 +108,7 @@ enum Hides {
 }
 
 /// A single deletion that waits until the next entry shows whether it meets its value.
-struct HeldSingleDeletion {
+struct PendingSingleDeletion {
     key: Vec<u8>,
     sequence: SequenceNumber,
     stripe: SequenceNumber,
@@ -116,16 +116,16 @@ struct HeldSingleDeletion {
 
 /// Where the current entry of the merge is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum Position {
     Nowhere,
     OnInput,
-    OnHeld,
+    OnPending,
 }
 
 /// Walks a sorted input and stops only at entries that survive.
 pub(crate) struct SurvivorIterator<I, B> {
     input: I,
-    beneath: B,
+    older: B,
     newest: SequenceNumber,
     /// Ascending.
     snapshots: Vec<SequenceNumber>,
@@ -133,17 +133,17 @@ pub(crate) struct SurvivorIterator<I, B> {
     user_key: Vec<u8>,
     has_key: bool,
     hides: Hides,
-    held: Option<HeldSingleDeletion>,
-    stands: Stands,
+    pending: Option<PendingSingleDeletion>,
+    position: Position,
     references: ReferenceCounts,
 }
 
-impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
+impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
     /// Starts at the first survivor. Entries newer than `newest` are skipped as if they did not
     /// exist. `snapshots` ascend; `tombstones` are those of the inputs.
     pub(crate) fn new(
         mut input: I,
-        beneath: B,
+        older: B,
         newest: SequenceNumber,
         snapshots: Vec<SequenceNumber>,
         tombstones: TombstoneCursor,
@@ -151,36 +151,36 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
         input.seek_to_first()?;
         let mut this = SurvivorIterator {
             input,
-            beneath,
+            older,
             newest,
             snapshots,
             tombstones,
             user_key: Vec::new(),
             has_key: false,
             hides: Hides::Nothing,
-            held: None,
-            stands: Stands::Nowhere,
+            pending: None,
+            position: Position::Nowhere,
             references: ReferenceCounts::default(),
         };
         this.count_references()?;
-        this.settle()?;
+        this.find_next()?;
         Ok(this)
     }
 
     pub(crate) fn valid(&self) -> bool {
-        self.stands != Stands::Nowhere
+        self.position != Position::Nowhere
     }
 
     pub(crate) fn key(&self) -> &[u8] {
-        match (self.stands, &self.held) {
-            (Stands::OnHeld, Some(held)) => &held.key,
-            (Stands::OnInput, _) => self.input.key(),
+        match (self.position, &self.pending) {
+            (Position::OnPending, Some(pending)) => &pending.key,
+            (Position::OnInput, _) => self.input.key(),
             _ => &[],
         }
     }
 
     pub(crate) fn value(&self) -> &[u8] {
-        if self.stands == Stands::OnInput {
+        if self.position == Position::OnInput {
             self.input.value()
         } else {
             &[]
@@ -188,12 +188,12 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
-        match self.stands {
-            Stands::Nowhere => return Ok(()),
-            Stands::OnHeld => self.held = None,
-            Stands::OnInput => self.advance()?,
+        match self.position {
+            Position::Nowhere => return Ok(()),
+            Position::OnPending => self.pending = None,
+            Position::OnInput => self.advance()?,
         }
-        self.settle()
+        self.find_next()
     }
 
     /// Pointers into blob files that were read so far, surviving or not.
@@ -239,12 +239,12 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
     }
 
     /// Goes forward from the position of the input to the next survivor.
-    fn settle(&mut self) -> Result<()> {
-        self.stands = Stands::Nowhere;
+    fn find_next(&mut self) -> Result<()> {
+        self.position = Position::Nowhere;
         loop {
             if !self.input.valid() {
-                if self.release_held() {
-                    self.stands = Stands::OnHeld;
+                if self.release_pending() {
+                    self.position = Position::OnPending;
                 }
                 return Ok(());
             }
@@ -255,9 +255,9 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                 continue;
             }
             if !self.has_key || entry.user_key != self.user_key {
-                if self.held.is_some() {
-                    if self.release_held() {
-                        self.stands = Stands::OnHeld;
+                if self.pending.is_some() {
+                    if self.release_pending() {
+                        self.position = Position::OnPending;
                         return Ok(());
                     }
                     continue;
@@ -268,41 +268,41 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                 self.hides = Hides::Nothing;
             }
             let stripe = self.stripe(sequence);
-            let hidden = match self.hides {
+            let shadowed = match self.hides {
                 Hides::Nothing => false,
                 Hides::AllIn(s) => s == stripe,
                 Hides::ValuesIn(s) => s == stripe && value_type != ValueType::SingleDeletion,
             };
-            if hidden
+            if shadowed
                 || self
                     .tombstones
                     .covering_in_stripe(&self.user_key, sequence, stripe)
             {
-                // A shadowed value may still be the one for which a held single deletion waits.
-                if self.meets_held(value_type, stripe) {
-                    self.held = None;
+                // A shadowed value may still be the one for which a pending single deletion waits.
+                if self.meets_pending(value_type, stripe) {
+                    self.pending = None;
                 }
                 self.advance()?;
                 continue;
             }
-            if let Some(held) = &self.held {
-                if self.meets_held(value_type, stripe) {
-                    self.held = None;
+            if let Some(pending) = &self.pending {
+                if self.meets_pending(value_type, stripe) {
+                    self.pending = None;
                     self.advance()?;
                     continue;
                 }
-                let superseded = held.stripe == stripe && value_type.is_point_deletion();
+                let superseded = pending.stripe == stripe && value_type.is_point_deletion();
                 if superseded {
-                    self.held = None;
-                } else if self.release_held() {
-                    self.stands = Stands::OnHeld;
+                    self.pending = None;
+                } else if self.release_pending() {
+                    self.position = Position::OnPending;
                     return Ok(());
                 }
             }
             match value_type {
                 ValueType::SingleDeletion => {
                     let key = self.input.key().to_vec();
-                    self.held = Some(HeldSingleDeletion {
+                    self.pending = Some(PendingSingleDeletion {
                         key,
                         sequence,
                         stripe,
@@ -319,7 +319,7 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                         "-p titan-campaigns --test it metamorphic::"
                     );
                     if self.seen_by_all(sequence)
-                        && (too_early || self.beneath.nothing_at(&self.user_key))
+                        && (too_early || self.older.nothing_at(&self.user_key))
                     {
                         self.advance()?;
                         continue;
@@ -328,33 +328,39 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
                 ValueType::Merge => {}
                 _ => self.hides = Hides::ValuesIn(stripe),
             }
-            self.stands = Stands::OnInput;
+            self.position = Position::OnInput;
             return Ok(());
         }
     }
 
-    /// Whether an entry is the value that the held single deletion deletes.
-    fn meets_held(&self, value_type: ValueType, stripe: SequenceNumber) -> bool {
+    /// Whether an entry is the value that the pending single deletion deletes.
+    fn meets_pending(&self, value_type: ValueType, stripe: SequenceNumber) -> bool {
         let is_value = matches!(
             value_type,
             ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity
         );
-        is_value && self.held.as_ref().is_some_and(|held| held.stripe == stripe)
+        is_value
+            && self
+                .pending
+                .as_ref()
+                .is_some_and(|pending| pending.stripe == stripe)
     }
 
-    /// Whether the held single deletion survives; if not, it is dropped.
-    fn release_held(&mut self) -> bool {
-        let Some(held) = &self.held else { return false };
-        let droppable = self.seen_by_all(held.sequence) && {
-            let user_key = crate::format::internal_key::user_key(&held.key);
+    /// Whether the pending single deletion survives; if not, it is dropped.
+    fn release_pending(&mut self) -> bool {
+        let Some(pending) = &self.pending else {
+            return false;
+        };
+        let droppable = self.seen_by_all(pending.sequence) && {
+            let user_key = crate::format::internal_key::user_key(&pending.key);
             // MUTANT: a compaction drops single deletions that have not met their value.
             mutant!(
                 "single-deletion-dropped-too-early",
                 "-p titan-campaigns --test it metamorphic::"
-            ) || self.beneath.nothing_at(user_key)
+            ) || self.older.nothing_at(user_key)
         };
         if droppable {
-            self.held = None;
+            self.pending = None;
         }
         !droppable
     }
@@ -362,10 +368,10 @@ impl<I: InternalIterator, B: Beneath> SurvivorIterator<I, B> {
 
 /// The tombstones that must be written to the output: see
 /// [`retain`](crate::range_del::retain).
-pub(crate) fn surviving_tombstones<B: Beneath>(
+pub(crate) fn surviving_tombstones<B: OlderVersions>(
     all: &FragmentedTombstones,
     snapshots: &[SequenceNumber],
-    beneath: &B,
+    older: &B,
 ) -> FragmentedTombstones {
-    crate::range_del::retain(all, snapshots, |start, end| beneath.nothing_in(start, end))
+    crate::range_del::retain(all, snapshots, |start, end| older.nothing_in(start, end))
 }

@@ -6,7 +6,7 @@
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
-//!   tables at what [`grandparents`] says. Flushes use it too. [`factory`] says where files go,
+//!   tables at what [`grandparents`] says. Flushes use it too. [`job_env`] says where files go,
 //!   [`job_output`] what was written.
 //! * [`shadows`] estimates what a flush shadows at lower levels, so that compactions drop it soon.
 //! * [`job`] runs a compaction and returns the edit that installs it.
@@ -14,9 +14,9 @@
 //! A compaction copies blob pointers unchanged; it moves no values except from inline to a blob
 //! file. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
 
-pub(crate) mod factory;
 pub(crate) mod grandparents;
 pub(crate) mod job;
+pub(crate) mod job_env;
 pub(crate) mod job_output;
 mod level0_move;
 pub(crate) mod levels;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::factory::{FileFactory, OutputFamily};
 use super::grandparents::Grandparents;
+use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::{JobOutput, OutputTable};
 use super::references::ReferenceCounts;
 use crate::blob::{BlobSeparator, SeparatorOptions};
@@ -27,7 +27,7 @@ const MAX_GRANDPARENT_OVERLAP: u64 = 10;
 
 /// Writes surviving entries in order.
 pub(crate) struct OutputWriter {
-    factory: FileFactory,
+    env: JobEnv,
     family: OutputFamily,
     /// None once finished.
     separator: Option<BlobSeparator>,
@@ -53,18 +53,18 @@ pub(crate) struct OutputWriter {
 impl OutputWriter {
     /// A writer of one table, however large: for flushes.
     pub(crate) fn uncut(
-        factory: FileFactory,
+        env: JobEnv,
         family: OutputFamily,
         tombstones: FragmentedTombstones,
     ) -> Self {
-        let mut this = Self::cut(factory, family, tombstones, Grandparents::none());
+        let mut this = Self::cut(env, family, tombstones, Grandparents::none());
         this.max_table_bytes = u64::MAX;
         this
     }
 
     /// A writer that cuts tables: for compactions. `tombstones` are those that survive.
     pub(crate) fn cut(
-        factory: FileFactory,
+        env: JobEnv,
         family: OutputFamily,
         tombstones: FragmentedTombstones,
         grandparents: Grandparents,
@@ -75,19 +75,15 @@ impl OutputWriter {
             min_blob_size: family.options.min_blob_size,
             blob_file_size: family.options.blob_file_size,
             compression: family.options.blob_compression_type,
-            direct_io: factory.direct_io,
+            direct_io: env.direct_io,
         };
-        let counters = Arc::clone(&factory.counters);
+        let counters = Arc::clone(&env.counters);
         let allocate = Arc::new(move || BlobFileNumber(counters.new_file_number().0));
-        let separator = BlobSeparator::new(
-            Arc::clone(&factory.vfs),
-            factory.dir.clone(),
-            options,
-            allocate,
-        );
+        let separator =
+            BlobSeparator::new(Arc::clone(&env.vfs), env.dir.clone(), options, allocate);
         OutputWriter {
             max_table_bytes: family.options.target_file_size_base,
-            factory,
+            env,
             family,
             separator: Some(separator),
             tombstones,
@@ -190,12 +186,9 @@ impl OutputWriter {
 
     fn table(&mut self) -> Result<&mut TableWriter> {
         if self.current.is_none() {
-            let number = self.factory.counters.new_file_number();
-            let path = FileKind::Table(number).path(&self.factory.dir);
-            let file = self
-                .factory
-                .vfs
-                .create_bulk(&path, self.factory.direct_io)?;
+            let number = self.env.counters.new_file_number();
+            let path = FileKind::Table(number).path(&self.env.dir);
+            let file = self.env.vfs.create_bulk(&path, self.env.direct_io)?;
             self.created.push(number);
             let options = &self.family.options;
             let writer = TableWriter::new(
@@ -209,10 +202,10 @@ impl OutputWriter {
                     compression: options.compression,
                     column_family_id: self.family.id,
                     column_family_name: self.family.name.clone(),
-                    db_id: self.factory.db_id.clone(),
-                    db_session_id: self.factory.session_id.clone(),
+                    db_id: self.env.db_id.clone(),
+                    db_session_id: self.env.session_id.clone(),
                     file_number: number,
-                    creation_time: self.factory.unix_seconds(),
+                    creation_time: self.env.unix_seconds(),
                 },
             );
             self.current = Some((number, writer));
@@ -267,7 +260,7 @@ impl OutputWriter {
             "-p titan-campaigns --test it crash::"
         );
         if (!self.created.is_empty() || !blob_files.is_empty()) && !left_out {
-            self.factory.vfs.sync_dir(&self.factory.dir)?;
+            self.env.vfs.sync_dir(&self.env.dir)?;
         }
         Ok(JobOutput {
             tables: std::mem::take(&mut self.finished),

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::level0_move;
-use super::levels::{HiddenGarbage, LevelTargets};
+use super::levels::{LevelTargets, ShadowedData};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
@@ -99,7 +99,7 @@ impl Compaction {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Circumstances {
     /// The database is idle, so compactions also drop small amounts of shadowed data.
-    pub(crate) settling: bool,
+    pub(crate) idle_cleanup: bool,
     /// The oldest live snapshot.
     pub(crate) oldest_snapshot: Option<SequenceNumber>,
 }
@@ -112,8 +112,8 @@ pub(crate) fn pick(
     circumstances: Circumstances,
 ) -> Option<Compaction> {
     let targets = LevelTargets::of(version, options);
-    let hidden = HiddenGarbage::of(version, options, circumstances);
-    for (level, score) in targets.scores(version, options, &hidden) {
+    let shadowed = ShadowedData::of(version, options, circumstances);
+    for (level, score) in targets.scores(version, options, &shadowed) {
         if score < 1.0 {
             break;
         }
@@ -126,7 +126,7 @@ pub(crate) fn pick(
             return picked;
         }
     }
-    hidden
+    shadowed
         .is_too_much()
         .then(|| pick_released(version, circumstances))
         .flatten()

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::core::{Core, Shared};
 use super::family::Family;
-use super::giving_way::GivesWay;
+use super::idle_cleanup::Idle;
 use super::look::{Look, claim_look, is_to_be_looked_at};
 use super::running::RunningJob;
-use super::settle::Quiet;
 use super::state::{FamilyState, Immutable, State};
+use super::yielding::YieldsToReads;
 use crate::compaction::picker::{self, Circumstances, Compaction};
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
-use crate::gc::choose::{Collection, Exempt, judge};
+use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread;
 use crate::version::Version;
 
@@ -66,8 +66,8 @@ impl Shared {
                     Ok(())
                 }
                 Job::Compaction(family, compaction) => {
-                    let gives_way = GivesWay::of_compaction(self);
-                    self.run_compaction(&family, compaction, &gives_way)
+                    let yields = YieldsToReads::of_compaction(self);
+                    self.run_compaction(&family, compaction, &yields)
                 }
             }));
             // A listener that is notified of a failed deletion may panic, too; that concerns no
@@ -124,7 +124,7 @@ impl Shared {
     /// A compaction that is due. A family is evaluated again only after something has changed.
     fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
-            settling: self.is_settling(state),
+            idle_cleanup: self.is_cleaning_up(state),
             oldest_snapshot: self.snapshots.oldest(),
         };
         let waiting = state.in_turn().filter(|f| {
@@ -144,8 +144,8 @@ impl Shared {
     /// Collects garbage until the database closes. Collections run one at a time, since the device
     /// is the bottleneck.
     fn run_collections(&self) {
-        let mut quiet = self.quiet();
-        while let Some((family, collection)) = self.next_collection(&mut quiet) {
+        let mut idle = self.idle();
+        while let Some((family, collection)) = self.next_collection(&mut idle) {
             // Panics have been recorded, as in `run_jobs`.
             let run = || self.run_due_collection(&family, collection);
             let _ = catch_unwind(AssertUnwindSafe(run));
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// Waits for a collection that is due; `None` when the database closes.
-    fn next_collection(&self, quiet: &mut Quiet) -> Option<(Arc<Family>, Collection)> {
+    fn next_collection(&self, idle: &mut Idle) -> Option<(Arc<Family>, Collection)> {
         let mut state = self.state.lock();
         loop {
             // First, since it releases the lock for a time.
@@ -167,12 +167,12 @@ impl Shared {
                 continue;
             }
             let Some(family) = state.to_collect() else {
-                state = self.wait_or_settle(state, quiet);
+                state = self.wait_or_clean_up(state, idle);
                 continue;
             };
-            let candidate = Candidate::of(family, state.collections_begun);
+            let candidate = FamilyToCollect::of(family, state.collections_begun);
             drop(state);
-            let collection = candidate.judge();
+            let collection = candidate.select();
             state = self.state.lock();
             let claimed = self.claim_collection(&mut state, &candidate, collection);
             drop(state);
@@ -191,7 +191,7 @@ impl Shared {
     fn claim_collection(
         &self,
         state: &mut State,
-        candidate: &Candidate,
+        candidate: &FamilyToCollect,
         collection: Option<Collection>,
     ) -> Option<(Arc<Family>, Collection)> {
         let may_begin = !self.is_closing()
@@ -223,7 +223,7 @@ impl Shared {
             let busy = !state.running.is_idle()
                 || state.manual_collections > 0
                 || state.version_ended
-                || !self.stall_news.all_told()
+                || !self.stall_notifier.is_idle()
                 || state.families.values().any(|f| {
                     !f.immutables.is_empty() || f.manual_compaction || is_to_be_looked_at(f)
                 })
@@ -265,25 +265,25 @@ fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
 }
 
 /// A family that has something to collect, to be evaluated without the state lock.
-struct Candidate {
+struct FamilyToCollect {
     family: Arc<Family>,
     version: Arc<Version>,
-    exempt: Arc<Exempt>,
+    excluded: Arc<Exclusions>,
     /// The count at that moment: if no collection has begun since, records are where they were.
     collections_begun: u64,
 }
 
-impl Candidate {
+impl FamilyToCollect {
     fn of(family: &FamilyState, collections_begun: u64) -> Self {
-        Candidate {
+        FamilyToCollect {
             family: Arc::clone(&family.family),
             version: Arc::clone(&family.version),
-            exempt: Arc::clone(&family.exempt),
+            excluded: Arc::clone(&family.excluded),
             collections_begun,
         }
     }
 
-    fn judge(&self) -> Option<Collection> {
-        judge(&self.version, &self.family.options, &self.exempt).next()
+    fn select(&self) -> Option<Collection> {
+        select(&self.version, &self.family.options, &self.excluded).next()
     }
 }

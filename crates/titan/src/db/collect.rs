@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::giving_way::GivesWay;
 use super::pause::paused;
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
+use super::yielding::YieldsToReads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{BlobFileNumber, ColumnFamilyId, total};
-use crate::gc::choose::{Collection, Urgency};
-use crate::gc::held::CopiedForOlder;
 use crate::gc::job::{self, Collected, GcContext};
 use crate::gc::live::{LiveFile, live_files};
+use crate::gc::pinned::CopiedForOlder;
 use crate::gc::punch;
+use crate::gc::selection::{Collection, Urgency};
 use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent, StallEvent};
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
@@ -51,13 +51,13 @@ impl Shared {
         collection: Collection,
     ) -> Result<Outcome> {
         let running = Running::counted(self, family.id, RunningJob::Collection);
-        let gives_way = GivesWay::of_collection(self);
+        let yields = YieldsToReads::of_collection(self);
         let pace = self.pace_of(family);
         let pace = |bytes| {
-            gives_way.give_way();
+            yields.yield_to_reads();
             pace(bytes)
         };
-        self.run_collection(family, collection, &pace, running, &gives_way)
+        self.run_collection(family, collection, &pace, running, &yields)
     }
 
     /// Runs a collection and installs it.
@@ -71,19 +71,19 @@ impl Shared {
         collection: Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
         _running: Running<'_>,
-        gives_way: &GivesWay<'_>,
+        yields: &YieldsToReads<'_>,
     ) -> Result<Outcome> {
         let started = self.options.clock.monotonic();
         // Discards what a count of pointers has added.
         self.state.lock().waited_for_pace = Duration::ZERO;
-        let outcome = self.collect_and_install(family, &collection, keep_pace, gives_way);
+        let outcome = self.collect_and_install(family, &collection, keep_pace, yields);
         // Other threads wait for what follows.
-        gives_way.hurry();
+        yields.hurry();
         let took = self.options.clock.monotonic().saturating_sub(started);
         let set_aside = match &outcome {
             // They have no live records after all: collecting them again would find no more.
             Ok(Done::Nothing(files)) => files.clone(),
-            Err(e) if e.is_corruption() => collection.blamed(e),
+            Err(e) if e.is_corruption() => collection.damaged_files(e),
             _ => Vec::new(),
         };
         let freed = match &outcome {
@@ -102,17 +102,19 @@ impl Shared {
             state.freeing.add(freed, took.saturating_sub(waited));
         }
         if let Some(family) = state.families.get_mut(&family.id) {
-            Arc::make_mut(&mut family.exempt).damaged.extend(&set_aside);
+            Arc::make_mut(&mut family.excluded)
+                .damaged
+                .extend(&set_aside);
             family.has_changed();
         }
         self.update_stalls(state);
         match outcome {
             Ok(Done::Moved(event, _)) => {
-                self.listeners.tell(|l| l.garbage_collected(&event));
+                self.listeners.notify(|l| l.garbage_collected(&event));
                 Ok(Outcome::Installed(Some(event)))
             }
             Ok(Done::Punched(event)) => {
-                self.listeners.tell(|l| l.holes_punched(&event));
+                self.listeners.notify(|l| l.holes_punched(&event));
                 Ok(Outcome::Installed(None))
             }
             Ok(Done::Nothing(_)) => Ok(Outcome::Installed(None)),
@@ -120,7 +122,7 @@ impl Shared {
             Err(e) if family.is_dropped() => Err(e),
             Err(e) if e.is_corruption() => {
                 // Undamaged live records in them stay readable.
-                self.listeners.tell(|l| l.garbage_collection_failed(&e));
+                self.listeners.notify(|l| l.garbage_collection_failed(&e));
                 Ok(Outcome::SetAside(set_aside, e))
             }
             Err(e) => {
@@ -191,7 +193,7 @@ impl Shared {
         family: &Family,
         collection: &Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
-        gives_way: &GivesWay<'_>,
+        yields: &YieldsToReads<'_>,
     ) -> Result<Done> {
         let versions = {
             let versions = self.versions.lock();
@@ -208,7 +210,7 @@ impl Shared {
             }
         };
         let context = GcContext {
-            factory: &self.rewriting_factory(),
+            env: &self.rewriting_env(),
             family: &family.output(),
             open_files: &self.open_files,
             keep_pace,
@@ -231,7 +233,7 @@ impl Shared {
         }
         let collected = job::run(collection, live, &context);
         // Flushes wait for what follows.
-        gives_way.hurry();
+        yields.hurry();
         let mut collected = collected?;
         let files = std::mem::take(&mut collected.physical);
         let moved = self.install_collection(family, collection, collected, &accounts)?;
@@ -269,7 +271,7 @@ impl Shared {
                 if let Some(family) = self.state.lock().families.get_mut(&id) {
                     family.punches_holes = false;
                 }
-                self.listeners.tell(|l| l.hole_punching_failed(id, &e));
+                self.listeners.notify(|l| l.hole_punching_failed(id, &e));
             }
             Ok(()) => {}
         }
@@ -290,7 +292,7 @@ impl Shared {
         let contradicts = collected.contradicts(accounts);
         let mut versions = self.versions.lock();
         let Some(known) = versions.family(family.id) else {
-            self.factory.discard(&files);
+            self.env.discard(&files);
             return Err(dropped(&family.name));
         };
         // Logical files that left the version meanwhile are not relocated.
@@ -302,7 +304,7 @@ impl Shared {
             (!relocation.logical.is_empty()).then_some(relocation)
         });
         let Some(relocation) = relocation else {
-            self.factory.discard(&files);
+            self.env.discard(&files);
             return Ok(None);
         };
         // Not the version that this replaces: it sees the same as the next one.
@@ -323,21 +325,21 @@ impl Shared {
             inputs.retain(|file, _| !left.contains_key(file));
             let before = total(inputs.values().map(|file| file.bytes_on_disk()));
             freed = before.saturating_sub(relocation.total_bytes);
-            let mut held = CopiedForOlder::default();
+            let mut pinned = CopiedForOlder::default();
             for older in &older {
                 let moved = relocation.logical.iter();
                 let moved = moved.filter_map(|file| older.blob_files.get(file));
-                if held.note(older, moved) {
+                if pinned.note(older, moved) {
                     older.watch(&self.version_watch);
                 }
             }
             self.install(&versions, &[family.id], |family| {
-                let exempt = Arc::make_mut(&mut family.exempt);
-                exempt.held.append(&mut held);
-                exempt.held.retain(&version);
+                let excluded = Arc::make_mut(&mut family.excluded);
+                excluded.pinned.append(&mut pinned);
+                excluded.pinned.retain(&version);
                 if freed == 0 && contradicts {
                     // Or it would be collected again and again.
-                    exempt.damaged.insert(relocation.file);
+                    excluded.damaged.insert(relocation.file);
                 }
             });
         }
@@ -364,8 +366,8 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::gc::choose::{Outlook, judge};
-    use crate::gc::report::Verdict;
+    use crate::gc::report::CollectionStatus;
+    use crate::gc::selection::{Outlook, select};
     use crate::version::edit::BlobFileGarbage;
     use crate::{
         ColumnFamilyOptions, CompressionType, Db, Options, StallCause, Statistics, SystemClock,
@@ -494,10 +496,14 @@ mod tests {
             let state = shared.state.lock();
             let family = &state.families[&ColumnFamilyId::DEFAULT];
             let options = &family.family.options;
-            let walked = judge(&family.version, options, &family.exempt).files;
-            let sound = || walked.iter().filter(|f| f.verdict != Verdict::Damaged);
+            let walked = select(&family.version, options, &family.excluded).files;
+            let sound = || {
+                walked
+                    .iter()
+                    .filter(|f| f.status != CollectionStatus::Damaged)
+            };
             assert_eq!(walked.len() - sound().count(), damaged);
-            let outlook = Outlook::of(&family.version, options, &family.exempt);
+            let outlook = Outlook::of(&family.version, options, &family.excluded);
             assert_eq!(family.outlook, Some(outlook), "what is kept is up to date");
             let on_disk = total(sound().map(|f| f.file.bytes_on_disk()));
             assert_eq!(outlook.space.blob_files, on_disk);
@@ -530,7 +536,7 @@ mod tests {
             let mut state = shared.state.lock();
             let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
             let newest = *family.version.blob_files.keys().last().unwrap();
-            Arc::make_mut(&mut family.exempt).damaged.insert(newest);
+            Arc::make_mut(&mut family.excluded).damaged.insert(newest);
             family.has_changed();
             shared.update_stalls(state);
         }
@@ -562,8 +568,8 @@ mod tests {
         idle.expect("it is collected again and again").unwrap();
         assert_eq!(db.statistics().garbage_collections(), 1);
         let report = db.space_report().unwrap();
-        let verdicts = report.families[0].blob_files.iter().map(|f| f.verdict);
-        assert_eq!(verdicts.collect::<Vec<_>>(), [Verdict::Damaged]);
+        let statuses = report.families[0].blob_files.iter().map(|f| f.status);
+        assert_eq!(statuses.collect::<Vec<_>>(), [CollectionStatus::Damaged]);
         for key in keys() {
             assert_eq!(db.get(&key).unwrap().as_deref(), Some(&[7; 1000][..]));
         }

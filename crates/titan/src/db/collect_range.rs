@@ -8,18 +8,18 @@ use std::sync::Arc;
 use super::collect::Outcome;
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::giving_way::GivesWay;
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
+use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
 use crate::gc::CollectGarbageOptions;
-use crate::gc::choose::{Collection, Exempt, Urgency};
-use crate::gc::held::CopiedForOlder;
+use crate::gc::pinned::CopiedForOlder;
 use crate::gc::range::{
     DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary, Waiting, files_of_range,
 };
+use crate::gc::selection::{Collection, Exclusions, Urgency};
 
 impl Shared {
     /// See [`ColumnFamily::collect_garbage`](crate::ColumnFamily::collect_garbage).
@@ -40,22 +40,28 @@ impl Shared {
         }
         let _call = ManualCollection::begin(self)?;
         let files = self.find_garbage(family, begin, end, options)?;
-        let exempt = self.held_by_older(family)?;
+        let excluded = self.pinned_by_older(family)?;
         let mut waiting = self.with_state_of(family, |f| {
             let threshold = options.threshold;
-            Waiting::of(&f.version, &family.options, exempt, &files, threshold)
+            Waiting::of(&f.version, &family.options, excluded, &files, threshold)
         })?;
         let mut summary = GarbageCollectionSummary::default();
         let mut progress = GarbageCollectionProgress {
             done_bytes: 0,
             total_bytes: waiting.live_bytes(),
         };
-        let mut gives_way = false;
-        while let Some(collection) = self.claim_manual(family, &mut waiting, gives_way)? {
+        let mut yields = false;
+        while let Some(collection) = self.claim_manual(family, &mut waiting, yields)? {
             let behind = progress.done_bytes.saturating_add(collection.live);
             let running = Running::counted(self, family.id, RunningJob::ManualCollection);
             let pace = self.at_full_speed(family, options, progress, collection.live);
-            match self.run_collection(family, collection, &pace, running, &GivesWay::never())? {
+            match self.run_collection(
+                family,
+                collection,
+                &pace,
+                running,
+                &YieldsToReads::never(),
+            )? {
                 Outcome::Installed(event) => event.into_iter().for_each(|e| summary.add(e)),
                 Outcome::SetAside(files, error) => {
                     waiting.give_up(&files);
@@ -68,7 +74,7 @@ impl Shared {
             }
             self.purge();
             progress.done_bytes = behind.min(progress.total_bytes);
-            gives_way = true;
+            yields = true;
         }
         progress.done_bytes = progress.total_bytes;
         options.tell(progress);
@@ -112,17 +118,17 @@ impl Shared {
     }
 
     /// The records that a collection would copy for older versions of the family only, as of now.
-    fn held_by_older(&self, family: &Family) -> Result<Exempt> {
+    fn pinned_by_older(&self, family: &Family) -> Result<Exclusions> {
         let versions = self.versions.lock();
         let known = versions.family(family.id);
         let known = known.ok_or_else(|| dropped(&family.name))?;
-        let mut held = CopiedForOlder::default();
+        let mut pinned = CopiedForOlder::default();
         for (older, _) in known.older_versions() {
-            held.note(&older, older.blob_files.values());
+            pinned.note(&older, older.blob_files.values());
         }
-        Ok(Exempt {
-            held,
-            ..Exempt::default()
+        Ok(Exclusions {
+            pinned,
+            ..Exclusions::default()
         })
     }
 
@@ -134,12 +140,12 @@ impl Shared {
     }
 
     /// Waits until no collection runs, and counts the next one as running. A collection that is
-    /// urgent and due by itself goes first if this `gives_way`.
+    /// urgent and due by itself goes first if this `yields`.
     fn claim_manual(
         &self,
         family: &Family,
         waiting: &mut Waiting,
-        mut gives_way: bool,
+        mut yields: bool,
     ) -> Result<Option<Collection>> {
         let mut state = self.state.lock();
         loop {
@@ -147,8 +153,8 @@ impl Shared {
             self.check_open()?;
             self.failure.check()?;
             if state.running.is_collecting() {
-                gives_way = false;
-            } else if !(gives_way && is_urgent(&state)) {
+                yields = false;
+            } else if !(yields && is_urgent(&state)) {
                 break;
             }
             self.progress.wait(&mut state);

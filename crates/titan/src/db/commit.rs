@@ -96,7 +96,7 @@ impl Shared {
         }
         self.note_filled(&unpublished.memtables);
         unpublished.publish(&self.counters, last);
-        self.end_quiet();
+        self.end_idle();
         self.ask_for_looks(&families);
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, next.0 - first.0);
@@ -118,13 +118,13 @@ impl Shared {
             StallEvent::Normal => Ok(()),
             // The delay depends on what is in the batch.
             StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
-            StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(held_back(cause)),
+            StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(stalled(cause)),
         }
     }
 
     /// How writes are stalled. Takes no lock if they are not.
     fn stall(&self) -> StallEvent {
-        match self.held_back.load(Ordering::Acquire) {
+        match self.writes_stalled.load(Ordering::Acquire) {
             true => self.state.lock().stall,
             false => StallEvent::Normal,
         }
@@ -231,7 +231,7 @@ impl Shared {
     }
 
     fn wait_out_stall(&self, group: &Group) -> Result<()> {
-        if !self.held_back.load(Ordering::Acquire) {
+        if !self.writes_stalled.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -254,7 +254,7 @@ impl Shared {
                 StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
                     if group.options.no_slowdown =>
                 {
-                    break Err(held_back(cause));
+                    break Err(stalled(cause));
                 }
                 StallEvent::Delayed(_) => {
                     let left = delay.saturating_sub(elapsed());
@@ -363,10 +363,10 @@ impl Shared {
             let families = state.families.values_mut();
             families.for_each(FamilyState::has_changed);
         }
-        state.judge(&self.stall_news);
-        let held_back = state.stall != StallEvent::Normal;
-        self.held_back.store(held_back, Ordering::Release);
-        let urgent = held_back || state.is_behind();
+        state.evaluate(&self.stall_notifier);
+        let writes_stalled = state.stall != StallEvent::Normal;
+        self.writes_stalled.store(writes_stalled, Ordering::Release);
+        let urgent = writes_stalled || state.is_behind();
         self.urgent.store(urgent, Ordering::Release);
         let kept = state.keeps_for_snapshots();
         self.kept_for_snapshots.store(kept, Ordering::Release);
@@ -375,7 +375,7 @@ impl Shared {
             self.collector.notify_all();
         }
         drop(state);
-        if self.stall_news.tell(&self.listeners) {
+        if self.stall_notifier.notify(&self.listeners) {
             let _state = self.state.lock();
             self.progress.notify_all();
         }
@@ -394,7 +394,7 @@ impl Shared {
     }
 }
 
-fn held_back(cause: StallCause) -> Error {
+fn stalled(cause: StallCause) -> Error {
     Error::new(ErrorKind::Busy, format!("writes are stalled: {cause}"))
 }
 
@@ -515,7 +515,7 @@ mod tests {
     use crate::{Db, Options};
 
     #[test]
-    fn a_put_does_not_wait_for_the_state_where_no_write_is_held_back() {
+    fn a_put_does_not_wait_for_the_state_where_no_write_is_stalled() {
         let dir = tempfile::tempdir().unwrap();
         let mut options = Options::default();
         // No thread waits to be woken by a write.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::giving_way::GivesWay;
 use super::running::{Running, RunningJob};
+use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
 use crate::compaction::job::{self, CompactionResult, JobContext};
 use crate::compaction::levels::LevelTargets;
@@ -21,11 +21,11 @@ impl Shared {
         &self,
         family: &Arc<Family>,
         compaction: Compaction,
-        gives_way: &GivesWay<'_>,
+        yields: &YieldsToReads<'_>,
     ) -> Result<()> {
         let _running = Running::counted(self, family.id, RunningJob::Compaction);
         let outcome = self
-            .compact_and_install(family, &compaction, gives_way)
+            .compact_and_install(family, &compaction, yields)
             .map_err(|e| match e.kind() {
                 ErrorKind::Closed => e,
                 _ if family.is_dropped() => e,
@@ -54,7 +54,7 @@ impl Shared {
             bytes_written: result.output.table_bytes(),
             blob_files: result.output.blob_numbers(),
         };
-        self.listeners.tell(|l| l.compaction_finished(&event));
+        self.listeners.notify(|l| l.compaction_finished(&event));
         Ok(())
     }
 
@@ -62,10 +62,10 @@ impl Shared {
         &self,
         family: &Family,
         compaction: &Compaction,
-        gives_way: &GivesWay<'_>,
+        yields: &YieldsToReads<'_>,
     ) -> Result<CompactionResult> {
         let context = JobContext {
-            factory: &self.rewriting_factory(),
+            env: &self.rewriting_env(),
             family: &family.output(),
             open_files: &self.open_files,
             // MUTANT: a compaction drops versions of keys that snapshots see.
@@ -78,15 +78,15 @@ impl Shared {
                 self.snapshots.sequences()
             },
             cancel: &self.closing,
-            give_way: &|| gives_way.give_way(),
+            yield_to_reads: &|| yields.yield_to_reads(),
         };
         let result = job::run(compaction, context);
         // Flushes wait for what follows.
-        gives_way.hurry();
+        yields.hurry();
         let result = result?;
         let mut versions = self.versions.lock();
         if versions.family(family.id).is_none() {
-            self.factory.discard(&result.output.files());
+            self.env.discard(&result.output.files());
             return Err(dropped(&family.name));
         }
         versions.apply(result.edit.clone())?;
@@ -206,7 +206,7 @@ impl Shared {
         match picked {
             Some(mut compaction) => {
                 compaction.force_rewrite = force_rewrite;
-                self.run_compaction(family, compaction, &GivesWay::never())
+                self.run_compaction(family, compaction, &YieldsToReads::never())
             }
             None => Ok(()),
         }

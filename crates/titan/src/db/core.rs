@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::failure::BackgroundFailure;
 use super::family::Family;
-use super::stall_news::StallNews;
+use super::stall_notifier::StallNotifier;
 use super::state::State;
 use super::wal_limit::WalLimit;
 use crate::blob::ValueFetcher;
-use crate::compaction::factory::FileFactory;
+use crate::compaction::job_env::JobEnv;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::gc::pace::Pace;
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     /// process's.
     pub(super) directory: Mutex<Option<Box<dyn FileLock>>>,
     pub(super) pace: Pace,
-    pub(super) factory: FileFactory,
+    pub(super) env: JobEnv,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) iterators: Arc<IteratorList>,
     pub(super) families: ArcSwap<FamilyMap>,
@@ -71,17 +71,17 @@ pub(crate) struct Shared {
     /// Signalled when there may be something to do for the thread that collects garbage.
     pub(super) collector: Condvar,
     /// Whether writes are stalled; then the state says how.
-    pub(super) held_back: AtomicBool,
+    pub(super) writes_stalled: AtomicBool,
     /// Whether background jobs no longer yield to reads: writes are stalled, or soon will be.
     pub(super) urgent: AtomicBool,
     /// Families whose memtable a commit has filled; the next one switches it.
     pub(super) filled: Mutex<Vec<ColumnFamilyId>>,
     pub(super) wal_limit: WalLimit,
-    pub(super) stall_news: StallNews,
+    pub(super) stall_notifier: StallNotifier,
     /// Whether a table of the last level has entries that only snapshots see.
     pub(super) kept_for_snapshots: AtomicBool,
     /// Whether the thread that collects garbage waits for a write.
-    pub(super) tell_of_write: AtomicBool,
+    pub(super) notify_of_write: AtomicBool,
     pub(super) failure: BackgroundFailure,
     /// Set when the database begins to close: no more batches are accepted.
     pub(super) stopping: AtomicBool,
@@ -169,7 +169,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if let Err(e) = self.close() {
-            self.shared.listeners.tell(|l| l.writes_stopped(&e));
+            self.shared.listeners.notify(|l| l.writes_stopped(&e));
         }
     }
 }

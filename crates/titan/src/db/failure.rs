@@ -60,7 +60,7 @@ impl BackgroundFailure {
         shared.work.notify_all();
         drop(state);
         if first {
-            shared.listeners.tell(|l| l.writes_stopped(&error));
+            shared.listeners.notify(|l| l.writes_stopped(&error));
         }
         error
     }

@@ -63,7 +63,7 @@ impl Shared {
     pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
         if let Some(bytes) = loosened_allowance(&family.options) {
             let id = family.id;
-            self.listeners.tell(|l| l.space_bound_loosened(id, bytes));
+            self.listeners.notify(|l| l.space_bound_loosened(id, bytes));
         }
     }
 

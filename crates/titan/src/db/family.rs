@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::core::Core;
 use super::metrics::FamilyMetrics;
 use crate::compaction::CompactRangeOptions;
-use crate::compaction::factory::OutputFamily;
+use crate::compaction::job_env::OutputFamily;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::InternalKeyComparator;
@@ -46,7 +46,7 @@ impl Family {
     }
 
     /// Whether its garbage is found and collected automatically.
-    pub(crate) fn settles(&self) -> bool {
+    pub(crate) fn collects_by_itself(&self) -> bool {
         self.options.enable_blob_garbage_collection && !self.options.disable_auto_compactions
     }
 

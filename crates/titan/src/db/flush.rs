@@ -6,9 +6,9 @@ use super::core::Shared;
 use super::family::{Family, dropped};
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, FlushBarrier, Immutable};
-use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::job_output::JobOutput;
-use crate::compaction::merge::{SurvivorIterator, Unknown, surviving_tombstones};
+use crate::compaction::merge::{SurvivorIterator, UnknownOlderVersions, surviving_tombstones};
 use crate::compaction::output::OutputWriter;
 use crate::compaction::shadows::{Effort, OlderTables, Shadows};
 use crate::error::Result;
@@ -24,7 +24,7 @@ use crate::version::edit::VersionEdit;
 
 /// What a flush writes of memtables: not the entries of failed commits.
 struct Survivors {
-    entries: SurvivorIterator<MergingIterator, Unknown>,
+    entries: SurvivorIterator<MergingIterator, UnknownOlderVersions>,
     /// All range deletions.
     tombstones: Arc<FragmentedTombstones>,
 }
@@ -52,7 +52,8 @@ impl Survivors {
             .map(|m| Box::new(m.iter()) as Box<dyn InternalIterator>)
             .collect();
         let merged = MergingIterator::new(children, comparator.clone());
-        let entries = SurvivorIterator::new(merged, Unknown, accepted_to, snapshots, cursor)?;
+        let entries =
+            SurvivorIterator::new(merged, UnknownOlderVersions, accepted_to, snapshots, cursor)?;
         Ok(Survivors {
             entries,
             tombstones,
@@ -65,7 +66,7 @@ impl Survivors {
 /// table shadows in `older` ones, if they are known.
 pub(crate) fn write_memtables(
     memtables: &[Arc<Memtable>],
-    factory: &FileFactory,
+    env: &JobEnv,
     family: OutputFamily,
     snapshots: Vec<SequenceNumber>,
     older: Option<OlderTables<'_>>,
@@ -78,8 +79,8 @@ pub(crate) fn write_memtables(
     let min_blob_size = family.options.min_blob_size;
     let mut shadows = older
         .and_then(|older| Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::FLUSH));
-    let surviving = surviving_tombstones(&tombstones, &snapshots, &Unknown);
-    let mut writer = OutputWriter::uncut(factory.clone(), family, surviving);
+    let surviving = surviving_tombstones(&tombstones, &snapshots, &UnknownOlderVersions);
+    let mut writer = OutputWriter::uncut(env.clone(), family, surviving);
     let written = (|| {
         while entries.valid() {
             writer.add(entries.key(), entries.value())?;
@@ -104,12 +105,12 @@ pub(crate) fn write_memtables(
         }
         Ok(output)
     })();
-    written.inspect_err(|_| factory.discard(&writer.created()))
+    written.inspect_err(|_| env.discard(&writer.created()))
 }
 
 /// An estimate of the bytes of separated values that memtables, newest last, shadow in older
 /// tables. Cost: a walk through all entries, and a lookup for some of them.
-pub(super) fn hidden_by_memtables(
+pub(super) fn shadowed_by_memtables(
     memtables: &[Arc<Memtable>],
     family: &Family,
     older: OlderTables<'_>,
@@ -194,7 +195,7 @@ impl Shared {
             Err(_) if family.is_dropped() => return Ok(()),
             Err(e) => return Err(e),
         };
-        self.listeners.tell(|l| l.flush_finished(&event));
+        self.listeners.notify(|l| l.flush_finished(&event));
         Ok(())
     }
 
@@ -212,7 +213,7 @@ impl Shared {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
             let synced = self.wal.sync_closed();
-            synced.inspect_err(|_| self.factory.discard(&flushed.output.files()))?;
+            synced.inspect_err(|_| self.env.discard(&flushed.output.files()))?;
         }
         let event = flushed.event();
         self.install_flushes(&[flushed], synced_to)?;
@@ -241,7 +242,7 @@ impl Shared {
                 Ok(done) => flushed.push(done),
                 Err(e) => {
                     for Flushed { output, .. } in flushed {
-                        self.factory.discard(&output.files());
+                        self.env.discard(&output.files());
                     }
                     return Err(e.context(format!("flushing column family {}", family.name)));
                 }
@@ -252,7 +253,7 @@ impl Shared {
         let synced_to = self.state.lock().current_wal();
         self.install_flushes(&flushed, synced_to)?;
         for done in &flushed {
-            self.listeners.tell(|l| l.flush_finished(&done.event()));
+            self.listeners.notify(|l| l.flush_finished(&done.event()));
         }
         Ok(())
     }
@@ -273,7 +274,7 @@ impl Shared {
         };
         let output = write_memtables(
             &memtables,
-            &self.factory,
+            &self.env,
             family.output(),
             snapshots,
             Some(older),
@@ -293,7 +294,7 @@ impl Shared {
         let mut versions = self.versions.lock();
         for Flushed { family, output, .. } in flushed {
             if versions.family(family.id).is_none() {
-                self.factory.discard(&output.files());
+                self.env.discard(&output.files());
                 return Err(dropped(&family.name));
             }
         }
@@ -326,7 +327,7 @@ impl Shared {
             )
         };
         for (edit, Flushed { output, .. }) in edits.iter_mut().zip(flushed) {
-            output.add_to(edit, 0, self.factory.unix_seconds());
+            output.add_to(edit, 0, self.env.unix_seconds());
         }
         match edits.last_mut() {
             Some(last) => last.min_log_number_to_keep = Some(needed),

@@ -49,7 +49,7 @@ impl Shared {
             // As for other jobs, a comparator or a listener may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
                 Err(e) if e.is_corruption() => {
-                    self.listeners.tell(|l| l.garbage_collection_failed(&e));
+                    self.listeners.notify(|l| l.garbage_collection_failed(&e));
                 }
                 // It ended early, or has stopped writes.
                 _ => {}
@@ -274,7 +274,7 @@ mod tests {
         bytes[3] ^= 1;
         std::fs::write(&path, bytes).unwrap();
 
-        let news = std::sync::Arc::new(News::default());
+        let news = std::sync::Arc::new(Queue::default());
         options.db.listeners = vec![std::sync::Arc::clone(&news) as _];
         let db = Db::open(dir, &options).unwrap();
         db.wait_idle().unwrap();
@@ -289,9 +289,9 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct News(std::sync::Mutex<Vec<crate::Error>>);
+    struct Queue(std::sync::Mutex<Vec<crate::Error>>);
 
-    impl crate::EventListener for News {
+    impl crate::EventListener for Queue {
         fn garbage_collection_failed(&self, error: &crate::Error) {
             self.0.lock().unwrap().push(error.clone());
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Shared;
-use super::held::{Contents, HeldContents};
+use super::pinned::{Contents, PinnedContents};
 use super::sizes::Sizes;
 use crate::format::ColumnFamilyId;
 use crate::gc::report::{FileSum, HolderKind, SpaceHolder};
@@ -29,7 +29,7 @@ impl Shared {
         versions: &VersionSet,
         current: &BTreeMap<ColumnFamilyId, Contents>,
         sizes: &Sizes,
-    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, HeldContents>) {
+    ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, PinnedContents>) {
         let now = self.options.clock.monotonic();
         let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
         let mut holders = Vec::new();
@@ -40,15 +40,15 @@ impl Shared {
                 age_micros: age(at.since),
                 sequence: Some(sequence),
                 column_family: None,
-                held_files: FileSum::default(),
-                held_blob_bytes: 0,
+                pinned_files: FileSum::default(),
+                pinned_blob_bytes: 0,
             });
         }
-        let mut held: BTreeMap<ColumnFamilyId, HeldContents> = BTreeMap::new();
+        let mut pinned: BTreeMap<ColumnFamilyId, PinnedContents> = BTreeMap::new();
         let nothing = Contents::default();
         for readers in readers(&self.iterators, versions) {
             let id = readers.version.column_family;
-            let kept = HeldContents::by(&readers.version, current.get(&id).unwrap_or(&nothing));
+            let kept = PinnedContents::by(&readers.version, current.get(&id).unwrap_or(&nothing));
             if readers.kind == HolderKind::Reader && kept.is_empty() {
                 continue;
             }
@@ -58,13 +58,13 @@ impl Shared {
                 age_micros: age(readers.since),
                 sequence: None,
                 column_family: Some(id),
-                held_files: sizes.sum(&kept.files),
-                held_blob_bytes: kept.blob_bytes(),
+                pinned_files: sizes.sum(&kept.files),
+                pinned_blob_bytes: kept.blob_bytes(),
             });
-            held.entry(id).or_default().join(&kept);
+            pinned.entry(id).or_default().join(&kept);
         }
         holders.sort_by_key(|h| (Reverse(h.age_micros), h.kind, h.sequence));
-        (holders, held)
+        (holders, pinned)
     }
 }
 

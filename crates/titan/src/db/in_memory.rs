@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use crate::compaction::factory::FileFactory;
+use crate::compaction::job_env::JobEnv;
 use crate::format::total;
 use crate::options::DataInMemory;
 use crate::stats;
@@ -53,14 +53,14 @@ impl Shared {
     /// For a job that rewrites data: a compaction or a collection. Flushes write through the cache
     /// in any case, unless the options say otherwise: their data was written last, and the pages of
     /// its WAL are released at that moment.
-    pub(super) fn rewriting_factory(&self) -> FileFactory {
-        let direct_io = self.factory.direct_io || !self.memory_fit().fits;
+    pub(super) fn rewriting_env(&self) -> JobEnv {
+        let direct_io = self.env.direct_io || !self.memory_fit().fits;
         if direct_io {
             stats::add(&self.statistics.direct_io_jobs, 1);
         }
-        FileFactory {
+        JobEnv {
             direct_io,
-            ..self.factory.clone()
+            ..self.env.clone()
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use super::flush::hidden_by_memtables;
+use super::flush::shadowed_by_memtables;
 use super::running::{Running, RunningJob};
 use super::state::{FamilyState, State};
 use crate::compaction::shadows::OlderTables;
@@ -37,7 +37,7 @@ impl Look {
 
 /// Whether an estimate is due of what the current memtable of a family shadows.
 pub(super) fn is_to_be_looked_at(family: &FamilyState) -> bool {
-    family.family.settles() && family.memtable.wants_look()
+    family.family.collects_by_itself() && family.memtable.wants_look()
 }
 
 /// Claims an estimate that is due, and counts it as running. One at a time: the other threads are
@@ -55,7 +55,9 @@ pub(super) fn claim_look(state: &mut State) -> Option<Look> {
 impl Shared {
     /// Requests estimates. To be called after entries were added to memtables.
     pub(super) fn ask_for_looks(&self, families: &[Arc<Family>]) {
-        let asks = |f: &Arc<Family>| f.settles() && f.super_version.load().memtable.ask_for_look();
+        let asks = |f: &Arc<Family>| {
+            f.collects_by_itself() && f.super_version.load().memtable.ask_for_look()
+        };
         if families.iter().filter(|f| asks(f)).count() > 0 {
             let _state = self.state.lock();
             self.work.notify_one();
@@ -83,14 +85,14 @@ impl Shared {
             open_files: &self.open_files,
         };
         let memtables = [Arc::clone(memtable)];
-        let hidden = hidden_by_memtables(&memtables, family, older).unwrap_or(0);
+        let shadowed = shadowed_by_memtables(&memtables, family, older).unwrap_or(0);
         let blobs = &version.blob_files;
         let average = blobs.live_bytes() / blobs.live_count().max(1);
-        let lives = blobs.live_bytes().saturating_sub(hidden);
+        let lives = blobs.live_bytes().saturating_sub(shadowed);
         let enough = enough_to_flush(lives, family.options.write_buffer_size);
-        let next = next_look(held.entries, hidden, average, enough);
-        memtable.note_hidden(hidden, enough, *held, next);
-        hidden
+        let next = next_look(held.entries, shadowed, average, enough);
+        memtable.note_shadowed(shadowed, enough, *held, next);
+        shadowed
     }
 
     /// Estimates for the memtables of all families that have separated values.
@@ -110,8 +112,8 @@ impl Shared {
         catch_unwind(AssertUnwindSafe(|| self.look(look))).unwrap_or_else(|_| {
             // An estimate stays due, though not at once.
             let (memtable, entries) = (&look.memtable, look.held.entries);
-            let hidden = memtable.hidden_bytes();
-            memtable.note_hidden(hidden, u64::MAX, look.held, entries.saturating_mul(2));
+            let shadowed = memtable.shadowed_bytes();
+            memtable.note_shadowed(shadowed, u64::MAX, look.held, entries.saturating_mul(2));
             0
         })
     }
@@ -132,8 +134,8 @@ fn enough_to_flush(lives: u64, write_buffer_size: u64) -> u64 {
 /// How many entries there will be at the next estimate, if so many shadow so much: before it is
 /// `most`, if it goes on like this, or if what is shadowed from now on is much larger than the
 /// average.
-fn next_look(entries: u64, hidden: u64, average: u64, most: u64) -> u64 {
-    let full = u128::from(entries) * u128::from(most) / u128::from(hidden.max(1));
+fn next_look(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
+    let full = u128::from(entries) * u128::from(most) / u128::from(shadowed.max(1));
     let full = u64::try_from(full).unwrap_or(u64::MAX);
     let soonest = entries.saturating_add(entries / 4).saturating_add(1);
     let latest = entries.saturating_mul(4).max(soonest);

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::core::Shared;
 use super::family::Family;
-use super::space::hidden_and_kept;
-use crate::compaction::levels::{HiddenGarbage, LevelTargets};
+use super::space::shadowed_and_kept;
+use crate::compaction::levels::{LevelTargets, ShadowedData};
 use crate::compaction::picker::Circumstances;
 use crate::format::{SequenceNumber, total};
 use crate::stats::StallEvent;
@@ -44,7 +44,7 @@ pub struct FamilyMetrics {
     /// Those to which tables point.
     pub live_blob_bytes: u64,
     /// Of the live bytes: an estimate of the shadowed ones, which compactions have yet to find.
-    pub hidden_blob_bytes: u64,
+    pub shadowed_blob_bytes: u64,
     /// Those to which no table points any more.
     pub garbage_blob_bytes: u64,
     /// Bytes of memtables, full ones included.
@@ -138,11 +138,11 @@ impl Shared {
         let version = &super_version.version;
         let targets = LevelTargets::of(version, &family.options);
         let circumstances = Circumstances {
-            settling: false,
+            idle_cleanup: false,
             oldest_snapshot: self.snapshots.oldest(),
         };
-        let hidden = HiddenGarbage::of(version, &family.options, circumstances);
-        let scores = targets.scores(version, &family.options, &hidden);
+        let shadowed = ShadowedData::of(version, &family.options, circumstances);
+        let scores = targets.scores(version, &family.options, &shadowed);
         let levels = (0..version.num_levels()).map(|level| {
             let files = version.level(level);
             LevelMetrics {
@@ -173,11 +173,11 @@ impl Shared {
         let physical = version.physical_blob_files();
         let blob_bytes = total(physical.values().map(|(place, _)| place.bytes_on_disk()));
         let live_blob_bytes = version.blob_files.live_bytes();
-        let (found, _) = hidden_and_kept(version, circumstances.oldest_snapshot);
+        let (found, _) = shadowed_and_kept(version, circumstances.oldest_snapshot);
         let state = self.state.lock();
         let running = state.families.get(&family.id);
-        let in_memtables = running.map_or(0, |f| f.hidden_by_memtables());
-        let hidden_blob_bytes = found.saturating_add(in_memtables);
+        let in_memtables = running.map_or(0, |f| f.shadowed_by_memtables());
+        let shadowed_blob_bytes = found.saturating_add(in_memtables);
         FamilyMetrics {
             name: family.name.clone(),
             id: family.id.0,
@@ -186,7 +186,7 @@ impl Shared {
             blob_files: physical.len(),
             blob_bytes,
             live_blob_bytes,
-            hidden_blob_bytes: hidden_blob_bytes.min(live_blob_bytes),
+            shadowed_blob_bytes: shadowed_blob_bytes.min(live_blob_bytes),
             garbage_blob_bytes: blob_bytes.saturating_sub(live_blob_bytes),
             memtable_bytes: super_version
                 .memtables()

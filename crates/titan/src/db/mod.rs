@@ -12,16 +12,16 @@
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`in_memory`], [`warm_up`] | the threads and their jobs |
-//! | [`look`], [`settle`] | estimating what memtables shadow; idle cleanup |
-//! | [`giving_way`] | which jobs yield to reads, and when |
+//! | [`look`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
+//! | [`yielding`] | which jobs yield to reads, and when |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that appears whole |
-//! | [`stall_news`] | notifying listeners how writes are stalled |
+//! | [`stall_notifier`] | notifying listeners how writes are stalled |
 //! | [`failure`] | refusing writes after a failure, and `resume` |
 //! | [`load_options`] | loading the options that a database has recorded |
 //! | [`metrics`] | sizes and counts |
-//! | [`space`], [`held`], [`holders`], [`sizes`] | the report on space |
+//! | [`space`], [`pinned`], [`holders`], [`sizes`] | the report on space |
 //!
 //! Locks, in the order in which they are taken: the lead of the commit queue, the version set, the
 //! state. The state lock is held for moments only, never during I/O.
@@ -40,10 +40,9 @@ mod family;
 mod flush;
 mod follower;
 mod foreign;
-mod giving_way;
 mod handle;
-mod held;
 mod holders;
+mod idle_cleanup;
 mod in_memory;
 mod load_options;
 mod look;
@@ -52,22 +51,23 @@ mod metrics;
 mod models;
 mod open;
 mod pause;
+mod pinned;
 mod purge;
 mod replay;
 mod replay_target;
 mod running;
 mod secondary;
-mod settle;
 mod sizes;
 mod space;
 mod staging;
-mod stall_news;
+mod stall_notifier;
 mod state;
 mod wal_dir;
 mod wal_limit;
 mod wals;
 mod warm_up;
 mod writing;
+mod yielding;
 
 pub(crate) use directory::{
     check_files_exist, create_dir_durably, files_of, has_directory, refuse_tables_elsewhere,

@@ -13,7 +13,7 @@ use super::follower::Captured;
 use super::purge::remove_leftovers;
 use super::replay;
 use super::running::RunningCounts;
-use super::stall_news::StallNews;
+use super::stall_notifier::StallNotifier;
 use super::state::{LiveWal, State};
 use super::wal_dir::{record_wal_dir, with_wal_dir};
 use super::wal_limit::WalLimit;
@@ -22,7 +22,7 @@ use super::writing::Writing;
 use crate::blob::ValueFetcher;
 use crate::block_cache::BlockCache;
 use crate::clock::SystemClock;
-use crate::compaction::factory::FileFactory;
+use crate::compaction::job_env::JobEnv;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
@@ -145,7 +145,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     let identity = establish_identity(&*vfs, &*clock, dir, &mut versions)?;
     let session_id = session_id(&*clock);
 
-    let factory = FileFactory {
+    let env = JobEnv {
         vfs: Arc::clone(&vfs),
         clock,
         dir: dir.to_owned(),
@@ -161,7 +161,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
         OpenFilesLimits::new(&options.db),
         block_cache,
     ));
-    replay::replay_wals(&mut versions, &factory, &open_files, options, &wals)?;
+    replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
     // Not before: nothing in those WAL files is for families that are only now created.
     if missing == Families::Created {
         create_missing_families(&mut versions, options);
@@ -182,11 +182,11 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     options_file.write(&*vfs, dir, number)?;
     let listeners = Listeners(options.db.listeners.clone());
     remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
-        listeners.tell(|l| l.deletion_failed(e));
+        listeners.notify(|l| l.deletion_failed(e));
     })?;
 
     let mut shared = assemble(
-        lock, options, factory, open_files, versions, statistics, wal_number,
+        lock, options, env, open_files, versions, statistics, wal_number,
     )?;
     shared.taken = resolved.taken;
     Ok(shared)
@@ -236,14 +236,14 @@ pub(crate) fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
 fn assemble(
     lock: Box<dyn FileLock>,
     options: &Options,
-    factory: FileFactory,
+    env: JobEnv,
     open_files: Arc<OpenFiles>,
     versions: VersionSet,
     statistics: Arc<Statistics>,
     wal_number: FileNumber,
 ) -> Result<Shared> {
     let vfs = Arc::clone(&options.db.vfs);
-    let dir = factory.dir.clone();
+    let dir = env.dir.clone();
     let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
     let counters = Arc::clone(versions.counters());
     wal.start(wal_number, counters.last_sequence().plus(1))?;
@@ -272,7 +272,7 @@ fn assemble(
         collection_pauses: 0,
         manual_collections: 0,
         flush_barrier: None,
-        settling: None,
+        idle_cleanup: None,
         version_ended: false,
         stall: StallEvent::Normal,
         space_excess: 0.0,
@@ -300,7 +300,7 @@ fn assemble(
         obsolete: Arc::clone(versions.obsolete()),
         pace: Pace::new(options.db.blob_garbage_collection_rate),
         directory: Mutex::new(Some(lock)),
-        factory,
+        env,
         snapshots: Arc::new(SnapshotList::default()),
         iterators: Arc::new(IteratorList::default()),
         version_watch: Arc::new(Watch::default()),
@@ -312,12 +312,12 @@ fn assemble(
         work: Condvar::new(),
         progress: Condvar::new(),
         collector: Condvar::new(),
-        held_back: AtomicBool::new(false),
+        writes_stalled: AtomicBool::new(false),
         urgent: AtomicBool::new(false),
         filled: Mutex::default(),
         wal_limit,
-        stall_news: StallNews::default(),
-        tell_of_write: AtomicBool::new(false),
+        stall_notifier: StallNotifier::default(),
+        notify_of_write: AtomicBool::new(false),
         kept_for_snapshots: AtomicBool::new(false),
         failure: BackgroundFailure::default(),
         stopping: AtomicBool::new(false),

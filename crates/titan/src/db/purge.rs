@@ -29,7 +29,7 @@ impl Shared {
             if let Err(e) = self.open_files.delete(file)
                 && !e.is_not_found()
             {
-                self.listeners.tell(|l| l.deletion_failed(&e));
+                self.listeners.notify(|l| l.deletion_failed(&e));
             }
         }
     }

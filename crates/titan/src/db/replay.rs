@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::replay_target::ReplayTarget;
 use super::wals::{Chain, Wals};
-use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::shadows::OlderTables;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
@@ -28,7 +28,7 @@ use crate::write::transactions::Transactions;
 
 struct Replay<'a> {
     versions: &'a mut VersionSet,
-    factory: &'a FileFactory,
+    env: &'a JobEnv,
     open_files: &'a OpenFiles,
     targets: BTreeMap<ColumnFamilyId, ReplayTarget>,
     chain: Chain,
@@ -45,7 +45,7 @@ struct Replay<'a> {
 /// after a torn end. Torn ends are no errors.
 pub(super) fn replay_wals(
     versions: &mut VersionSet,
-    factory: &FileFactory,
+    env: &JobEnv,
     open_files: &OpenFiles,
     options: &Options,
     wals: &Wals,
@@ -63,14 +63,14 @@ pub(super) fn replay_wals(
     let mut replay = Replay {
         chain: Chain::new(versions),
         versions,
-        factory,
+        env,
         open_files,
         targets,
         transactions: Transactions::new(wals.numbering),
         written: Vec::new(),
     };
     let replayed = replay.run(wals);
-    replayed.inspect_err(|_| factory.discard(&replay.written))
+    replayed.inspect_err(|_| env.discard(&replay.written))
 }
 
 impl Replay<'_> {
@@ -85,9 +85,9 @@ impl Replay<'_> {
             }
         }
         self.chain
-            .check_tables_not_ahead(self.versions, &self.factory.dir)?;
+            .check_tables_not_ahead(self.versions, &self.env.dir)?;
         let undecided = self.transactions.require_decided();
-        undecided.map_err(|e| e.in_file(&self.factory.dir))?;
+        undecided.map_err(|e| e.in_file(&self.env.dir))?;
         let ids: Vec<_> = self.targets.keys().copied().collect();
         ids.into_iter().try_for_each(|id| self.flush(id))
     }
@@ -105,8 +105,8 @@ impl Replay<'_> {
     }
 
     fn reader(&self, number: FileNumber) -> Result<(LogReader, PathBuf)> {
-        let path = FileKind::Wal(number).path(&self.factory.dir);
-        let file = self.factory.vfs.open(&path, Access::Sequential)?;
+        let path = FileKind::Wal(number).path(&self.env.dir);
+        let file = self.env.vfs.open(&path, Access::Sequential)?;
         let reader = LogReader::new(file, &path, number, TailMode::PointInTime);
         Ok((reader, path))
     }
@@ -144,7 +144,7 @@ impl Replay<'_> {
                     "sequence-not-recovered",
                     "-p titan-campaigns --test it crash::"
                 ) {
-                    self.factory.counters.publish_sequence(last);
+                    self.env.counters.publish_sequence(last);
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Replay<'_> {
                 && last_sequence > SequenceNumber::ZERO
                 && !wals.contains(&number) =>
             {
-                let path = FileKind::Wal(number).path(&self.factory.dir);
+                let path = FileKind::Wal(number).path(&self.env.dir);
                 Err(Error::corruption("a WAL file the database needs is missing").in_file(&path))
             }
             _ => Ok(()),
@@ -226,12 +226,12 @@ impl Replay<'_> {
             version,
             open_files: self.open_files,
         });
-        if let Some(output) = target.write_out(self.factory, older)? {
+        if let Some(output) = target.write_out(self.env, older)? {
             let mut edit = VersionEdit {
                 column_family: id,
                 ..VersionEdit::default()
             };
-            output.add_to(&mut edit, 0, self.factory.unix_seconds());
+            output.add_to(&mut edit, 0, self.env.unix_seconds());
             self.written.extend(output.files());
             self.versions.apply_in_memory(&edit)?;
         }

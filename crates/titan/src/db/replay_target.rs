@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::flush::write_memtables;
-use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::shadows::OlderTables;
 use crate::error::Result;
@@ -32,14 +32,14 @@ impl ReplayTarget {
     /// if it is empty. It may shadow entries of `older` tables.
     pub(crate) fn write_out(
         &mut self,
-        factory: &FileFactory,
+        env: &JobEnv,
         older: Option<OlderTables<'_>>,
     ) -> Result<Option<JobOutput>> {
         if self.memtable.is_empty() {
             return Ok(None);
         }
         let full = std::mem::replace(&mut self.memtable, empty_memtable(&self.family));
-        write_memtables(&[full], factory, self.family.clone(), Vec::new(), older).map(Some)
+        write_memtables(&[full], env, self.family.clone(), Vec::new(), older).map(Some)
     }
 }
 

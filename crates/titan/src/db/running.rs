@@ -120,7 +120,7 @@ impl Drop for Running<'_> {
         self.shared.work.notify_all();
         // A collecting thread that waits without a timeout found nothing to do in what was there
         // before.
-        let sleeps = self.shared.tell_of_write.load(Ordering::Acquire);
+        let sleeps = self.shared.notify_of_write.load(Ordering::Acquire);
         if self.job.is_collection() || sleeps {
             self.shared.collector.notify_all();
         }

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::core::Shared;
-use super::held::{Contents, HeldContents};
+use super::pinned::{Contents, PinnedContents};
 use super::sizes::Sizes;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
-use crate::gc::choose::judge;
 use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
 use crate::gc::report::{
-    BlobFileSpace, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage, Verdict,
+    BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage,
 };
+use crate::gc::selection::select;
 use crate::version::files::PhysicalBlobFile;
 use crate::version::{Family, Version, VersionSet};
 
@@ -43,7 +43,7 @@ impl Shared {
         let current = families.iter();
         let current = current.map(|(id, family)| (*id, Contents::of(&family.current)));
         let current: BTreeMap<ColumnFamilyId, Contents> = current.collect();
-        let (holders, held) = self.holders(versions, &current, &sizes);
+        let (holders, pinned) = self.holders(versions, &current, &sizes);
         let mut report = SpaceReport {
             moment: self.moment,
             disk: DiskUsage::sum(listed),
@@ -51,19 +51,19 @@ impl Shared {
             ..SpaceReport::default()
         };
         for (id, family) in families {
-            let none = HeldContents::default();
-            let held = held.get(id).unwrap_or(&none);
-            let space = self.family_space(*id, family, held, &sizes);
+            let none = PinnedContents::default();
+            let pinned = pinned.get(id).unwrap_or(&none);
+            let space = self.family_space(*id, family, pinned, &sizes);
             report.total += &space.usage;
             report.families.push(space);
         }
         // Of two snapshots that see a value, the older one is said to pin it.
         let mut snapshots = report.holders.iter_mut();
         if let Some(oldest) = snapshots.find(|h| h.kind == HolderKind::Snapshot) {
-            oldest.held_blob_bytes = report.total.snapshot_blob_bytes;
+            oldest.pinned_blob_bytes = report.total.snapshot_blob_bytes;
         }
-        for (_, held) in held.iter().filter(|(id, _)| !families.contains_key(id)) {
-            report.total.held_files += sizes.sum(&held.files);
+        for (_, pinned) in pinned.iter().filter(|(id, _)| !families.contains_key(id)) {
+            report.total.pinned_files += sizes.sum(&pinned.files);
         }
         let obsolete: BTreeSet<FileKind> = match self.failure.read_only {
             // Only recovery, in memory, has replaced anything.
@@ -75,7 +75,7 @@ impl Shared {
         let versions = current.values().map(|contents| &contents.files);
         known.extend(
             versions
-                .chain(held.values().map(|held| &held.files))
+                .chain(pinned.values().map(|pinned| &pinned.files))
                 .flatten(),
         );
         let unlisted = sizes.files.keys().filter(|file| {
@@ -98,12 +98,12 @@ impl Shared {
         &self,
         id: ColumnFamilyId,
         family: &Family,
-        held: &HeldContents,
+        pinned: &PinnedContents,
         sizes: &Sizes,
     ) -> FamilySpace {
         let version = &family.current;
-        let verdicts = self.verdicts(id);
-        let held_bytes = held.blob_bytes_by_file();
+        let statuses = self.statuses(id);
+        let pinned_bytes = pinned.blob_bytes_by_file();
         let files = version.physical_blob_files().into_values();
         // What recovery wrote to memory takes no space.
         let counts = |file: &PhysicalBlobFile| {
@@ -123,30 +123,33 @@ impl Shared {
                 live_bytes,
                 hole_bytes: file.hole_bytes(),
                 garbage_bytes: file.bytes_on_disk().saturating_sub(live_bytes),
-                held_bytes: held_bytes.get(&file.number).copied().unwrap_or(0),
-                verdict: verdicts.get(&file.number).copied().unwrap_or(Verdict::Off),
+                pinned_bytes: pinned_bytes.get(&file.number).copied().unwrap_or(0),
+                status: statuses
+                    .get(&file.number)
+                    .copied()
+                    .unwrap_or(CollectionStatus::Off),
             }
         });
         let blob_files: Vec<BlobFileSpace> = files.collect();
         let tables = version.tables();
         let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
-        let (found, kept) = hidden_and_kept(version, self.snapshots.oldest());
-        let hidden = found.saturating_add(self.hidden_by_memtables(id));
+        let (found, kept) = shadowed_and_kept(version, self.snapshots.oldest());
+        let shadowed = found.saturating_add(self.shadowed_by_memtables(id));
         let sum = |of: fn(&BlobFileSpace) -> u64| total(blob_files.iter().map(of));
         // Both are estimates, and no more than there is.
         let live_blob_bytes = sum(|f| f.live_bytes);
-        let hidden_blob_bytes = hidden.min(live_blob_bytes);
-        let snapshot_blob_bytes = kept.min(live_blob_bytes - hidden_blob_bytes);
+        let shadowed_blob_bytes = shadowed.min(live_blob_bytes);
+        let snapshot_blob_bytes = kept.min(live_blob_bytes - shadowed_blob_bytes);
         let usage = SpaceUsage {
             sst_bytes: tables.sum(),
             blob_bytes: sum(|f| f.file_bytes),
             map_bytes: sum(|f| f.map_bytes),
             live_blob_bytes,
             garbage_blob_bytes: sum(|f| f.garbage_bytes),
-            held_blob_bytes: sum(|f| f.held_bytes),
-            hidden_blob_bytes,
+            pinned_blob_bytes: sum(|f| f.pinned_bytes),
+            shadowed_blob_bytes,
             snapshot_blob_bytes,
-            held_files: sizes.sum(&held.files),
+            pinned_files: sizes.sum(&pinned.files),
         };
         FamilySpace {
             name: family.name.clone(),
@@ -156,40 +159,40 @@ impl Shared {
         }
     }
 
-    fn hidden_by_memtables(&self, id: ColumnFamilyId) -> u64 {
+    fn shadowed_by_memtables(&self, id: ColumnFamilyId) -> u64 {
         let state = self.state.lock();
         let family = state.families.get(&id);
-        family.map_or(0, |family| family.hidden_by_memtables())
+        family.map_or(0, |family| family.shadowed_by_memtables())
     }
 
-    /// The [`Verdict`] on each blob file of a family.
-    fn verdicts(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, Verdict> {
+    /// The [`CollectionStatus`] on each blob file of a family.
+    fn statuses(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, CollectionStatus> {
         let asked = self.state.lock().families.get(&id).map(|family| {
             let options = Arc::clone(&family.family.options);
             (
                 Arc::clone(&family.version),
                 options,
-                Arc::clone(&family.exempt),
+                Arc::clone(&family.excluded),
             )
         });
-        let Some((version, options, exempt)) = asked else {
+        let Some((version, options, excluded)) = asked else {
             return BTreeMap::new();
         };
-        let judged = judge(&version, &options, &exempt).files;
-        let verdicts = judged.iter().map(|file| (file.file.number, file.verdict));
-        verdicts.collect()
+        let selection = select(&version, &options, &excluded).files;
+        let statuses = selection.iter().map(|file| (file.file.number, file.status));
+        statuses.collect()
     }
 }
 
 /// Estimates: shadowed data that compactions have yet to find, and what the last level keeps for
 /// snapshots.
-pub(super) fn hidden_and_kept(
+pub(super) fn shadowed_and_kept(
     version: &Version,
     oldest_snapshot: Option<SequenceNumber>,
 ) -> (u64, u64) {
     let last = version.num_levels().saturating_sub(1);
     let released = version.released_bytes(oldest_snapshot);
     let kept = version.sums(last).shadowed.saturating_sub(released);
-    let hidden = version.hidden_garbage_bytes();
-    (hidden.saturating_add(released), kept)
+    let shadowed = version.shadowed_bytes();
+    (shadowed.saturating_add(released), kept)
 }

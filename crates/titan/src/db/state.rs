@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::family::Family;
+use super::idle_cleanup::keeps_for_snapshots;
 use super::running::RunningCounts;
-use super::settle::keeps_for_snapshots;
-use super::stall_news::StallNews;
+use super::stall_notifier::StallNotifier;
 use super::writing::Writing;
 use crate::compaction::levels::LevelTargets;
 use crate::compaction::picker::Circumstances;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
-use crate::gc::choose::{Exempt, Outlook, Urgency};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
+use crate::gc::selection::{Exclusions, Outlook, Urgency};
 use crate::gc::space::{Bound, Space};
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
@@ -44,12 +44,12 @@ pub(crate) struct FamilyState {
     pub(crate) flushing: bool,
     pub(crate) running_compactions: usize,
     /// Blob files that are not to be collected.
-    pub(crate) exempt: Arc<Exempt>,
+    pub(crate) excluded: Arc<Exclusions>,
     /// Whether garbage is given back as holes: configured, and not found to be in vain.
     pub(crate) punches_holes: bool,
     /// Whether `outlook` and `tree_stall` are those of the version, the memtables and what is
-    /// exempt now.
-    pub(crate) judged: bool,
+    /// excluded now.
+    pub(crate) evaluated: bool,
     /// The state of the family's garbage; `None` if the family does not collect it.
     pub(crate) outlook: Option<Outlook>,
     /// How writes should be stalled for memtables and levels.
@@ -81,8 +81,8 @@ impl FamilyState {
             version,
             flushing: false,
             running_compactions: 0,
-            exempt: Arc::default(),
-            judged: false,
+            excluded: Arc::default(),
+            evaluated: false,
             outlook: None,
             tree_stall: StallEvent::Normal,
             rests: None,
@@ -134,15 +134,15 @@ impl FamilyState {
     }
 
     /// Bytes of separated values that memtables shadow, as far as estimated.
-    pub(crate) fn hidden_by_memtables(&self) -> u64 {
+    pub(crate) fn shadowed_by_memtables(&self) -> u64 {
         let immutables = self.immutables.iter().map(|i| &i.memtable);
         let memtables = immutables.chain([&self.memtable]);
-        total(memtables.map(|memtable| memtable.hidden_bytes()))
+        total(memtables.map(|memtable| memtable.shadowed_bytes()))
     }
 
     /// Notes that the family must be evaluated again.
     pub(crate) fn has_changed(&mut self) {
-        self.judged = false;
+        self.evaluated = false;
         self.rests = None;
     }
 
@@ -152,13 +152,13 @@ impl FamilyState {
     }
 
     /// Evaluates the family, if it has changed. Cost: that of an [`Outlook`], and O(levels).
-    fn judge(&mut self) {
-        if !self.judged {
+    fn evaluate(&mut self) {
+        if !self.evaluated {
             let options = &self.family.options;
             let collects = options.enable_blob_garbage_collection;
-            self.outlook = collects.then(|| Outlook::of(&self.version, options, &self.exempt));
-            self.tree_stall = self.judge_tree();
-            self.judged = true;
+            self.outlook = collects.then(|| Outlook::of(&self.version, options, &self.excluded));
+            self.tree_stall = self.evaluate_tree_stall();
+            self.evaluated = true;
         }
     }
 
@@ -167,7 +167,7 @@ impl FamilyState {
     fn bounded(&self) -> Option<Space> {
         let outlook = self.outlook.as_ref();
         let outlook = outlook.filter(|_| !self.family.options.disable_auto_compactions)?;
-        Some(outlook.space.with_hidden(self.hidden_by_memtables()))
+        Some(outlook.space.with_shadowed(self.shadowed_by_memtables()))
     }
 
     /// How writes should be stalled, depending on whether files take too much space.
@@ -190,7 +190,7 @@ impl FamilyState {
         !options.disable_auto_compactions && self.version.level(0).len() >= half_way
     }
 
-    fn judge_tree(&self) -> StallEvent {
+    fn evaluate_tree_stall(&self) -> StallEvent {
         let options = &self.family.options;
         let level0 = self.version.level(0).len();
         if self.immutables.len() >= options.max_write_buffer_number {
@@ -241,7 +241,7 @@ pub(crate) struct State {
     pub(crate) flush_barrier: Option<FlushBarrier>,
     /// Idle cleanup: shadowed data is sought down to a small part, as long as nobody has written
     /// since.
-    pub(crate) settling: Option<SequenceNumber>,
+    pub(crate) idle_cleanup: Option<SequenceNumber>,
     /// A version has ended that pinned garbage: how writes are stalled, and how urgent collecting
     /// is, must be evaluated again.
     pub(crate) version_ended: bool,
@@ -308,10 +308,10 @@ impl State {
 
     /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
     /// of the families that have changed.
-    pub(crate) fn judge(&mut self, news: &StallNews) {
+    pub(crate) fn evaluate(&mut self, news: &StallNotifier) {
         let mut bound = Bound::default();
         for family in self.families.values_mut() {
-            family.judge();
+            family.evaluate();
             if let Some(space) = family.bounded() {
                 bound.add(&space, &family.family.options);
             }

@@ -20,7 +20,7 @@ use crate::vfs::{Access, ReadableFile};
 const PIECE: u64 = 1 << 20;
 
 /// Bytes read after which it is checked again what fits.
-const JUDGED_EVERY: u64 = 256 << 20;
+const CHECK_EVERY: u64 = 256 << 20;
 
 /// The longest pause between two pieces, which leaves the device to others' reads.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -40,7 +40,7 @@ struct Allowance {
     /// Bytes that were read.
     read: u64,
     /// Bytes that had been read when the room was last determined.
-    judged_at: u64,
+    checked_at: u64,
 }
 
 impl Shared {
@@ -60,7 +60,7 @@ impl Shared {
             everything,
             room: self.room_to_read(everything),
             read: 0,
-            judged_at: 0,
+            checked_at: 0,
         };
         let files = match everything {
             true => self.all_files(),
@@ -91,8 +91,8 @@ impl Shared {
 
     /// Whether `bytes` more may be read.
     fn may_read(&self, bytes: u64, allowance: &mut Allowance) -> bool {
-        if allowance.read - allowance.judged_at >= JUDGED_EVERY {
-            allowance.judged_at = allowance.read;
+        if allowance.read - allowance.checked_at >= CHECK_EVERY {
+            allowance.checked_at = allowance.read;
             allowance.room = self.room_to_read(allowance.everything);
         }
         allowance.read.saturating_add(bytes) <= allowance.room && !self.is_closing()

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::choose::Collection;
 use super::live::LiveFile;
 use super::pace::STEP;
+use super::selection::Collection;
 use super::source::{Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
-use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, CompressionType, total};
@@ -44,7 +44,7 @@ impl Collected {
 
 /// What a collection needs of the database.
 pub(crate) struct GcContext<'a> {
-    pub(crate) factory: &'a FileFactory,
+    pub(crate) env: &'a JobEnv,
     pub(crate) family: &'a OutputFamily,
     pub(crate) open_files: &'a OpenFiles,
     /// Called again and again with the bytes that were read and written since the last call. Waits
@@ -63,22 +63,22 @@ pub(crate) fn run(
     context: &GcContext<'_>,
 ) -> Result<Collected> {
     let (compression, mut sources) = sources(collection, live, context)?;
-    let factory = context.factory;
-    let number = BlobFileNumber(factory.counters.new_file_number().0);
-    let map = factory.counters.new_file_number();
+    let env = context.env;
+    let number = BlobFileNumber(env.counters.new_file_number().0);
+    let map = env.counters.new_file_number();
     let written = copy(&mut sources, compression, number, context).and_then(|copied| {
         let Some((summary, moved)) = copied else {
             return Ok(None);
         };
         let logical = moved.logical_files();
-        let map_size = moved.write(&*factory.vfs, &factory.dir, map, number)?;
+        let map_size = moved.write(&*env.vfs, &env.dir, map, number)?;
         // ORDER: the names of both files are durable before an edit refers to them.
         // MUTANT: an edit refers to files of a collection whose names are not durable.
         if !mutant!(
             "collection-names-not-durable",
             "-p titan-campaigns --test it crash::"
         ) {
-            factory.vfs.sync_dir(&factory.dir)?;
+            env.vfs.sync_dir(&env.dir)?;
         }
         let relocation = Relocation {
             file: number,
@@ -102,7 +102,7 @@ pub(crate) fn run(
             })
         }
         Err(e) => {
-            factory.discard(&[FileKind::Blob(number), FileKind::BlobMap(map)]);
+            env.discard(&[FileKind::Blob(number), FileKind::BlobMap(map)]);
             Err(e)
         }
     }
@@ -141,7 +141,7 @@ fn copy(
     number: BlobFileNumber,
     context: &GcContext<'_>,
 ) -> Result<Option<(crate::blob::BlobFileSummary, RelocationBuilder)>> {
-    let factory = context.factory;
+    let env = context.env;
     let mut writer: Option<BlobFileWriter> = None;
     let mut moved = RelocationBuilder::default();
     let (mut written, mut told) = (0, 0);
@@ -159,12 +159,12 @@ fn copy(
             let writer = match &mut writer {
                 Some(writer) => writer,
                 empty => empty.insert(BlobFileWriter::create(
-                    &*factory.vfs,
-                    &factory.dir,
+                    &*env.vfs,
+                    &env.dir,
                     number,
                     context.family.id,
                     compression,
-                    factory.direct_io,
+                    env.direct_io,
                 )?),
             };
             let to = writer.add_raw(&raw)?;

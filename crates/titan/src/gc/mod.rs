@@ -10,8 +10,8 @@
 //! | module | does |
 //! |---|---|
 //! | [`space`] | measures what the files take and what is live |
-//! | [`choose`] | selects the files that are worth collecting, and decides how soon |
-//! | [`held`] | knows what only older versions see |
+//! | [`selection`] | selects the files that are worth collecting, and decides how soon |
+//! | [`pinned`] | knows what only older versions see |
 //! | [`range`] | selects the files of a user's collection of a range of keys |
 //! | [`pace`] | limits the rate of collections, and of writes if collections do not keep up |
 //! | [`live`] | gathers the live records |
@@ -26,16 +26,16 @@
 //! a file that existed when the collection began: compactions only carry on the pointers that they
 //! read.
 
-pub(crate) mod choose;
 pub(crate) mod disk_usage;
-pub(crate) mod held;
 pub(crate) mod job;
 pub(crate) mod live;
 mod options;
 pub(crate) mod pace;
+pub(crate) mod pinned;
 pub(crate) mod punch;
 pub(crate) mod range;
 pub(crate) mod report;
+pub(crate) mod selection;
 mod source;
 pub(crate) mod space;
 

@@ -19,9 +19,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::choose::Collection;
 use super::job::GcContext;
 use super::live::LiveFile;
+use super::selection::Collection;
 use crate::blob::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOCK, BlobReaders, whole_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
@@ -142,8 +142,8 @@ impl Plan {
     }
 
     fn punch(self, context: &GcContext<'_>, event: &mut HolePunchEvent) -> Result<()> {
-        let (vfs, file) = (&*context.factory.vfs, &*self.file);
-        let path = FileKind::Blob(file.number).path(&context.factory.dir);
+        let (vfs, file) = (&*context.env.vfs, &*self.file);
+        let path = FileKind::Blob(file.number).path(&context.env.dir);
         // ORDER: the names are counted after the live records were gathered.
         // MUTANT: holes are punched into files that a checkpoint shares.
         let punched_anyway = mutant!(
@@ -157,7 +157,7 @@ impl Plan {
         let mut punched = Vec::new();
         let outcome = self.punch_each(vfs, &path, context, &mut punched);
         let guarded = matches!(&outcome, Err(e) if e.kind() == ErrorKind::Locked);
-        let measured = measure_holes(vfs, &context.factory.dir, file);
+        let measured = measure_holes(vfs, &context.env.dir, file);
         let freed = file.hole_bytes().saturating_sub(before);
         if !punched.is_empty() {
             event.files.push(file.number);

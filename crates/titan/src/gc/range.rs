@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use serde::Serialize;
 
-use super::choose::{Collection, Exempt, Judged, Room, Urgency, judge};
+use super::selection::{Candidate, Collection, Exclusions, Room, Urgency, select};
 use crate::error::Error;
 use crate::format::BlobFileNumber;
 use crate::options::ColumnFamilyOptions;
@@ -86,7 +86,7 @@ pub(crate) fn files_of_range(
 pub(crate) struct Waiting {
     files: BTreeSet<BlobFileNumber>,
     /// What of them cannot be freed.
-    exempt: Exempt,
+    excluded: Exclusions,
     threshold: f64,
     live_bytes: u64,
 }
@@ -96,18 +96,18 @@ impl Waiting {
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
-        exempt: Exempt,
+        excluded: Exclusions,
         logical: &BTreeSet<BlobFileNumber>,
         threshold: f64,
     ) -> Self {
-        let holds = |f: &Judged<'_>| f.logical.iter().any(|file| logical.contains(&file.number));
+        let holds = |f: &Candidate<'_>| f.logical.iter().any(|file| logical.contains(&file.number));
         let mut waiting = Waiting {
             files: BTreeSet::new(),
-            exempt,
+            excluded,
             threshold,
             live_bytes: 0,
         };
-        for file in judge(version, options, &waiting.exempt).files {
+        for file in select(version, options, &waiting.excluded).files {
             if holds(&file) && waiting.is_worth(&file) {
                 waiting.live_bytes = waiting.live_bytes.saturating_add(file.live);
                 waiting.files.insert(file.file.number);
@@ -116,7 +116,7 @@ impl Waiting {
         waiting
     }
 
-    fn is_worth(&self, file: &Judged<'_>) -> bool {
+    fn is_worth(&self, file: &Candidate<'_>) -> bool {
         let share = file.garbage as f64 / file.file.bytes_on_disk().max(1) as f64;
         file.garbage > 0 && share > self.threshold
     }
@@ -128,7 +128,7 @@ impl Waiting {
         version: &Version,
         options: &ColumnFamilyOptions,
     ) -> Option<Collection> {
-        let mut files = judge(version, options, &self.exempt).files;
+        let mut files = select(version, options, &self.excluded).files;
         // Others may have been collected meanwhile because they were due.
         files.retain(|file| self.files.contains(&file.file.number) && self.is_worth(file));
         let mut room = Room::new(options.blob_file_size);

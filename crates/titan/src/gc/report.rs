@@ -60,14 +60,14 @@ pub struct SpaceUsage {
     /// Records in `blob_bytes` to which they do not point.
     pub garbage_blob_bytes: u64,
     /// Of the garbage: records to which older versions still point that are being read.
-    pub held_blob_bytes: u64,
+    pub pinned_blob_bytes: u64,
     /// Of the live records: an estimate of those that newer entries and range deletions shadow,
     /// which compactions have yet to find. What memtables shadow counts.
-    pub hidden_blob_bytes: u64,
+    pub shadowed_blob_bytes: u64,
     /// Of the live records: an estimate of those that newer entries shadow, but snapshots see.
     pub snapshot_blob_bytes: u64,
     /// Files that only older versions have that are being read. Not in the fields above.
-    pub held_files: FileSum,
+    pub pinned_files: FileSum,
 }
 
 impl AddAssign<&SpaceUsage> for SpaceUsage {
@@ -79,10 +79,10 @@ impl AddAssign<&SpaceUsage> for SpaceUsage {
         add(&mut self.map_bytes, other.map_bytes);
         add(&mut self.live_blob_bytes, other.live_blob_bytes);
         add(&mut self.garbage_blob_bytes, other.garbage_blob_bytes);
-        add(&mut self.held_blob_bytes, other.held_blob_bytes);
-        add(&mut self.hidden_blob_bytes, other.hidden_blob_bytes);
+        add(&mut self.pinned_blob_bytes, other.pinned_blob_bytes);
+        add(&mut self.shadowed_blob_bytes, other.shadowed_blob_bytes);
         add(&mut self.snapshot_blob_bytes, other.snapshot_blob_bytes);
-        self.held_files += other.held_files;
+        self.pinned_files += other.pinned_files;
     }
 }
 
@@ -128,9 +128,9 @@ pub struct BlobFileSpace {
     /// Those that are there and to which current tables do not point.
     pub garbage_bytes: u64,
     /// Of the garbage: those to which older versions still point.
-    pub held_bytes: u64,
+    pub pinned_bytes: u64,
     /// Whether it is about to be collected, or why not.
-    pub verdict: Verdict,
+    pub status: CollectionStatus,
 }
 
 impl BlobFileSpace {
@@ -145,7 +145,7 @@ impl BlobFileSpace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum CollectionStatus {
     /// It is part of the next collection.
     Next,
     /// It is worth collecting, after so many other collections.
@@ -158,24 +158,24 @@ pub enum Verdict {
     /// collection.
     NotNeeded,
     /// Its garbage is still seen by older versions, and would be copied with the rest.
-    Held,
+    Pinned,
     /// It is damaged, or its accounts were found to be wrong; it stays as it is.
     Damaged,
     /// The family's garbage is not collected.
     Off,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for CollectionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Next => f.write_str("next"),
-            Verdict::Later(after) => write!(f, "later, after {after}"),
-            Verdict::Clean => f.write_str("clean"),
-            Verdict::LittleGarbage => f.write_str("little garbage"),
-            Verdict::NotNeeded => f.write_str("not needed"),
-            Verdict::Held => f.write_str("held by older versions"),
-            Verdict::Damaged => f.write_str("damaged"),
-            Verdict::Off => f.write_str("collection is off"),
+            CollectionStatus::Next => f.write_str("next"),
+            CollectionStatus::Later(after) => write!(f, "later, after {after}"),
+            CollectionStatus::Clean => f.write_str("clean"),
+            CollectionStatus::LittleGarbage => f.write_str("little garbage"),
+            CollectionStatus::NotNeeded => f.write_str("not needed"),
+            CollectionStatus::Pinned => f.write_str("pinned by older versions"),
+            CollectionStatus::Damaged => f.write_str("damaged"),
+            CollectionStatus::Off => f.write_str("collection is off"),
         }
     }
 }
@@ -195,11 +195,11 @@ pub struct SpaceHolder {
     /// The number of the family that it reads, if it is an iterator or a reader.
     pub column_family: Option<ColumnFamilyId>,
     /// Files that its version has and the current one does not. Others may pin them too.
-    pub held_files: FileSum,
+    pub pinned_files: FileSum,
     /// Blob records, in files that the current version has, to which its version points and the
     /// current one does not. Of the oldest snapshot: an estimate of those that only snapshots see;
     /// what a newer one sees too stays when the oldest is dropped.
-    pub held_blob_bytes: u64,
+    pub pinned_blob_bytes: u64,
 }
 
 /// What pins bytes.

@@ -45,7 +45,7 @@ pub(crate) struct Space {
     /// Of records in blob files to which a table points.
     pub(crate) blob_live: u64,
     /// Those records among them that newer entries shadow: the estimate, and a part more.
-    pub(crate) hidden: u64,
+    pub(crate) shadowed: u64,
 }
 
 impl Space {
@@ -56,16 +56,16 @@ impl Space {
             tables: version.table_bytes(),
             blob_files,
             blob_live,
-            hidden: 0,
+            shadowed: 0,
         };
-        space.with_hidden(version.hidden_garbage_bytes())
+        space.with_shadowed(version.shadowed_bytes())
     }
 
     /// The same, where so many bytes more are estimated to be shadowed.
-    pub(crate) fn with_hidden(self, bytes: u64) -> Self {
+    pub(crate) fn with_shadowed(self, bytes: u64) -> Self {
         let bytes = bytes.saturating_add(bytes / HIDDEN_MISSED);
         Space {
-            hidden: self.hidden.saturating_add(bytes).min(self.blob_live),
+            shadowed: self.shadowed.saturating_add(bytes).min(self.blob_live),
             ..self
         }
     }
@@ -77,7 +77,7 @@ impl Space {
 
     /// What present readers need of it.
     pub(crate) fn live(&self) -> u64 {
-        self.tables.saturating_add(self.blob_live - self.hidden)
+        self.tables.saturating_add(self.blob_live - self.shadowed)
     }
 
     /// The live bytes that one collection copies: its output takes space beside its inputs, so this
@@ -168,7 +168,7 @@ mod tests {
             tables: 0,
             blob_files: live + garbage,
             blob_live: live,
-            hidden: 0,
+            shadowed: 0,
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
         assert!((step - 1.0).abs() < 1e-6, "{step}");
         // Shadowed data is as little live as garbage is.
         let hides = Space {
-            hidden: 1 << 30,
+            shadowed: 1 << 30,
             ..space(allowed)
         };
         assert!(excess(hides) > excess(space(allowed)) + 5.0);

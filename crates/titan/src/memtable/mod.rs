@@ -18,16 +18,16 @@
 //! |- SkipList   point entries:   user key | sequence, type | value    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
 //! |- Counters   entries, deletions
-//! `- Hidden   an estimate of the bytes that it shadows in older tables          (hidden.rs)
+//! `- Shadowed   an estimate of the bytes that it shadows in older tables          (shadowed.rs)
 //! ```
 //!
 //! All unsafe code of the module is in `arena.rs`, `mapping.rs` and `skiplist.rs`; their interfaces are
 //! safe.
 
 mod arena;
-mod hidden;
 mod iterator;
 mod mapping;
+mod shadowed;
 mod skiplist;
 mod tombstones;
 
@@ -50,7 +50,7 @@ use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, TRAILER_LEN, ValueType, pack,
 };
 use crate::format::range_tombstone::RangeTombstone;
-use crate::memtable::hidden::Hidden;
+use crate::memtable::shadowed::Shadowed;
 use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
 use crate::memtable::tombstones::TombstoneSet;
 use crate::range_del::FragmentedTombstones;
@@ -69,7 +69,7 @@ pub(crate) struct Memtable {
     list: Arc<SkipList>,
     tombstones: TombstoneSet,
     counters: Counters,
-    hidden: Hidden,
+    shadowed: Shadowed,
     write_buffer_size: u64,
     /// See [`Memtable::refuse_after`]; `u64::MAX` while nothing is refused.
     accepted_to: AtomicU64,
@@ -110,7 +110,7 @@ impl Memtable {
                 entries: AtomicU64::new(0),
                 deletes: AtomicU64::new(0),
             },
-            hidden: Hidden::new(),
+            shadowed: Shadowed::new(),
             write_buffer_size,
             accepted_to: AtomicU64::new(u64::MAX),
         })
@@ -238,42 +238,42 @@ impl Memtable {
         !self.is_empty()
             && (self.approximate_memory_usage() >= self.write_buffer_size
                 || self.tombstones.len() >= MAX_RANGE_DELETIONS
-                || self.hidden.is_enough())
+                || self.shadowed.is_enough())
     }
 
     /// Bytes of separated values that it shadows in older tables, by the last
     /// [estimate](Memtable::look).
-    pub(crate) fn hidden_bytes(&self) -> u64 {
-        self.hidden.bytes()
+    pub(crate) fn shadowed_bytes(&self) -> u64 {
+        self.shadowed.bytes()
     }
 
     /// Whether so much was added that another [estimate](Memtable::look) of what it shadows is due.
     #[inline]
     pub(crate) fn wants_look(&self) -> bool {
-        self.hidden
+        self.shadowed
             .is_due(self.num_entries(), self.tombstones.len())
     }
 
     /// The same, but true only once until the next estimate: for the caller that asks for it.
     #[inline]
     pub(crate) fn ask_for_look(&self) -> bool {
-        self.wants_look() && self.hidden.ask()
+        self.wants_look() && self.shadowed.ask()
     }
 
-    /// Begins an estimate of what it shadows, which the caller ends by [`Memtable::note_hidden`].
+    /// Begins an estimate of what it shadows, which the caller ends by [`Memtable::note_shadowed`].
     pub(crate) fn look(&self) -> MemtableLook {
         let look = MemtableLook {
             entries: self.num_entries(),
             ranges: self.tombstones.len(),
         };
-        self.hidden.begin();
+        self.shadowed.begin();
         look
     }
 
     /// Notes an estimate: the bytes found, from how many on it should be flushed, and the number of
     /// operations at which the next estimate is due.
-    pub(crate) fn note_hidden(&self, bytes: u64, enough: u64, look: MemtableLook, next: u64) {
-        self.hidden.note(bytes, enough, look.ranges, next);
+    pub(crate) fn note_shadowed(&self, bytes: u64, enough: u64, look: MemtableLook, next: u64) {
+        self.shadowed.note(bytes, enough, look.ranges, next);
     }
 
     fn comparator(&self) -> &InternalKeyComparator {

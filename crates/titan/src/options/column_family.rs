@@ -224,7 +224,7 @@ impl ColumnFamilyOptions {
 
     /// The shadowed data that is allowed, as a share of the live data: a quarter of the slack that
     /// `max_space_amp` leaves. The rest is for files that are being replaced.
-    pub(crate) fn hidden_garbage_allowance(&self) -> f64 {
+    pub(crate) fn shadowed_data_allowance(&self) -> f64 {
         (self.max_space_amp - 1.0) / 4.0
     }
 }

@@ -101,7 +101,7 @@ impl Drop for Inner {
         let was_oldest = alive.keys().next().is_none_or(|next| *next > self.sequence);
         drop(alive);
         if was_oldest {
-            self.list.watch.tell();
+            self.list.watch.notify();
         }
     }
 }

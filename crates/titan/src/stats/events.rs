@@ -198,7 +198,7 @@ pub(crate) struct Listeners(pub(crate) Vec<Arc<dyn EventListener>>);
 
 impl Listeners {
     /// Calls `f` for each listener.
-    pub(crate) fn tell(&self, f: impl Fn(&dyn EventListener)) {
+    pub(crate) fn notify(&self, f: impl Fn(&dyn EventListener)) {
         for listener in &self.0 {
             f(&**listener);
         }

@@ -38,6 +38,6 @@ pub(crate) use manifest::read_current;
 pub(crate) use manifest_reader::ManifestReader;
 pub use moment::Moment;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
-pub(crate) use set::{Counters, Family, LogsSince, VersionSet};
+pub(crate) use set::{Counters, FamilyVersions, LogsSince, VersionSet};
 pub(crate) use version::Version;
 pub(crate) use watch::Watch;

@@ -9,7 +9,7 @@ use super::edit::VersionEdit;
 use super::files::ObsoleteFiles;
 use super::manifest::read_current;
 use super::manifest_reader::ManifestReader;
-use super::set::{Counters, Family, VersionSet};
+use super::set::{Counters, FamilyVersions, VersionSet};
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::comparator::{self, Comparator};
@@ -261,7 +261,7 @@ impl RecoveredState {
             let builder = builder.with_levels(options.family(&name).num_levels);
             let built = builder.build().map_err(|e| e.in_file(&self.path))?;
             let current = built.install();
-            let mut family = Family::new(name, comparator, log_number, current);
+            let mut family = FamilyVersions::new(name, comparator, log_number, current);
             family.settings = self.settings.remove(&Some(id)).unwrap_or_default();
             families.insert(id, family);
         }
@@ -372,7 +372,7 @@ pub(crate) fn choose_comparator(
 
 /// What a MANIFEST would say, reconstructed by other means.
 pub(crate) struct Rebuilt {
-    pub(crate) families: BTreeMap<ColumnFamilyId, Family>,
+    pub(crate) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
     pub(crate) max_column_family: ColumnFamilyId,
     pub(crate) db_id: String,
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
@@ -412,7 +412,7 @@ impl VersionSet {
         ));
         let counters = Arc::new(Counters::default());
         counters.mark_file_number_used(FileNumber(0));
-        let family = Family::new(
+        let family = FamilyVersions::new(
             ColumnFamilyId::DEFAULT_NAME.to_owned(),
             comparator,
             FileNumber(0),

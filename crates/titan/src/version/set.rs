@@ -103,7 +103,7 @@ impl LogsSince {
 }
 
 /// A column family as the MANIFEST knows it.
-pub(crate) struct Family {
+pub(crate) struct FamilyVersions {
     pub(crate) name: String,
     pub(crate) comparator: InternalKeyComparator,
     /// WAL files with a smaller number have nothing that this family still needs.
@@ -115,14 +115,14 @@ pub(crate) struct Family {
     older: Vec<(Weak<Version>, Duration)>,
 }
 
-impl Family {
+impl FamilyVersions {
     pub(crate) fn new(
         name: String,
         comparator: InternalKeyComparator,
         log_number: FileNumber,
         current: Arc<Version>,
     ) -> Self {
-        Family {
+        FamilyVersions {
             name,
             comparator,
             log_number,
@@ -159,7 +159,7 @@ impl Family {
 pub(crate) struct VersionSet {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
-    pub(super) families: BTreeMap<ColumnFamilyId, Family>,
+    pub(super) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
     pub(super) max_column_family: ColumnFamilyId,
     /// Whether the MANIFEST recorded it. RocksDB omits it when it starts a MANIFEST, so families
     /// that were dropped before may have had larger ids.
@@ -224,7 +224,7 @@ impl VersionSet {
         live
     }
 
-    pub(crate) fn families(&self) -> &BTreeMap<ColumnFamilyId, Family> {
+    pub(crate) fn families(&self) -> &BTreeMap<ColumnFamilyId, FamilyVersions> {
         &self.families
     }
 
@@ -250,7 +250,7 @@ impl VersionSet {
         }
     }
 
-    pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&Family> {
+    pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&FamilyVersions> {
         self.families.get(&id)
     }
 
@@ -348,7 +348,7 @@ impl VersionSet {
     }
 
     /// Adds a family only to the state in memory; see [`VersionSet::apply_in_memory`].
-    pub(crate) fn add_family_in_memory(&mut self, id: ColumnFamilyId, family: Family) {
+    pub(crate) fn add_family_in_memory(&mut self, id: ColumnFamilyId, family: FamilyVersions) {
         self.max_column_family = self.max_column_family.max(id);
         self.families.insert(id, family);
     }
@@ -367,7 +367,11 @@ impl VersionSet {
     }
 
     /// Adds a family. The edit is durable on return.
-    pub(crate) fn create_family(&mut self, id: ColumnFamilyId, family: Family) -> Result<()> {
+    pub(crate) fn create_family(
+        &mut self,
+        id: ColumnFamilyId,
+        family: FamilyVersions,
+    ) -> Result<()> {
         let edit = VersionEdit {
             column_family: id,
             added_column_family: Some(family.name.clone()),

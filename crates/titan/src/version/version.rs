@@ -34,7 +34,7 @@ pub(crate) struct Version {
 impl Drop for Version {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.get() {
-            watch.tell();
+            watch.notify();
         }
     }
 }
@@ -230,7 +230,7 @@ impl Version {
     /// An estimate of the shadowed bytes in blob files: tables point to them, but newer entries
     /// overwrite or delete them and no compaction has dropped the pointers yet. The last level does
     /// not count: what it keeps, it keeps for snapshots.
-    pub(crate) fn hidden_garbage_bytes(&self) -> u64 {
+    pub(crate) fn shadowed_bytes(&self) -> u64 {
         let last = self.num_levels().saturating_sub(1);
         total((0..last).map(|level| self.sums(level).shadowed))
     }

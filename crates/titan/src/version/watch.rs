@@ -13,7 +13,7 @@ impl Watch {
         let _ = self.0.set(Box::new(ended));
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         if let Some(ended) = self.0.get() {
             ended();
         }

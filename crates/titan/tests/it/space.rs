@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use titan::vfs::Vfs;
 use titan::{
-    ColumnFamilyOptions, Db, DbOptions, FileSum, HolderKind, Options, ReadOptions, SpaceHolder,
-    SpaceReport, SpaceUsage, Verdict,
+    CollectionStatus, ColumnFamilyOptions, Db, DbOptions, FileSum, HolderKind, Options,
+    ReadOptions, SpaceHolder, SpaceReport, SpaceUsage,
 };
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
@@ -53,7 +53,7 @@ fn report(db: &Db, vfs: &SimVfs) -> SpaceReport {
         total.sst_bytes
             + total.blob_bytes
             + total.map_bytes
-            + total.held_files.bytes
+            + total.pinned_files.bytes
             + report.obsolete.bytes
             + report.unlisted.bytes,
         "{report:#?}"
@@ -65,14 +65,18 @@ fn report(db: &Db, vfs: &SimVfs) -> SpaceReport {
         for file in files.clone() {
             assert_eq!(file.file_bytes, file.total_bytes + AROUND);
             assert_eq!(file.total_bytes, file.live_bytes + file.garbage_bytes);
-            assert!(file.held_bytes <= file.garbage_bytes, "{file:?}");
+            assert!(file.pinned_bytes <= file.garbage_bytes, "{file:?}");
             assert_eq!(file.map_bytes > 0, file.logical_files != [file.number]);
         }
         let live: u64 = files.clone().map(|f| f.live_bytes).sum();
         let garbage: u64 = files.map(|f| f.garbage_bytes).sum();
         assert_eq!(live, family.usage.live_blob_bytes);
         assert_eq!(garbage, family.usage.garbage_blob_bytes);
-        assert!(family.usage.hidden_blob_bytes <= live, "{:?}", family.usage);
+        assert!(
+            family.usage.shadowed_blob_bytes <= live,
+            "{:?}",
+            family.usage
+        );
     }
     assert_eq!(sum, report.total);
     report
@@ -110,20 +114,23 @@ fn what_lives_and_what_is_garbage_is_told_to_the_byte() {
     // Nothing has found the overwritten yet.
     assert_eq!(before.total.live_blob_bytes, 130 * RECORD);
     assert_eq!(before.total.garbage_blob_bytes, 0);
-    assert_eq!(before.total.hidden_blob_bytes, 30 * RECORD);
+    assert_eq!(before.total.shadowed_blob_bytes, 30 * RECORD);
 
     compact(&db);
     let after = report(&db, &vfs);
     assert_eq!(after.total.live_blob_bytes, 100 * RECORD);
     assert_eq!(after.total.garbage_blob_bytes, 30 * RECORD);
-    assert_eq!(after.total.hidden_blob_bytes, 0);
-    assert_eq!(after.total.held_blob_bytes, 0);
+    assert_eq!(after.total.shadowed_blob_bytes, 0);
+    assert_eq!(after.total.pinned_blob_bytes, 0);
     let [old, new] = &after.families[0].blob_files[..] else {
         panic!("{after:#?}");
     };
     assert_eq!((old.live_bytes, new.live_bytes), (70 * RECORD, 30 * RECORD));
     assert_eq!((old.live_share(), new.live_share()), (0.7, 1.0));
-    assert_eq!((old.verdict, new.verdict), (Verdict::Off, Verdict::Off));
+    assert_eq!(
+        (old.status, new.status),
+        (CollectionStatus::Off, CollectionStatus::Off)
+    );
     assert!(after.holders.is_empty(), "{:#?}", after.holders);
 }
 
@@ -154,12 +161,12 @@ fn families_are_told_apart_and_summed() {
         panic!("{:#?}", kept.holders);
     };
     assert_eq!(holder.column_family, Some(pages.id()));
-    assert_eq!(holder.held_files.files, 2, "a table and a blob file");
-    assert_eq!(kept.total.held_files, holder.held_files);
+    assert_eq!(holder.pinned_files.files, 2, "a table and a blob file");
+    assert_eq!(kept.total.pinned_files, holder.pinned_files);
     assert_eq!(kept.families.len(), 1);
     drop(iterator);
     let gone = report(&db, &vfs);
-    assert_eq!(gone.total.held_files, FileSum::default());
+    assert_eq!(gone.total.pinned_files, FileSum::default());
     assert_eq!(gone.total.live_blob_bytes, 10 * RECORD);
 }
 
@@ -187,20 +194,23 @@ fn whoever_reads_from_before_is_named_with_what_it_keeps() {
     assert_eq!((second.count, second.age_micros), (1, 0));
     // The one reads the first table, the other both; the overwritten values are in a file that
     // stays.
-    assert_eq!((first.held_files.files, second.held_files.files), (1, 2));
-    assert_eq!(first.held_blob_bytes, 30 * RECORD);
-    assert_eq!(second.held_blob_bytes, 30 * RECORD);
-    assert_eq!(told.total.held_blob_bytes, 30 * RECORD);
-    assert_eq!(told.total.held_files, second.held_files);
+    assert_eq!(
+        (first.pinned_files.files, second.pinned_files.files),
+        (1, 2)
+    );
+    assert_eq!(first.pinned_blob_bytes, 30 * RECORD);
+    assert_eq!(second.pinned_blob_bytes, 30 * RECORD);
+    assert_eq!(told.total.pinned_blob_bytes, 30 * RECORD);
+    assert_eq!(told.total.pinned_files, second.pinned_files);
     assert_eq!(holders(&told, HolderKind::Reader).len(), 0);
 
     drop((old, twin, newer));
     let told_again = db.space_report().unwrap();
-    assert_eq!(told_again.obsolete, told.total.held_files);
-    assert_eq!(told_again.total.held_files, FileSum::default());
+    assert_eq!(told_again.obsolete, told.total.pinned_files);
+    assert_eq!(told_again.total.pinned_files, FileSum::default());
     let told = report(&db, &vfs);
     assert!(told.holders.is_empty(), "{:#?}", told.holders);
-    assert_eq!(told.total.held_blob_bytes, 0);
+    assert_eq!(told.total.pinned_blob_bytes, 0);
 }
 
 #[test]
@@ -222,10 +232,10 @@ fn a_lazy_value_keeps_what_its_version_has() {
     // No younger than the moment when its version was replaced.
     assert_eq!(reader.age_micros, 7_000_000);
     // The table, and the blob file of which nothing lives.
-    assert_eq!(reader.held_files.files, 2);
+    assert_eq!(reader.pinned_files.files, 2);
     let blob_file = KEYS as u64 * RECORD + AROUND;
-    assert!(reader.held_files.bytes > blob_file, "{reader:?}");
-    assert_eq!(reader.held_blob_bytes, 0);
+    assert!(reader.pinned_files.bytes > blob_file, "{reader:?}");
+    assert_eq!(reader.pinned_blob_bytes, 0);
     drop(lazy);
     assert!(report(&db, &vfs).holders.is_empty());
 }
@@ -249,7 +259,7 @@ fn snapshots_are_named_with_their_age() {
     assert_eq!(old.age_micros, 1_500_000);
     assert_eq!(old.sequence, Some(snapshot.sequence()));
     assert_eq!((new.count, new.sequence), (1, Some(later.sequence())));
-    assert_eq!((old.held_blob_bytes, new.held_blob_bytes), (0, 0));
+    assert_eq!((old.pinned_blob_bytes, new.pinned_blob_bytes), (0, 0));
 
     // Nobody but the old one sees what the compaction has to carry on.
     compact(&db);
@@ -257,13 +267,13 @@ fn snapshots_are_named_with_their_age() {
     let values = KEYS as u64 * RECORD;
     assert_eq!(told.total.live_blob_bytes, 2 * KEYS as u64 * RECORD);
     assert_eq!(told.total.snapshot_blob_bytes, values);
-    assert_eq!(told.total.hidden_blob_bytes, 0);
-    assert_eq!(told.holders[0].held_blob_bytes, values);
+    assert_eq!(told.total.shadowed_blob_bytes, 0);
+    assert_eq!(told.holders[0].pinned_blob_bytes, values);
     drop((snapshot, twin, later));
     let told = report(&db, &vfs);
     assert!(told.holders.is_empty(), "{:#?}", told.holders);
     assert_eq!(told.total.snapshot_blob_bytes, 0);
-    assert_eq!(told.total.hidden_blob_bytes, values);
+    assert_eq!(told.total.shadowed_blob_bytes, values);
 }
 
 #[test]
@@ -284,19 +294,19 @@ fn an_iterator_held_through_collections_is_told_what_they_copied_for_it() {
         .filter(|f| f.map_bytes > 0);
     let moved = moved.next().unwrap();
     assert_eq!(moved.total_bytes, KEYS as u64 * RECORD);
-    assert_eq!(moved.held_bytes, 60 * RECORD);
-    assert_eq!(moved.verdict, Verdict::Held);
+    assert_eq!(moved.pinned_bytes, 60 * RECORD);
+    assert_eq!(moved.status, CollectionStatus::Held);
     assert_eq!(told.total.live_blob_bytes, KEYS as u64 * RECORD);
-    assert_eq!(told.total.held_blob_bytes, 60 * RECORD);
+    assert_eq!(told.total.pinned_blob_bytes, 60 * RECORD);
     let [holder] = &told.holders[..] else {
         panic!("{:#?}", told.holders);
     };
-    assert_eq!(holder.held_blob_bytes, 60 * RECORD);
+    assert_eq!(holder.pinned_blob_bytes, 60 * RECORD);
     drop(iterator);
     put(&db, 60..70, 2);
     compact(&db);
     let told = report(&db, &vfs);
-    assert_eq!(told.total.held_blob_bytes, 0);
+    assert_eq!(told.total.pinned_blob_bytes, 0);
     assert!(told.holders.is_empty(), "{:#?}", told.holders);
 }
 
@@ -309,13 +319,16 @@ fn each_file_is_judged() {
     put(&db, 0..5, 1);
     compact(&db);
     db.wait_idle().unwrap();
-    let verdicts = |told: &SpaceReport| -> BTreeMap<u64, Verdict> {
+    let statuses = |told: &SpaceReport| -> BTreeMap<u64, CollectionStatus> {
         let files = told.families[0].blob_files.iter();
-        files.map(|f| (f.number.0, f.verdict)).collect()
+        files.map(|f| (f.number.0, f.status)).collect()
     };
     let told = report(&db, &vfs);
-    let little: Vec<_> = verdicts(&told).into_values().collect();
-    assert_eq!(little, [Verdict::LittleGarbage, Verdict::Clean]);
+    let little: Vec<_> = statuses(&told).into_values().collect();
+    assert_eq!(
+        little,
+        [CollectionStatus::LittleGarbage, CollectionStatus::Clean]
+    );
     db.close().unwrap();
 
     // A record that lives is damaged: the file cannot be collected.
@@ -326,7 +339,10 @@ fn each_file_is_judged() {
     put(&db, 60..90, 2);
     compact(&db);
     let told = report(&db, &vfs);
-    assert_eq!(verdicts(&told).get(&first), Some(&Verdict::Damaged));
+    assert_eq!(
+        statuses(&told).get(&first),
+        Some(&CollectionStatus::Damaged)
+    );
 }
 
 #[test]
@@ -344,10 +360,10 @@ fn what_a_replayed_log_hides_is_known() {
     db.close().unwrap();
     drop(db);
     let db = open(&options);
-    let hidden = db.space_report().unwrap().total.hidden_blob_bytes;
+    let shadowed = db.space_report().unwrap().total.shadowed_blob_bytes;
     let expected = 40 * RECORD;
     assert!(
-        (expected..expected + expected / 5).contains(&hidden),
-        "{hidden}"
+        (expected..expected + expected / 5).contains(&shadowed),
+        "{shadowed}"
     );
 }

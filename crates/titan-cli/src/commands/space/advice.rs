@@ -1,6 +1,6 @@
 //! Recommends actions.
 
-use titan::{FamilySpace, SpaceReport, Verdict};
+use titan::{CollectionStatus, FamilySpace, SpaceReport};
 
 use crate::output;
 
@@ -16,7 +16,7 @@ pub(super) fn advice(report: &SpaceReport) -> Vec<String> {
     };
     let mut lines = Vec::new();
     let files = report.families.iter().flat_map(|f| &f.blob_files);
-    let damaged = files.filter(|file| file.verdict == Verdict::Damaged);
+    let damaged = files.filter(|file| file.status == CollectionStatus::Damaged);
     if let n @ 1.. = damaged.count() {
         let n = output::count(n as u64);
         lines.push(format!(
@@ -38,11 +38,11 @@ pub(super) fn advice(report: &SpaceReport) -> Vec<String> {
             output::size(collected)
         ));
     }
-    let hidden = sum(|f| f.usage.hidden_blob_bytes);
-    if hidden > 0 {
+    let shadowed = sum(|f| f.usage.shadowed_blob_bytes);
+    if shadowed > 0 {
         lines.push(format!(
-            "hidden garbage, about {}: titan compact finds it, titan gc finds and frees it",
-            output::size(hidden)
+            "shadowed data, about {}: titan compact finds it, titan gc finds and frees it",
+            output::size(shadowed)
         ));
     }
     lines
@@ -56,15 +56,15 @@ fn is_worth(bytes: u64, family: &FamilySpace) -> bool {
 }
 
 fn is_off(family: &FamilySpace) -> bool {
-    let mut verdicts = family.blob_files.iter().map(|file| file.verdict);
-    verdicts.any(|verdict| verdict == Verdict::Off)
+    let mut statuses = family.blob_files.iter().map(|file| file.status);
+    statuses.any(|status| status == CollectionStatus::Off)
 }
 
 /// What a collection would free: garbage that nothing pins, in undamaged files.
 fn garbage(family: &FamilySpace) -> u64 {
     let files = family.blob_files.iter();
-    let whole = files.filter(|file| file.verdict != Verdict::Damaged);
-    let garbage = whole.map(|file| file.garbage_bytes.saturating_sub(file.held_bytes));
+    let whole = files.filter(|file| file.status != CollectionStatus::Damaged);
+    let garbage = whole.map(|file| file.garbage_bytes.saturating_sub(file.pinned_bytes));
     garbage.fold(0, u64::saturating_add)
 }
 
@@ -75,7 +75,12 @@ mod tests {
     use super::*;
 
     /// The advice for a family with one blob file of 1000 bytes.
-    fn said(garbage_bytes: u64, held_bytes: u64, hidden: u64, verdict: Verdict) -> String {
+    fn said(
+        garbage_bytes: u64,
+        pinned_bytes: u64,
+        shadowed: u64,
+        status: CollectionStatus,
+    ) -> String {
         let file = BlobFileSpace {
             number: BlobFileNumber(7),
             logical_files: vec![BlobFileNumber(7)],
@@ -85,14 +90,14 @@ mod tests {
             live_bytes: 1000 - garbage_bytes,
             hole_bytes: 0,
             garbage_bytes,
-            held_bytes,
-            verdict,
+            pinned_bytes,
+            status,
         };
         let family = FamilySpace {
             name: "default".to_owned(),
             id: ColumnFamilyId(0),
             usage: SpaceUsage {
-                hidden_blob_bytes: hidden,
+                shadowed_blob_bytes: shadowed,
                 ..SpaceUsage::default()
             },
             blob_files: vec![file],
@@ -108,32 +113,40 @@ mod tests {
     #[test]
     fn nothing_is_said_where_nothing_is_worth_doing() {
         assert_eq!(advice(&SpaceReport::default()), Vec::<String>::new());
-        for verdict in [Verdict::Off, Verdict::Clean, Verdict::NotNeeded] {
-            assert_eq!(said(0, 0, 0, verdict), "");
-            assert_eq!(said(99, 0, 99, verdict), "");
-            assert_eq!(said(500, 450, 0, verdict), "", "somebody reads it");
+        for status in [
+            CollectionStatus::Off,
+            CollectionStatus::Clean,
+            CollectionStatus::NotNeeded,
+        ] {
+            assert_eq!(said(0, 0, 0, status), "");
+            assert_eq!(said(99, 0, 99, status), "");
+            assert_eq!(said(500, 450, 0, status), "", "somebody reads it");
         }
     }
 
     #[test]
     fn each_kind_of_garbage_has_its_remedy() {
-        let off = said(500, 0, 0, Verdict::Off);
+        let off = said(500, 0, 0, CollectionStatus::Off);
         assert!(
             off.starts_with("known garbage, 500 B, and its collection is off: titan gc"),
             "{off}"
         );
-        for verdict in [Verdict::Next, Verdict::Later(1), Verdict::NotNeeded] {
+        for status in [
+            CollectionStatus::Next,
+            CollectionStatus::Later(1),
+            CollectionStatus::NotNeeded,
+        ] {
             assert_eq!(
-                said(500, 0, 0, verdict),
+                said(500, 0, 0, status),
                 "known garbage, 500 B: titan gc frees it now"
             );
         }
-        let hidden = said(0, 0, 100, Verdict::Clean);
+        let shadowed = said(0, 0, 100, CollectionStatus::Clean);
         assert!(
-            hidden.starts_with("hidden garbage, about 100 B: titan compact finds it"),
-            "{hidden}"
+            shadowed.starts_with("shadowed data, about 100 B: titan compact finds it"),
+            "{shadowed}"
         );
-        let damaged = said(500, 0, 0, Verdict::Damaged);
+        let damaged = said(500, 0, 0, CollectionStatus::Damaged);
         assert!(damaged.contains("titan repair"), "{damaged}");
         assert_eq!(damaged.lines().count(), 1, "{damaged}");
     }

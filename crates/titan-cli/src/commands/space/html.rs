@@ -84,9 +84,9 @@ fn write_holders(report: &SpaceReport, page: &mut String) -> fmt::Result {
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             Escaped(&holder_name(holder, &report.families)),
             age(holder.age_micros),
-            output::count(holder.held_files.files as u64),
-            output::size(holder.held_files.bytes),
-            output::size(holder.held_blob_bytes)
+            output::count(holder.pinned_files.files as u64),
+            output::size(holder.pinned_files.bytes),
+            output::size(holder.pinned_blob_bytes)
         )?;
     }
     page.push_str("</tbody></table></div>\n");
@@ -110,7 +110,7 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
     let usage = &family.usage;
     writeln!(
         page,
-        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them hidden \
+        "<h2>Column family {}</h2>\n<p>SST {}; blob files {}, {}; maps {}; values {}, of them shadowed \
          about {}, kept by snapshots about {}; garbage {}, of it still read {}.</p>",
         Escaped(&family.name),
         output::size(usage.sst_bytes),
@@ -118,10 +118,10 @@ fn write_family(family: &FamilySpace, page: &mut String) -> fmt::Result {
         output::size(usage.blob_bytes),
         output::size(usage.map_bytes),
         output::size(usage.live_blob_bytes),
-        output::size(usage.hidden_blob_bytes),
+        output::size(usage.shadowed_blob_bytes),
         output::size(usage.snapshot_blob_bytes),
         output::size(usage.garbage_blob_bytes),
-        output::size(usage.held_blob_bytes)
+        output::size(usage.pinned_blob_bytes)
     )?;
     let largest = family.blob_files.iter().map(|file| file.total_bytes).max();
     let Some(largest) = largest else {
@@ -147,10 +147,10 @@ fn write_file(file: &BlobFileSpace, largest: u64, page: &mut String) -> fmt::Res
         "<tr><td>{:06}</td><td class=\"picture\">",
         file.number.0
     )?;
-    let held = file.held_bytes.min(file.garbage_bytes);
+    let held = file.pinned_bytes.min(file.garbage_bytes);
     let segments = [
         ("live", "live", file.live_bytes),
-        ("held", "garbage that is still read", held),
+        ("pinned", "garbage that is still read", held),
         ("garbage", "garbage", file.garbage_bytes - held),
         ("hole", "freed as holes", file.hole_bytes),
     ];
@@ -162,7 +162,7 @@ fn write_file(file: &BlobFileSpace, largest: u64, page: &mut String) -> fmt::Res
         100.0 * file.live_share(),
         output::size(file.garbage_bytes),
         output::size(file.file_bytes + file.map_bytes),
-        Escaped(&file.verdict.to_string())
+        Escaped(&file.status.to_string())
     )
 }
 

@@ -13,13 +13,13 @@ pub(super) struct Part {
 /// The parts of the directory, useful ones first.
 pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
     let (disk, total) = (&report.disk, &report.total);
-    let listed = total.sst_bytes + total.blob_bytes + total.map_bytes + total.held_files.bytes;
+    let listed = total.sst_bytes + total.blob_bytes + total.map_bytes + total.pinned_files.bytes;
     let part = |name, class, bytes| Part { name, class, bytes };
-    let estimated = total.hidden_blob_bytes + total.snapshot_blob_bytes;
+    let estimated = total.shadowed_blob_bytes + total.snapshot_blob_bytes;
     let live = total.live_blob_bytes.saturating_sub(estimated);
     let garbage = total
         .garbage_blob_bytes
-        .saturating_sub(total.held_blob_bytes);
+        .saturating_sub(total.pinned_blob_bytes);
     let passing = disk.data_bytes().saturating_sub(listed);
     let mut parts = vec![
         part("live values", "live", live),
@@ -28,10 +28,18 @@ pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
             "snapshot",
             total.snapshot_blob_bytes,
         ),
-        part("hidden garbage, about", "hidden", total.hidden_blob_bytes),
+        part(
+            "shadowed data, about",
+            "shadowed",
+            total.shadowed_blob_bytes,
+        ),
         part("known garbage", "garbage", garbage),
-        part("garbage that is still read", "held", total.held_blob_bytes),
-        part("files of older versions", "older", total.held_files.bytes),
+        part(
+            "garbage that is still read",
+            "pinned",
+            total.pinned_blob_bytes,
+        ),
+        part("files of older versions", "older", total.pinned_files.bytes),
         part("SST", "sst", total.sst_bytes),
         part("blob maps", "map", total.map_bytes),
         part("WAL", "wal", disk.wal_bytes),

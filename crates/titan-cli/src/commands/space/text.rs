@@ -47,9 +47,9 @@ fn print_holders(report: &SpaceReport, out: &mut Out) -> Result<()> {
         table.row([
             holder_name(holder, &report.families),
             age(holder.age_micros),
-            output::count(holder.held_files.files as u64),
-            output::size(holder.held_files.bytes),
-            output::size(holder.held_blob_bytes),
+            output::count(holder.pinned_files.files as u64),
+            output::size(holder.pinned_files.bytes),
+            output::size(holder.pinned_blob_bytes),
         ]);
     }
     out.line(table)
@@ -69,13 +69,13 @@ fn print_family(family: &FamilySpace, worst: usize, out: &mut Out) -> Result<()>
         return Ok(());
     }
     out.line(format_args!(
-        "  values {}, of them hidden about {}, kept by snapshots about {}; \
+        "  values {}, of them shadowed about {}, kept by snapshots about {}; \
          garbage {}, of it still read {}",
         output::size(usage.live_blob_bytes),
-        output::size(usage.hidden_blob_bytes),
+        output::size(usage.shadowed_blob_bytes),
         output::size(usage.snapshot_blob_bytes),
         output::size(usage.garbage_blob_bytes),
-        output::size(usage.held_blob_bytes)
+        output::size(usage.pinned_blob_bytes)
     ))?;
     let mut files: Vec<&BlobFileSpace> = family.blob_files.iter().collect();
     files.sort_by_key(|file| (Reverse(file.garbage_bytes), file.number));
@@ -106,7 +106,7 @@ fn print_files(files: &[&BlobFileSpace], out: &mut Out) -> Result<()> {
             format!("{:.1} %", 100.0 * file.live_share()),
             output::size(file.garbage_bytes),
             output::size(file.file_bytes + file.map_bytes),
-            file.verdict.to_string(),
+            file.status.to_string(),
         ]);
     }
     out.line(table)
@@ -116,7 +116,7 @@ fn bar(file: &BlobFileSpace) -> String {
     let garbage_end = file.live_bytes.saturating_add(file.garbage_bytes);
     let ends = [
         ("█", file.live_bytes),
-        ("▒", file.live_bytes.saturating_add(file.held_bytes)),
+        ("▒", file.live_bytes.saturating_add(file.pinned_bytes)),
         ("░", garbage_end),
         ("·", garbage_end.saturating_add(file.hole_bytes)),
     ];
@@ -162,7 +162,7 @@ fn histogram(counts: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use titan::{BlobFileNumber, Verdict};
+    use titan::{BlobFileNumber, CollectionStatus};
 
     use super::*;
 
@@ -176,8 +176,8 @@ mod tests {
             live_bytes: live,
             hole_bytes: holes,
             garbage_bytes: 100 - live - holes,
-            held_bytes: held,
-            verdict: Verdict::Clean,
+            pinned_bytes: held,
+            status: CollectionStatus::Clean,
         }
     }
 

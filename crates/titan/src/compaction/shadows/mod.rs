@@ -127,7 +127,7 @@ pub(crate) struct Shadows<'a> {
 
 impl<'a> Shadows<'a> {
     /// For the content of these memtables, whose range deletions are `ranges`. `None` if older
-    /// tables have nothing in blob files. Cost: that of [`ranges::hidden_by`].
+    /// tables have nothing in blob files. Cost: that of [`ranges::shadowed_by`].
     pub(crate) fn of(
         memtables: &[Arc<Memtable>],
         ranges: &Arc<FragmentedTombstones>,
@@ -145,7 +145,7 @@ impl<'a> Shadows<'a> {
         let known = version_tombstones(older.open_files, older.version);
         let known = known.unwrap_or_else(|_| FragmentedTombstones::empty());
         Some(Shadows {
-            bytes: ranges::hidden_by(older, ranges.fragments(), &known, 0),
+            bytes: ranges::shadowed_by(older, ranges.fragments(), &known, 0),
             lookup: Lookup::new(older, known),
             older,
             min_blob_size,
@@ -177,8 +177,8 @@ impl<'a> Shadows<'a> {
         let ranges = &self.ranges;
         let covering = ranges.max_covering(user_key, SequenceNumber::MAX, comparator);
         if covering == SequenceNumber::ZERO {
-            let hidden = self.lookup.blob_bytes_at(user_key).unwrap_or(0);
-            self.bytes = self.bytes.saturating_add(hidden.saturating_mul(weight));
+            let shadowed = self.lookup.blob_bytes_at(user_key).unwrap_or(0);
+            self.bytes = self.bytes.saturating_add(shadowed.saturating_mul(weight));
         }
     }
 

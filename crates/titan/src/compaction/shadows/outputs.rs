@@ -12,11 +12,11 @@ use crate::range_del::{Fragment, FragmentedTombstones};
 use crate::version::TableFile;
 
 /// Sets what each table written shadows: what its range deletions cover at lower levels, and for
-/// its entries a part of the remaining `still_hidden` bytes, according to how much of the inputs
+/// its entries a part of the remaining `still_shadowed` bytes, according to how much of the inputs
 /// that shadowed them is in the table. Cost: opens the inputs that shadow something, and that of
-/// [`ranges::hidden_by`].
+/// [`ranges::shadowed_by`].
 pub(in crate::compaction) fn hand_on(
-    still_hidden: u64,
+    still_shadowed: u64,
     compaction: &Compaction,
     older: OlderTables<'_>,
     tombstones: &FragmentedTombstones,
@@ -26,10 +26,10 @@ pub(in crate::compaction) fn hand_on(
     for table in tables.iter_mut() {
         let within = clipped(tombstones, table, &older.version.comparator);
         let first_level = compaction.output_level + 1;
-        table.shadowed_bytes = ranges::hidden_by(older, &within, &none, first_level);
+        table.shadowed_bytes = ranges::shadowed_by(older, &within, &none, first_level);
     }
     let by_ranges = total(tables.iter().map(|table| table.shadowed_bytes));
-    let by_entries = still_hidden.saturating_sub(by_ranges);
+    let by_entries = still_shadowed.saturating_sub(by_ranges);
     if by_entries == 0 {
         return;
     }
@@ -40,7 +40,7 @@ pub(in crate::compaction) fn hand_on(
         .map(|table| {
             hiding
                 .iter()
-                .map(|file| hidden_at(file, table, older))
+                .map(|file| shadowed_at(file, table, older))
                 .sum()
         })
         .collect();
@@ -79,7 +79,7 @@ fn clipped(
 }
 
 /// What an input shadowed in the key range of the table written.
-fn hidden_at(file: &TableFile, table: &OutputTable, older: OlderTables<'_>) -> f64 {
+fn shadowed_at(file: &TableFile, table: &OutputTable, older: OlderTables<'_>) -> f64 {
     let comparator = &older.version.comparator;
     let opened = older.open_files.table(file.meta.identity(), comparator);
     let (smallest, largest) = (&table.summary.smallest, &table.summary.largest);

@@ -16,7 +16,7 @@ const MIN_BLOCKS: usize = 4;
 /// must be newer than all of these. The result is what the tables point to there, minus what
 /// entries or the `known` range deletions of those tables shadow there already. Cost: none for a
 /// table that is covered as a whole, else a few of its blocks.
-pub(super) fn hidden_by(
+pub(super) fn shadowed_by(
     older: OlderTables<'_>,
     ranges: &[Fragment],
     known: &FragmentedTombstones,
@@ -25,7 +25,7 @@ pub(super) fn hidden_by(
     // If there are very many ranges, a part counts for all.
     let step = ranges.len().div_ceil(MAX_BLOCKS / MIN_BLOCKS).max(1);
     let max_blocks = (MAX_BLOCKS / ranges.len().max(1)).max(MIN_BLOCKS);
-    let (mut referenced, mut hidden) = (0u64, 0u64);
+    let (mut referenced, mut shadowed) = (0u64, 0u64);
     for range in ranges.iter().skip(step / 2).step_by(step) {
         let range = Range {
             start: &range.start,
@@ -36,12 +36,12 @@ pub(super) fn hidden_by(
                 let covered = covered(older, file, range, known, max_blocks);
                 let Covered { bytes, hides } = covered.unwrap_or_default();
                 referenced = referenced.saturating_add(bytes);
-                hidden = hidden.saturating_add(hides);
+                shadowed = shadowed.saturating_add(hides);
             }
         }
     }
     referenced
-        .saturating_sub(hidden)
+        .saturating_sub(shadowed)
         .saturating_mul(step as u64)
 }
 

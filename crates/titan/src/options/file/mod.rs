@@ -268,7 +268,7 @@ impl Section {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The identity of a comparator, merge operator, factory ...: `name` or `{id=name;..}`.
+    /// The identity of a comparator, merge operator, env ...: `name` or `{id=name;..}`.
     /// `None` also if it is set to nothing.
     pub(crate) fn object(&self, key: &str) -> Option<&str> {
         let value = self.get(key)?;

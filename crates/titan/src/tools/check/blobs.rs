@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::tools::pointers::{FileReferences, Pointer, hash_of};
-use crate::version::Family;
+use crate::version::FamilyVersions;
 use crate::version::files::{BlobFileMeta, PhysicalBlobFile};
 use crate::vfs::{Access, open_live};
 
 impl Check<'_> {
     /// Checks every blob file of a family against itself and against `references`.
-    pub(super) fn blob_files(&mut self, family: &Family, mut references: References) {
+    pub(super) fn blob_files(&mut self, family: &FamilyVersions, mut references: References) {
         for (number, (place, logical)) in family.current.physical_blob_files() {
             self.report.blob_files += 1;
             let map = place.map.map(|map| self.open_map(map, &place));
@@ -113,7 +113,7 @@ impl Walk<'_, '_> {
         self.check.problem(error);
     }
 
-    fn file(&mut self, family: &Family, file: FileReferences) -> Result<()> {
+    fn file(&mut self, family: &FamilyVersions, file: FileReferences) -> Result<()> {
         let opened = open_live(self.check.vfs, &self.path, Access::Sequential)?;
         let reader = BlobFileReader::open(opened, &self.path, self.place.number)?;
         if let Err(e) = reader.check_family(family.current.column_family) {

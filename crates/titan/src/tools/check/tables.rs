@@ -18,7 +18,7 @@ use crate::table::writer::bounds;
 use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
 use crate::tools::pointers::{FileReferences, Pointer};
 use crate::version::edit::{NewFile, TableFacts};
-use crate::version::{Family, TableFile, VersionSet};
+use crate::version::{FamilyVersions, TableFile, VersionSet};
 use crate::vfs::{Access, open_live};
 
 /// The pointers of all tables of a family.
@@ -46,7 +46,7 @@ impl References {
 
 impl Check<'_> {
     /// Checks every table of a family.
-    pub(super) fn tables(&mut self, family: &Family, versions: &VersionSet) -> References {
+    pub(super) fn tables(&mut self, family: &FamilyVersions, versions: &VersionSet) -> References {
         let mut references = References {
             tables: Vec::new(),
             files: BTreeMap::new(),
@@ -84,7 +84,7 @@ impl Check<'_> {
     /// A lookup takes the first entry it finds. So of two tables that share keys, the first
     /// must not have an entry older than one of the other. RocksDB's ingested tables are
     /// exempt.
-    fn level0_order(&mut self, family: &Family) {
+    fn level0_order(&mut self, family: &FamilyVersions) {
         let version = &family.current;
         let tables = version.level(0);
         for (i, newer) in tables.iter().enumerate() {
@@ -157,7 +157,12 @@ impl TableVisitor for Walk<'_, '_> {
 }
 
 impl Walk<'_, '_> {
-    fn table(&mut self, table: &TableFile, family: &Family, cache: &Arc<BlockCache>) -> Result<()> {
+    fn table(
+        &mut self,
+        table: &TableFile,
+        family: &FamilyVersions,
+        cache: &Arc<BlockCache>,
+    ) -> Result<()> {
         let vfs = self.check.vfs;
         let file = open_live(vfs, &self.path, Access::Sequential)?;
         let options = TableReaderOptions {

@@ -39,7 +39,7 @@ impl Downgrade<'_> {
         };
         self.replace_tables(&plan, &rewritten).inspect_err(|_| {
             let files: Vec<FileKind> = rewritten.iter().flat_map(JobOutput::files).collect();
-            self.factory.discard(&files);
+            self.env.discard(&files);
         })?;
         // MUTANT: replaced tables are deleted before CURRENT names the MANIFEST without them.
         if mutant!(
@@ -101,7 +101,7 @@ impl Downgrade<'_> {
         for ((level, old), output) in plan.tables.iter().zip(outputs) {
             let first = edit.new_files.len();
             edit.deleted_files.push((*level, old.number()));
-            output.add_to(&mut edit, *level, self.factory.unix_seconds());
+            output.add_to(&mut edit, *level, self.env.unix_seconds());
             for (_, new) in edit.new_files.iter_mut().skip(first) {
                 carry_on(&old.meta, new);
             }

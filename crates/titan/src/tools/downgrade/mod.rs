@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use super::Progress;
 use crate::block_cache::BlockCache;
-use crate::compaction::factory::{FileFactory, OutputFamily};
+use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::db::{check_files_exist, files_of, require_database, session_id, with_wal_dir};
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
@@ -38,7 +38,7 @@ use crate::format::file_name::FileKind;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::Statistics;
-use crate::version::{Family, RecoveredState, VersionSet};
+use crate::version::{FamilyVersions, RecoveredState, VersionSet};
 use crate::vfs::{FileLock, Vfs, lock_to_read};
 
 pub use install::DowngradeReport;
@@ -92,7 +92,7 @@ struct Downgrade<'d> {
     needed: bool,
     versions: VersionSet,
     open_files: OpenFiles,
-    factory: FileFactory,
+    env: JobEnv,
     _lock: Box<dyn FileLock>,
 }
 
@@ -123,7 +123,7 @@ impl<'d> Downgrade<'d> {
         Ok(Downgrade {
             dir,
             open_files: OpenFiles::new(Arc::clone(&vfs), dir.to_owned(), limits, block_cache),
-            factory: FileFactory {
+            env: JobEnv {
                 vfs: Arc::clone(&vfs),
                 clock: Arc::clone(&options.db.clock),
                 dir: dir.to_owned(),
@@ -141,7 +141,7 @@ impl<'d> Downgrade<'d> {
     }
 
     /// Settings for new tables of a family. No value is separated: each stays where it is.
-    fn output_family(&self, id: ColumnFamilyId, family: &Family) -> OutputFamily {
+    fn output_family(&self, id: ColumnFamilyId, family: &FamilyVersions) -> OutputFamily {
         let options = ColumnFamilyOptions {
             enable_blob_files: false,
             ..self.options.family(&family.name).clone()

@@ -3,7 +3,7 @@
 use super::Downgrade;
 use super::plan::{FamilyPlan, Plan};
 use crate::blob::BlobReaders;
-use crate::compaction::factory::OutputFamily;
+use crate::compaction::job_env::OutputFamily;
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::output::OutputWriter;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ impl Downgrade<'_> {
         let written = self.rewrite_all(plan, progress, &mut done);
         written.inspect_err(|_| {
             let files: Vec<FileKind> = done.iter().flat_map(JobOutput::files).collect();
-            self.factory.discard(&files);
+            self.env.discard(&files);
         })?;
         Ok(done)
     }
@@ -72,7 +72,7 @@ impl Downgrade<'_> {
         let reader = self.open_files.table(table.meta.identity(), order)?;
         let tombstones = within(&table.meta, reader.range_tombstones(), order);
         let tombstones = FragmentedTombstones::build(tombstones, order);
-        let mut writer = OutputWriter::uncut(self.factory.clone(), family.clone(), tombstones);
+        let mut writer = OutputWriter::uncut(self.env.clone(), family.clone(), tombstones);
         let mut entries = reader.iter(TableIterOptions {
             fill_cache: false,
             readahead: READAHEAD,
@@ -96,7 +96,7 @@ impl Downgrade<'_> {
         };
         let copied = copy();
         copied.map_err(|e| {
-            self.factory.discard(&writer.created());
+            self.env.discard(&writer.created());
             e.context(format!("rewriting table {}", table.number()))
         })
     }

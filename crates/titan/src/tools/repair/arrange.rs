@@ -156,12 +156,12 @@ impl Repair<'_> {
         let tombstones = FragmentedTombstones::build(tombstones, &order);
         let mut merged = MergingIterator::new(children, order.clone());
         let grandparents = Grandparents::none();
-        let mut writer = OutputWriter::cut(self.factory.clone(), family, tombstones, grandparents);
+        let mut writer = OutputWriter::cut(self.env.clone(), family, tombstones, grandparents);
         let written = merge_into(&mut merged, &mut writer);
         let output = match written {
             Ok(output) => output,
             Err(e) => {
-                self.factory.discard(&writer.created());
+                self.env.discard(&writer.created());
                 return Err(e);
             }
         };
@@ -170,14 +170,14 @@ impl Repair<'_> {
         let replaced: Vec<_> = replaced
             .map(|placed| FileKind::Table(placed.meta.number))
             .collect();
-        self.factory.discard(&replaced);
+        self.env.discard(&replaced);
         self.written(id, Some(level), output);
         Ok(())
     }
 
     fn reader(&self, placed: &Placed, order: &InternalKeyComparator) -> Result<Arc<TableReader>> {
         let dir = match placed.new {
-            true => &*self.factory.dir,
+            true => &*self.env.dir,
             false => self.dir,
         };
         let path = FileKind::Table(placed.meta.number).path(dir);

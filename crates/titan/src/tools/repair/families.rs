@@ -7,7 +7,7 @@ use super::Repair;
 use super::hint::HintedTable;
 use super::report::Loss;
 use super::survey::Table;
-use crate::compaction::factory::OutputFamily;
+use crate::compaction::job_env::OutputFamily;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
@@ -191,7 +191,7 @@ impl Repair<'_> {
         let tables = tables.map(|placed| FileKind::Table(placed.meta.number));
         let blob_files = self.new_blob_files.extract_if(.., |(id, _)| is_unknown(id));
         let blob_files = blob_files.map(|(_, blob)| FileKind::Blob(blob.number));
-        self.factory
+        self.env
             .discard(&tables.chain(blob_files).collect::<Vec<_>>());
         for (id, newest) in self.replayed.iter().filter(|(id, _)| is_unknown(id)) {
             if *id > self.hint.max_column_family {

@@ -11,7 +11,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, Relocation, VersionEdit};
-use crate::version::{Family, Rebuilt, Version, VersionSet};
+use crate::version::{FamilyVersions, Rebuilt, Version, VersionSet};
 use crate::vfs::{link_or_copy, read_file, replace_file};
 
 impl Repair<'_> {
@@ -20,14 +20,14 @@ impl Repair<'_> {
         let source = self.dir.to_owned();
         let target = match in_place {
             true => source.clone(),
-            false => self.factory.dir.clone(),
+            false => self.env.dir.clone(),
         };
         let mut versions = self.versions(&target)?;
         match in_place {
             true => self.move_new_files(&source)?,
             false => self.link_kept_files(&target)?,
         }
-        let wal = self.factory.counters.new_file_number();
+        let wal = self.env.counters.new_file_number();
         versions.advance_logs_in_memory(wal);
         // The WAL for new writes. Its existence later shows that no WAL was lost.
         self.vfs.create(&FileKind::Wal(wal).path(&target))?.sync()?;
@@ -74,13 +74,12 @@ impl Repair<'_> {
             let levels = resolved.options.family(&family.name).num_levels;
             let comparator = family.comparator.clone();
             let current = Arc::new(Version::empty(id, comparator.clone(), levels));
-            let family = Family::new(family.name.clone(), comparator, FileNumber(0), current);
+            let family =
+                FamilyVersions::new(family.name.clone(), comparator, FileNumber(0), current);
             families.insert(id, family);
         }
         for placed in &self.placed {
-            self.factory
-                .counters
-                .publish_sequence(placed.meta.largest_seq);
+            self.env.counters.publish_sequence(placed.meta.largest_seq);
         }
         let newest = self.families.keys().next_back().copied();
         let mut versions = VersionSet::rebuild(
@@ -94,7 +93,7 @@ impl Repair<'_> {
                     .unwrap_or_default(),
                 db_id: String::new(),
                 unknown: self.hint.unknown.clone(),
-                counters: Arc::clone(&self.factory.counters),
+                counters: Arc::clone(&self.env.counters),
             },
         );
         let ids: Vec<_> = self.families.keys().copied().collect();
@@ -225,7 +224,7 @@ impl Repair<'_> {
         let blob_files = blob_files.map(|(_, blob)| FileKind::Blob(blob.number));
         for file in tables.chain(blob_files) {
             self.vfs
-                .rename(&file.path(&self.factory.dir), &file.path(database))?;
+                .rename(&file.path(&self.env.dir), &file.path(database))?;
         }
         Ok(())
     }
@@ -248,7 +247,7 @@ impl Repair<'_> {
             .unwrap_or_else(|| random_uuid(&*self.options.db.clock).to_string());
         let written = FileKind::Identity.path(target);
         if stored != identity || !self.vfs.exists(&written)? {
-            let temp = FileKind::Temp(self.factory.counters.new_file_number()).path(target);
+            let temp = FileKind::Temp(self.env.counters.new_file_number()).path(target);
             replace_file(&*self.vfs, &temp, &written, identity.as_bytes())?;
         }
         versions.set_db_id(identity);
@@ -272,12 +271,12 @@ impl Repair<'_> {
                 return Ok(());
             }
             if fits {
-                let temp = FileKind::Temp(self.factory.counters.new_file_number()).path(target);
+                let temp = FileKind::Temp(self.env.counters.new_file_number()).path(target);
                 let content = without_wal_dir(&content);
                 return replace_file(&*self.vfs, &temp, &file.path(target), &content);
             }
         }
-        let number = self.factory.counters.new_file_number();
+        let number = self.env.counters.new_file_number();
         let mut options_file = versions.options_file();
         if target == self.dir {
             record_wal_dir(target, &self.options.db, &mut options_file)?;

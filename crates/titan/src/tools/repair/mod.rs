@@ -68,7 +68,7 @@ use std::sync::Arc;
 
 use super::Progress;
 use crate::blob::BlobFileSummary;
-use crate::compaction::factory::FileFactory;
+use crate::compaction::job_env::JobEnv;
 use crate::db::{create_dir_durably, files_of, has_directory, session_id, with_wal_dir};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
@@ -165,7 +165,7 @@ pub fn repair(
     let mut repair = Repair {
         dir: path,
         options,
-        factory: FileFactory {
+        env: JobEnv {
             vfs: Arc::clone(&vfs),
             dir: work,
             counters,
@@ -209,7 +209,7 @@ struct Repair<'r> {
     dir: &'r Path,
     options: &'r Options,
     /// Writes new files, in the directory where they are prepared.
-    factory: FileFactory,
+    env: JobEnv,
     /// All files in the directory, those of a kind by number.
     files: Vec<FileKind>,
     hint: Hint,
@@ -260,7 +260,7 @@ impl Repair<'_> {
 
     /// Creates a directory for new files, and reserves the file numbers in use.
     fn prepare(&mut self, in_place: bool) -> Result<()> {
-        let counters = Arc::clone(&self.factory.counters);
+        let counters = Arc::clone(&self.env.counters);
         let before_next = self.hint.next_file.0.saturating_sub(1);
         counters.mark_file_number_used(FileNumber(before_next));
         counters.mark_names_used(self.dir, &self.files)?;
@@ -272,7 +272,7 @@ impl Repair<'_> {
         counters.mark_file_number_used(unfinished::named_manifest(&*self.vfs, self.dir)?);
         counters.publish_sequence(self.hint.last_sequence);
 
-        let work = self.factory.dir.clone();
+        let work = self.env.dir.clone();
         if in_place && self.vfs.exists(&work)? {
             // The files that an interrupted repair left there were never used.
             for name in self.vfs.read_dir(&work)? {
@@ -305,7 +305,7 @@ impl Repair<'_> {
             };
             for blob_file in table.files.keys() {
                 // This number must not be given to another file, even if this one is lost.
-                let counters = &self.factory.counters;
+                let counters = &self.env.counters;
                 counters.mark_file_number_used(FileNumber(blob_file.0));
             }
             if self.db_id_of_tables.is_none() {

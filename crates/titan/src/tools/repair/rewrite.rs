@@ -5,7 +5,7 @@ use super::Repair;
 use super::arrange::Placed;
 use super::report::{Loss, Salvaged};
 use super::survey::{Table, lost_keys};
-use crate::compaction::factory::OutputFamily;
+use crate::compaction::job_env::OutputFamily;
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::output::OutputWriter;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,7 +52,7 @@ impl Repair<'_> {
             None => salvage.range_tombstones().to_vec(),
         };
         let tombstones = FragmentedTombstones::build(tombstones, &family.comparator);
-        let writer = OutputWriter::uncut(self.factory.clone(), family.clone(), tombstones);
+        let writer = OutputWriter::uncut(self.env.clone(), family.clone(), tombstones);
         let mut copy = Copy {
             repair: self,
             family: &family,
@@ -66,7 +66,7 @@ impl Repair<'_> {
             Ok(output) => output,
             Err(e) => {
                 let created = copy.writer.created();
-                self.factory.discard(&created);
+                self.env.discard(&created);
                 return Err(e);
             }
         };
@@ -118,7 +118,7 @@ impl Repair<'_> {
     /// Records the files that the repair wrote.
     pub(super) fn written(&mut self, id: ColumnFamilyId, level: Option<usize>, output: JobOutput) {
         let mut edit = VersionEdit::default();
-        output.add_to(&mut edit, 0, self.factory.unix_seconds());
+        output.add_to(&mut edit, 0, self.env.unix_seconds());
         let facts = edit.table_facts.into_iter();
         for ((_, meta), facts) in edit.new_files.into_iter().zip(facts) {
             self.placed.push(Placed {

@@ -239,7 +239,7 @@ impl Repair<'_> {
     /// Writes a memtable to a table.
     fn flush(&mut self, replay: &mut Replay, id: ColumnFamilyId) -> Result<()> {
         if let Some(target) = replay.targets.get_mut(&id)
-            && let Some(output) = target.write_out(&self.factory, None)?
+            && let Some(output) = target.write_out(&self.env, None)?
         {
             self.written(id, Some(0), output);
         }

@@ -26,9 +26,9 @@ fn estimate_and_truth(db: &Db) -> (u64, u64) {
     let before = usage(db);
     db.compact_range(None, None, &Default::default()).unwrap();
     let after = usage(db);
-    assert_eq!(after.hidden_blob_bytes, 0);
+    assert_eq!(after.shadowed_blob_bytes, 0);
     let found = before.live_blob_bytes - after.live_blob_bytes;
-    (before.hidden_blob_bytes, found)
+    (before.shadowed_blob_bytes, found)
 }
 
 fn put(db: &Db, keys: impl IntoIterator<Item = usize>, len: usize) {
@@ -57,10 +57,10 @@ fn a_deletion_hides_what_its_key_has() {
     // Small values, and keys that are not there, also between those that are.
     delete(&db, (1..300).step_by(2).chain(1000..2000));
     db.flush().unwrap();
-    assert_eq!(usage(&db).hidden_blob_bytes, 0);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 0);
     delete(&db, (0..30).step_by(2));
     db.flush().unwrap();
-    assert_eq!(usage(&db).hidden_blob_bytes, 15 * RECORD);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 15 * RECORD);
     // Once more: there is nothing left at these.
     delete(&db, 0..30);
     db.flush().unwrap();
@@ -91,12 +91,12 @@ fn a_range_deletion_hides_what_it_covers() {
     put(&db, (70..80).step_by(2), LEN);
     delete(150, 180);
     db.flush().unwrap();
-    assert_eq!(usage(&db).hidden_blob_bytes, 90 * RECORD);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 90 * RECORD);
     put(&db, (90..100).step_by(2), LEN);
     delete(50, 110);
     db.flush().unwrap();
     // Five more before what was covered, and the five put first. Those put now never got to a file.
-    assert_eq!(usage(&db).hidden_blob_bytes, 100 * RECORD);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 100 * RECORD);
     delete(0, 1000);
     db.flush().unwrap();
     let all = 155 * RECORD;
@@ -115,7 +115,7 @@ fn a_range_deletion_counts_nothing_that_entries_hide_already() {
     db.flush().unwrap();
     put(&db, (200..300).step_by(2), LEN);
     db.flush().unwrap();
-    assert_eq!(usage(&db).hidden_blob_bytes, 150 * RECORD);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 150 * RECORD);
     db.delete_range(&key(0), &key(1000)).unwrap();
     db.flush().unwrap();
     assert_eq!(estimate_and_truth(&db), (200 * RECORD, 200 * RECORD));
@@ -130,7 +130,7 @@ fn what_was_deleted_and_written_again_and_again_counts_once_each_time() {
         db.flush().unwrap();
         db.delete_range(&key(0), &key(100)).unwrap();
         db.flush().unwrap();
-        assert_eq!(usage(&db).hidden_blob_bytes, round * 100 * RECORD);
+        assert_eq!(usage(&db).shadowed_blob_bytes, round * 100 * RECORD);
     }
     // Both in one memtable.
     put(&db, 0..100, LEN);
@@ -170,11 +170,11 @@ fn what_memtables_hide_is_told() {
     let db = open(&options(&vfs, manual()));
     mixed(&db);
     delete(&db, (0..30).step_by(2));
-    assert_eq!(usage(&db).hidden_blob_bytes, 15 * RECORD);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 15 * RECORD);
     db.delete_range(&key(0), &key(100)).unwrap();
-    assert_eq!(usage(&db).hidden_blob_bytes, 50 * RECORD);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 50 * RECORD);
     let metrics = db.metrics();
-    assert_eq!(metrics.families[0].hidden_blob_bytes, 50 * RECORD);
+    assert_eq!(metrics.families[0].shadowed_blob_bytes, 50 * RECORD);
 }
 
 /// Compacts by itself, but late for its tables alone.
@@ -200,7 +200,7 @@ fn deleting_small_values_compacts_and_delays_nothing() {
     db.flush().unwrap();
     delete(&db, 0..3000);
     db.flush().unwrap();
-    assert_eq!(usage(&db).hidden_blob_bytes, 0);
+    assert_eq!(usage(&db).shadowed_blob_bytes, 0);
     assert_eq!(db.statistics().compactions(), 0);
     assert_eq!(db.metrics().families[0].stall, titan::StallEvent::Normal);
 }

@@ -36,7 +36,7 @@ fn put(db: &ColumnFamily, model: &mut Model, round: usize, keys: impl Iterator<I
     db.flush().unwrap();
 }
 
-/// All keys, and then each third of them anew: a third of all blob files is hidden garbage.
+/// All keys, and then each third of them anew: a third of all blob files is shadowed data.
 fn with_garbage(db: &ColumnFamily) -> Model {
     let mut model = Model::new();
     put(db, &mut model, 0, 0..KEYS);
@@ -89,8 +89,8 @@ fn everything_is_collected_where_nothing_is_collected_by_itself() {
     let written = db.statistics().gc_blob_bytes();
     assert_eq!(summary.bytes_written, written);
     assert_eq!(summary.bytes_read, db.statistics().gc_read_bytes());
-    let hidden = (KEYS.div_ceil(3) * LEN) as u64;
-    assert!(summary.bytes_freed() > hidden / 10 * 9, "{summary:?}");
+    let shadowed = (KEYS.div_ceil(3) * LEN) as u64;
+    assert!(summary.bytes_freed() > shadowed / 10 * 9, "{summary:?}");
     assert!(summary.input_bytes > summary.bytes_freed());
     for file in blobs(&db) {
         assert!(file.total_bytes <= off().blob_file_size + 2 * LEN as u64);
@@ -157,7 +157,7 @@ fn only_files_of_the_range_are_given_up() {
 }
 
 #[test]
-fn what_is_hidden_is_found_by_compacting_alone() {
+fn what_is_shadowed_is_found_by_compacting_alone() {
     let vfs = SimVfs::new();
     let options = options(&vfs, off());
     let db = open(&options);

@@ -13,7 +13,7 @@ use crate::vfs::Vfs;
 
 /// Where files are written: what all jobs of a database share.
 #[derive(Clone)]
-pub(crate) struct FileFactory {
+pub(crate) struct JobEnv {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) clock: Arc<dyn SystemClock>,
     pub(crate) dir: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct FileFactory {
     pub(crate) session_id: String,
 }
 
-impl FileFactory {
+impl JobEnv {
     /// Seconds since 1970, for the times that RocksDB stores in tables and about them.
     pub(crate) fn unix_seconds(&self) -> u64 {
         self.clock.unix_time().as_secs()

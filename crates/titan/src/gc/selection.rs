@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::held::CopiedForOlder;
-use super::report::Verdict;
+use super::pinned::CopiedForOlder;
+use super::report::CollectionStatus;
 use super::space::Space;
 use crate::error::Error;
 use crate::format::file_name::FileKind;
@@ -39,7 +39,7 @@ pub(crate) enum Urgency {
 impl Collection {
     /// The collection of these files, in this order; `None` if there are none.
     pub(super) fn of<'v>(
-        files: impl IntoIterator<Item = Judged<'v>>,
+        files: impl IntoIterator<Item = Candidate<'v>>,
         urgency: Urgency,
     ) -> Option<Self> {
         let mut collection = Collection {
@@ -79,7 +79,7 @@ impl Collection {
 
     /// The physical files that an error is about: the one that it names, or all of them if it names
     /// none of theirs.
-    pub(crate) fn blamed(&self, error: &Error) -> Vec<BlobFileNumber> {
+    pub(crate) fn damaged_files(&self, error: &Error) -> Vec<BlobFileNumber> {
         let name = error.path().and_then(|path| path.file_name()?.to_str());
         let named = match name.and_then(FileKind::parse) {
             Some(FileKind::Blob(number)) => Some(number),
@@ -98,17 +98,17 @@ impl Collection {
 
 /// Blob files that may not be collected, and why.
 #[derive(Clone, Default)]
-pub(crate) struct Exempt {
+pub(crate) struct Exclusions {
     /// Files that cannot be collected: they are damaged, or they have no live records, or no
     /// garbage, and the accounts say otherwise.
     pub(crate) damaged: BTreeSet<BlobFileNumber>,
     /// What only older versions see, of files written by collections: another collection would copy
     /// it again.
-    pub(crate) held: CopiedForOlder,
+    pub(crate) pinned: CopiedForOlder,
 }
 
 /// A candidate: a physical file, evaluated.
-pub(crate) struct Judged<'v> {
+pub(crate) struct Candidate<'v> {
     pub(crate) file: Arc<PhysicalBlobFile>,
     pub(crate) logical: Vec<&'v Arc<SharedBlobFile>>,
     pub(crate) live: u64,
@@ -117,11 +117,11 @@ pub(crate) struct Judged<'v> {
     /// Bytes to which nothing points, and that are no holes.
     pub(crate) garbage: u64,
     /// Bytes that only older versions see.
-    pub(crate) held: u64,
-    pub(crate) verdict: Verdict,
+    pub(crate) pinned: u64,
+    pub(crate) status: CollectionStatus,
 }
 
-impl Judged<'_> {
+impl Candidate<'_> {
     /// Bytes freed for each byte that has to be copied, in units of 1/1024.
     fn gain(&self) -> u128 {
         (u128::from(self.garbage) << 10) / u128::from(self.live.max(1))
@@ -137,16 +137,20 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Computed from the sums of a version, so that its cost depends only on what is exempt. Where
+    /// Computed from the sums of a version, so that its cost depends only on what is excluded. Where
     /// holes are punched, it adds up those of all files: O(logical files).
-    pub(crate) fn of(version: &Version, options: &ColumnFamilyOptions, exempt: &Exempt) -> Self {
+    pub(crate) fn of(
+        version: &Version,
+        options: &ColumnFamilyOptions,
+        excluded: &Exclusions,
+    ) -> Self {
         let files = &version.blob_files;
         let (mut on_disk, mut live) = (files.physical_bytes(), files.live_bytes());
         if options.blob_garbage_collection_punch_holes {
             let files = version.physical_blob_files().into_values();
             on_disk = on_disk.saturating_sub(total(files.map(|(file, _)| file.hole_bytes())));
         }
-        for number in &exempt.damaged {
+        for number in &excluded.damaged {
             let Some(physical) = files.physical().get(number) else {
                 continue;
             };
@@ -156,11 +160,11 @@ impl Outlook {
             on_disk = on_disk.saturating_sub(physical.total_bytes.saturating_sub(holes));
             live = live.saturating_sub(total(logical.map(|file| file.live_bytes())));
         }
-        let held = exempt.held.files();
-        let held = held.filter(|file| !exempt.damaged.contains(file));
-        let held = total(held.map(|file| exempt.held.bytes(file, version)));
-        let space = Space::of(version, on_disk.saturating_sub(held), live);
-        let garbage = on_disk.saturating_sub(live).saturating_sub(held);
+        let pinned = excluded.pinned.files();
+        let pinned = pinned.filter(|file| !excluded.damaged.contains(file));
+        let pinned = total(pinned.map(|file| excluded.pinned.bytes(file, version)));
+        let space = Space::of(version, on_disk.saturating_sub(pinned), live);
+        let garbage = on_disk.saturating_sub(live).saturating_sub(pinned);
         Outlook {
             space,
             urgency: Thresholds::of(&space, options).urgency(garbage, on_disk),
@@ -169,18 +173,21 @@ impl Outlook {
 }
 
 /// The evaluation of the blob files of a family.
-pub(crate) struct Judgement<'v> {
+pub(crate) struct Selection<'v> {
     /// The best to collect first.
-    pub(crate) files: Vec<Judged<'v>>,
+    pub(crate) files: Vec<Candidate<'v>>,
     pub(crate) outlook: Outlook,
 }
 
-impl Judgement<'_> {
+impl Selection<'_> {
     /// The collection that is due, if one is.
     pub(crate) fn next(self) -> Option<Collection> {
         let urgency = self.outlook.urgency?;
         let files = self.files.into_iter();
-        Collection::of(files.filter(|f| f.verdict == Verdict::Next), urgency)
+        Collection::of(
+            files.filter(|f| f.status == CollectionStatus::Next),
+            urgency,
+        )
     }
 }
 
@@ -192,51 +199,51 @@ impl Judgement<'_> {
 ///
 /// Cost: O(n log n) for n logical files. Not to be called under the state lock: an [`Outlook`] says
 /// whether it is worth it.
-pub(crate) fn judge<'v>(
+pub(crate) fn select<'v>(
     version: &'v Version,
     options: &ColumnFamilyOptions,
-    exempt: &Exempt,
-) -> Judgement<'v> {
+    excluded: &Exclusions,
+) -> Selection<'v> {
     let files = version.physical_blob_files().into_iter();
-    let mut files: Vec<Judged<'v>> = files
+    let mut files: Vec<Candidate<'v>> = files
         .map(|(number, (file, logical))| {
             let live = total(logical.iter().map(|meta| meta.live_bytes()));
-            let held = exempt.held.bytes(number, version);
-            Judged {
+            let pinned = excluded.pinned.bytes(number, version);
+            Candidate {
                 garbage: file
                     .bytes_on_disk()
                     .saturating_sub(live)
-                    .saturating_sub(held),
+                    .saturating_sub(pinned),
                 live_count: total(logical.iter().map(|meta| meta.live_count())),
                 logical: logical.iter().map(|meta| &meta.shared).collect(),
                 live,
-                held,
-                verdict: match exempt.damaged.contains(&number) {
-                    true => Verdict::Damaged,
-                    false => Verdict::NotNeeded,
+                pinned,
+                status: match excluded.damaged.contains(&number) {
+                    true => CollectionStatus::Damaged,
+                    false => CollectionStatus::NotNeeded,
                 },
                 file,
             }
         })
         .collect();
-    let outlook = Outlook::of(version, options, exempt);
+    let outlook = Outlook::of(version, options, excluded);
     let thresholds = Thresholds::of(&outlook.space, options);
     for file in &mut files {
         let share = thresholds.urgency(file.garbage, file.file.bytes_on_disk());
-        file.verdict = match file.verdict {
-            _ if !options.enable_blob_garbage_collection => Verdict::Off,
-            Verdict::Damaged => Verdict::Damaged,
-            _ if file.garbage == 0 && file.held > 0 => Verdict::Held,
-            _ if file.garbage == 0 => Verdict::Clean,
-            _ if share.is_none() => Verdict::LittleGarbage,
-            _ => Verdict::NotNeeded,
+        file.status = match file.status {
+            _ if !options.enable_blob_garbage_collection => CollectionStatus::Off,
+            CollectionStatus::Damaged => CollectionStatus::Damaged,
+            _ if file.garbage == 0 && file.pinned > 0 => CollectionStatus::Pinned,
+            _ if file.garbage == 0 => CollectionStatus::Clean,
+            _ if share.is_none() => CollectionStatus::LittleGarbage,
+            _ => CollectionStatus::NotNeeded,
         };
     }
     files.sort_by_key(|f| (Reverse(f.gain()), f.file.number));
     if outlook.urgency.is_some() {
         rank(&mut files, outlook.space.collection_size(options));
     }
-    Judgement { files, outlook }
+    Selection { files, outlook }
 }
 
 /// The most files of one collection: each has a window of what it reads in memory.
@@ -271,7 +278,7 @@ impl Room {
     }
 
     /// Adds a file, if it fits.
-    pub(super) fn take(&mut self, file: &Judged<'_>) -> bool {
+    pub(super) fn take(&mut self, file: &Candidate<'_>) -> bool {
         let small = file.live <= self.bytes && file.live_count <= self.records;
         let fits = self.empty || (self.files > 0 && small);
         if fits {
@@ -285,16 +292,19 @@ impl Room {
 }
 
 /// Spreads the files worth collecting over collections with room for so many live bytes each.
-fn rank(files: &mut [Judged<'_>], size: u64) {
+fn rank(files: &mut [Candidate<'_>], size: u64) {
     let (mut collection, mut room) = (0, Room::new(size));
-    for file in files.iter_mut().filter(|f| f.verdict == Verdict::NotNeeded) {
+    for file in files
+        .iter_mut()
+        .filter(|f| f.status == CollectionStatus::NotNeeded)
+    {
         if !room.take(file) {
             (collection, room) = (collection + 1, Room::new(size));
             room.take(file);
         }
-        file.verdict = match collection {
-            0 => Verdict::Next,
-            later => Verdict::Later(later),
+        file.status = match collection {
+            0 => CollectionStatus::Next,
+            later => CollectionStatus::Later(later),
         };
     }
 }

@@ -7,7 +7,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const FIRST: u64 = 64;
 
 /// See the module. All orderings are relaxed: the bytes are an estimate.
-pub(super) struct Hidden {
+pub(super) struct Shadowed {
     bytes: AtomicU64,
     /// The next estimate is due from this number of operations on.
     look_at: AtomicU64,
@@ -19,9 +19,9 @@ pub(super) struct Hidden {
     asked: AtomicBool,
 }
 
-impl Hidden {
+impl Shadowed {
     pub(super) fn new() -> Self {
-        Hidden {
+        Shadowed {
             bytes: AtomicU64::new(0),
             look_at: AtomicU64::new(FIRST),
             ranges: AtomicU64::new(0),

@@ -34,14 +34,14 @@ impl Contents {
 
 /// What older versions have and the current one does not.
 #[derive(Default)]
-pub(super) struct HeldContents {
+pub(super) struct PinnedContents {
     pub(super) files: BTreeSet<FileKind>,
     /// Records in blob files that the current version has, too: by logical file, the physical one,
     /// and their bytes.
     records: BTreeMap<BlobFileNumber, (BlobFileNumber, u64)>,
 }
 
-impl HeldContents {
+impl PinnedContents {
     pub(super) fn by(version: &Version, current: &Contents) -> Self {
         let Contents { files, records } = Contents::of(version);
         let files: BTreeSet<_> = files.difference(&current.files).copied().collect();
@@ -51,14 +51,14 @@ impl HeldContents {
             let stays = !files.contains(&FileKind::Blob(place));
             (stays && beyond > 0).then_some((logical, (place, beyond)))
         });
-        HeldContents {
+        PinnedContents {
             records: kept.collect(),
             files,
         }
     }
 
     /// Adds what another version pins.
-    pub(super) fn join(&mut self, other: &HeldContents) {
+    pub(super) fn join(&mut self, other: &PinnedContents) {
         self.files.extend(&other.files);
         for (logical, (place, bytes)) in &other.records {
             let (_, most) = self.records.entry(*logical).or_insert((*place, 0));

@@ -9,72 +9,72 @@ use crate::sync::Mutex;
 
 /// Changes of which listeners have not been notified yet.
 #[derive(Default)]
-pub(crate) struct StallNews(Mutex<News>);
+pub(crate) struct StallNotifier(Mutex<Queue>);
 
 #[derive(Default)]
-struct News {
+struct Queue {
     /// Oldest first.
-    untold: VecDeque<(ColumnFamilyId, StallEvent)>,
-    /// A thread is notifying, and will go on until nothing is untold.
-    telling: bool,
+    waiting: VecDeque<(ColumnFamilyId, StallEvent)>,
+    /// A thread is notifying, and will go on until nothing is waiting.
+    notifying: bool,
 }
 
-impl StallNews {
+impl StallNotifier {
     /// Adds a change. To be called under the state lock, which orders the changes.
     pub(super) fn push(&self, family: ColumnFamilyId, stall: StallEvent) {
-        self.0.lock().untold.push_back((family, stall));
+        self.0.lock().waiting.push_back((family, stall));
     }
 
     /// Whether listeners have been notified of everything.
-    pub(super) fn all_told(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let news = self.0.lock();
-        news.untold.is_empty() && !news.telling
+        news.waiting.is_empty() && !news.notifying
     }
 
-    /// Notifies listeners of what is untold, unless another thread is doing so, which then includes
+    /// Notifies listeners of what is waiting, unless another thread is doing so, which then includes
     /// this. Returns whether this thread did it. No lock of the database may be held.
-    pub(super) fn tell(&self, listeners: &Listeners) -> bool {
+    pub(super) fn notify(&self, listeners: &Listeners) -> bool {
         {
             let mut news = self.0.lock();
-            if news.telling || news.untold.is_empty() {
+            if news.notifying || news.waiting.is_empty() {
                 return false;
             }
-            news.telling = true;
+            news.notifying = true;
         }
         // When a listener panics, this thread notifies no more, but the next one does.
-        let mut telling = Telling {
+        let mut notifying = Notifying {
             news: self,
             over: false,
         };
-        while let Some((family, stall)) = telling.next() {
-            listeners.tell(|l| l.stall_changed(family, stall));
+        while let Some((family, stall)) = notifying.next() {
+            listeners.notify(|l| l.stall_changed(family, stall));
         }
         true
     }
 }
 
-struct Telling<'a> {
-    news: &'a StallNews,
+struct Notifying<'a> {
+    news: &'a StallNotifier,
     /// Listeners know everything: from then on another thread may be notifying.
     over: bool,
 }
 
-impl Telling<'_> {
+impl Notifying<'_> {
     /// The oldest change; without one, notifying is over from this moment on.
     fn next(&mut self) -> Option<(ColumnFamilyId, StallEvent)> {
         let mut news = self.news.0.lock();
-        let next = news.untold.pop_front();
+        let next = news.waiting.pop_front();
         self.over = next.is_none();
-        news.telling = !self.over;
+        news.notifying = !self.over;
         next
     }
 }
 
-impl Drop for Telling<'_> {
+impl Drop for Notifying<'_> {
     fn drop(&mut self) {
         // Not `thread::panicking()`: this may be over within the unwinding of something else.
         if !self.over {
-            self.news.0.lock().telling = false;
+            self.news.0.lock().notifying = false;
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     fn changes_of_many_threads_are_told_once_and_in_order() {
         let heard = Arc::new(Heard::default());
         let listeners = Listeners(vec![heard.clone()]);
-        let news = StallNews::default();
+        let news = StallNotifier::default();
         let order = Mutex::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -117,12 +117,12 @@ mod tests {
                             news.push(ColumnFamilyId(*next), STALL);
                             *next += 1;
                         }
-                        news.tell(&listeners);
+                        news.notify(&listeners);
                     }
                 });
             }
         });
-        assert!(news.all_told());
+        assert!(news.is_idle());
         assert!(heard.families.lock().iter().copied().eq(0..4000));
     }
 
@@ -133,39 +133,40 @@ mod tests {
             ..Heard::default()
         });
         let listeners = Listeners(vec![heard.clone()]);
-        let news = StallNews::default();
+        let news = StallNotifier::default();
         (0..3).for_each(|i| news.push(ColumnFamilyId(i), STALL));
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| news.tell(&listeners)));
+        let told =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| news.notify(&listeners)));
         assert!(told.is_err());
-        assert!(!news.all_told());
-        assert!(news.tell(&listeners));
-        assert!(news.all_told());
+        assert!(!news.is_idle());
+        assert!(news.notify(&listeners));
+        assert!(news.is_idle());
         assert_eq!(*heard.families.lock(), [0, 1, 2]);
     }
 
     /// Notifies, and ends that, while its thread unwinds.
-    struct Unwinding<'a>(&'a StallNews);
+    struct Unwinding<'a>(&'a StallNotifier);
 
     impl Drop for Unwinding<'_> {
         fn drop(&mut self) {
-            let mut telling = Telling {
+            let mut notifying = Notifying {
                 news: self.0,
                 over: false,
             };
-            assert!(telling.next().is_none());
+            assert!(notifying.next().is_none());
             // Like another thread that begins right now.
-            self.0.0.lock().telling = true;
+            self.0.0.lock().notifying = true;
         }
     }
 
     #[test]
     fn telling_that_is_over_leaves_other_tellers_alone_even_while_unwinding() {
-        let news = StallNews::default();
+        let news = StallNotifier::default();
         let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _unwinding = Unwinding(&news);
             panic!("something else");
         }));
         assert!(unwound.is_err());
-        assert!(!news.all_told());
+        assert!(!news.is_idle());
     }
 }

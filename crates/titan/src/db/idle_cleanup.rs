@@ -8,35 +8,35 @@ use std::time::Duration;
 use super::core::Shared;
 use super::look::{Look, may_hide};
 use super::state::{FamilyState, State};
-use crate::compaction::levels::{HiddenGarbage, SETTLED};
+use crate::compaction::levels::{IDLE_SHADOWED_SHARE, ShadowedData};
 use crate::compaction::picker::Circumstances;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
 /// The database is idle after so long without a write.
-const SETTLE_AFTER: Duration = Duration::from_secs(5);
+const IDLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Since when no user has written.
 #[derive(Clone, Copy)]
-pub(super) struct Quiet {
+pub(super) struct Idle {
     since: Duration,
     last_sequence: SequenceNumber,
 }
 
 impl Shared {
     /// Idle from now on.
-    pub(super) fn quiet(&self) -> Quiet {
-        Quiet {
+    pub(super) fn idle(&self) -> Idle {
+        Idle {
             since: self.options.clock.monotonic(),
             last_sequence: self.counters.last_sequence(),
         }
     }
 
     /// To be called after a write has become visible.
-    pub(super) fn end_quiet(&self) {
+    pub(super) fn end_idle(&self) {
         // Not just read: then either this sees the flag, or the thread that sets it sees the write.
-        if self.tell_of_write.swap(false, Ordering::AcqRel) {
+        if self.notify_of_write.swap(false, Ordering::AcqRel) {
             let _state = self.state.lock();
             self.collector.notify_all();
         }
@@ -74,53 +74,57 @@ impl Shared {
 
     /// Waits until there may be something to collect, or until the database is idle and there is
     /// something to clean up, which is then made due.
-    pub(super) fn wait_or_settle<'a>(
+    pub(super) fn wait_or_clean_up<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        quiet: &mut Quiet,
+        idle: &mut Idle,
     ) -> MutexGuard<'a, State> {
-        if !state.families.values().any(|f| f.family.settles()) {
+        if !state
+            .families
+            .values()
+            .any(|f| f.family.collects_by_itself())
+        {
             self.collector.wait(&mut state);
             return state;
         }
-        let now = self.quiet();
-        let wrote = now.last_sequence != quiet.last_sequence;
+        let now = self.idle();
+        let wrote = now.last_sequence != idle.last_sequence;
         if wrote {
-            *quiet = now;
+            *idle = now;
         }
-        let waited = now.since.saturating_sub(quiet.since);
+        let waited = now.since.saturating_sub(idle.since);
         let oldest_snapshot = self.snapshots.oldest();
-        let restless = |f: &FamilyState| is_restless(f, oldest_snapshot);
-        let restless = !self.is_settling(&state) && state.families.values().any(restless);
-        if restless && waited >= SETTLE_AFTER {
+        let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
+        let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
+        if needed && waited >= IDLE_AFTER {
             drop(state);
             // A listener that is notified of a stall may panic: that concerns no data.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.settle()));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
             return self.state.lock();
         }
-        if restless || wrote {
-            let step = self.options.clock.begin_wait(SETTLE_AFTER / 2);
+        if needed || wrote {
+            let step = self.options.clock.begin_wait(IDLE_AFTER / 2);
             self.collector.wait_for(&mut state, step);
             return state;
         }
-        self.tell_of_write.swap(true, Ordering::AcqRel);
-        if self.counters.last_sequence() == quiet.last_sequence {
+        self.notify_of_write.swap(true, Ordering::AcqRel);
+        if self.counters.last_sequence() == idle.last_sequence {
             self.collector.wait(&mut state);
         }
         state
     }
 
     /// Whether compactions look for shadowed data down to a small part.
-    pub(super) fn is_settling(&self, state: &State) -> bool {
-        state.settling == Some(self.counters.last_sequence())
+    pub(super) fn is_cleaning_up(&self, state: &State) -> bool {
+        state.idle_cleanup == Some(self.counters.last_sequence())
     }
 
-    fn settle(&self) {
+    fn clean_up(&self) {
         let last_sequence = self.counters.last_sequence();
         let looks: Vec<(ColumnFamilyId, Look, u64)> = {
             let state = self.state.lock();
             let waiting = state.families.values();
-            let waiting = waiting.filter(|f| f.family.settles() && may_hide(f));
+            let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_hide(f));
             let look =
                 |f: &FamilyState| (f.family.id, Look::at(f), f.version.blob_files.live_bytes());
             waiting.map(look).collect()
@@ -132,7 +136,7 @@ impl Shared {
         ) {
             2.0
         } else {
-            SETTLED
+            IDLE_SHADOWED_SHARE
         };
         let hides = |look: &Look, live: u64| self.try_look(look) as f64 >= live as f64 * part;
         let hiding = looks.iter().filter(|(_, look, live)| hides(look, *live));
@@ -144,7 +148,7 @@ impl Shared {
             self.switch_memtables(&ids)
         });
         let mut state = self.state.lock();
-        state.settling = switched.is_ok().then_some(last_sequence);
+        state.idle_cleanup = switched.is_ok().then_some(last_sequence);
         self.work.notify_all();
     }
 }
@@ -153,21 +157,21 @@ impl Shared {
 /// to the family.
 pub(super) fn keeps_for_snapshots(family: &FamilyState) -> bool {
     let last = family.version.num_levels().saturating_sub(1);
-    family.family.settles() && family.version.sums(last).shadowed > 0
+    family.family.collects_by_itself() && family.version.sums(last).shadowed > 0
 }
 
 /// Whether a family may take more space than it would after idle cleanup.
-fn is_restless(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
-    if !family.family.settles() {
+fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) -> bool {
+    if !family.family.collects_by_itself() {
         return false;
     }
     let options = &family.family.options;
-    let settled = Circumstances {
-        settling: true,
+    let after_cleanup = Circumstances {
+        idle_cleanup: true,
         oldest_snapshot,
     };
     // Only an estimate can tell.
-    may_hide(family) || HiddenGarbage::of(&family.version, options, settled).is_too_much()
+    may_hide(family) || ShadowedData::of(&family.version, options, after_cleanup).is_too_much()
 }
 
 #[cfg(test)]
@@ -175,7 +179,7 @@ mod tests {
     use crate::{Db, Options};
 
     #[test]
-    fn writes_are_held_back_no_longer_than_until_a_version_ends() {
+    fn writes_are_stalled_no_longer_than_until_a_version_ends() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), &Options::default()).unwrap();
         let shared = &db.core.shared;

@@ -35,7 +35,7 @@ const COLLECTION_PAUSES: u32 = 4;
 
 /// How the job of one thread yields to reads. The thread has its niceness back when this is
 /// dropped.
-pub(super) struct GivesWay<'a> {
+pub(super) struct YieldsToReads<'a> {
     /// `None` if the job never yields.
     shared: Option<&'a Shared>,
     /// The job pauses so many times as long as it worked.
@@ -53,24 +53,24 @@ struct Slice {
     reads: u64,
 }
 
-impl<'a> GivesWay<'a> {
+impl<'a> YieldsToReads<'a> {
     /// For a compaction that is due and that no caller waits for.
     pub(super) fn of_compaction(shared: &'a Shared) -> Self {
-        GivesWay::new(Some(shared), COMPACTION_PAUSES)
+        YieldsToReads::new(Some(shared), COMPACTION_PAUSES)
     }
 
     /// For a collection that is due and that no caller waits for.
     pub(super) fn of_collection(shared: &'a Shared) -> Self {
-        GivesWay::new(Some(shared), COLLECTION_PAUSES)
+        YieldsToReads::new(Some(shared), COLLECTION_PAUSES)
     }
 
     /// For a job that a caller waits for.
     pub(super) fn never() -> Self {
-        GivesWay::new(None, 0)
+        YieldsToReads::new(None, 0)
     }
 
     fn new(shared: Option<&'a Shared>, pauses: u32) -> Self {
-        GivesWay {
+        YieldsToReads {
             shared,
             pauses,
             usual: Cell::new(None),
@@ -80,7 +80,7 @@ impl<'a> GivesWay<'a> {
 
     /// To be called often by the job, without locks. Cost: reads the clock; it may sleep, for
     /// [`LONGEST_PAUSE`] at most.
-    pub(super) fn give_way(&self) {
+    pub(super) fn yield_to_reads(&self) {
         let Some(shared) = self.shared else {
             return;
         };
@@ -132,7 +132,7 @@ impl Slice {
     }
 }
 
-impl Drop for GivesWay<'_> {
+impl Drop for YieldsToReads<'_> {
     fn drop(&mut self) {
         self.hurry();
     }
@@ -222,17 +222,17 @@ mod tests {
         let niceness = || getpriority_process(None).unwrap();
         let usual = niceness();
         // How long a job pauses after it has worked for so long, with or without reads.
-        let pauses = |job: &GivesWay<'_>, read: bool, worked: Duration| {
-            job.give_way();
+        let pauses = |job: &YieldsToReads<'_>, read: bool, worked: Duration| {
+            job.yield_to_reads();
             if read {
                 db.get(b"k").unwrap();
             }
             clock.advance(worked);
             let before = clock.monotonic();
-            job.give_way();
+            job.yield_to_reads();
             clock.monotonic() - before
         };
-        let compaction = GivesWay::of_compaction(shared);
+        let compaction = YieldsToReads::of_compaction(shared);
         assert_eq!(pauses(&compaction, false, SLICE), Duration::ZERO);
         // Work adds up until it fills a slice.
         assert_eq!(pauses(&compaction, true, SLICE / 2), Duration::ZERO);
@@ -252,9 +252,9 @@ mod tests {
         drop(compaction);
         assert_eq!(niceness(), usual);
 
-        let collection = GivesWay::of_collection(shared);
+        let collection = YieldsToReads::of_collection(shared);
         assert_eq!(pauses(&collection, true, SLICE), SLICE * COLLECTION_PAUSES);
-        let waited_for = GivesWay::never();
+        let waited_for = YieldsToReads::never();
         assert_eq!(pauses(&waited_for, true, LONGEST_PAUSE), Duration::ZERO);
     }
 }
