@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::checkpoint::CheckpointSummary;
+use super::column_family::ColumnFamily;
 use super::core::Core;
 use super::directory::{has_directory, names_in};
-use super::family::ColumnFamily;
 use super::metrics::Metrics;
 use super::open;
 use super::pause::GarbageCollectionPause;

@@ -3,7 +3,8 @@
 //! | file | owns |
 //! |---|---|
 //! | [`core`] | what all parts share, and what ends when the last handle is dropped |
-//! | [`handle`], [`family`] | the handles of users |
+//! | [`handle`], [`column_family`] | the handles of users |
+//! | [`family`] | a column family as readers, writers and jobs share it |
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
 //! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
@@ -30,6 +31,7 @@ mod background;
 mod checkpoint;
 mod collect;
 mod collect_range;
+mod column_family;
 mod commit;
 mod compact;
 mod core;
@@ -81,7 +83,7 @@ pub(crate) use wal_dir::{record_wal_dir, with_wal_dir, without_wal_dir};
 pub(crate) use wals::{Chain, Wals};
 
 pub use checkpoint::CheckpointSummary;
-pub use family::ColumnFamily;
+pub use column_family::ColumnFamily;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};
 pub use pause::GarbageCollectionPause;

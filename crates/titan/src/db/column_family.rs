@@ -1,0 +1,349 @@
+//! The handle of users to a column family.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::core::Core;
+use super::family::{Family, dropped};
+use super::metrics::FamilyMetrics;
+use crate::compaction::CompactRangeOptions;
+use crate::error::Result;
+use crate::format::blob_index::BlobIndex;
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::gc::CollectGarbageOptions;
+use crate::gc::range::GarbageCollectionSummary;
+use crate::options::ColumnFamilyOptions;
+use crate::read::get::{FoundValue, lookup};
+use crate::read::{DbIterator, IteratorSource, LazyValue, ReadOptions, SuperVersion};
+use crate::stats;
+use crate::write::{BatchTarget, WriteBatch, WriteOptions};
+
+/// A column family: a key space of its own, with its own options, written atomically together
+/// with the others of its database.
+///
+/// Handles are cheap to clone and keep the database open.
+///
+/// # Errors
+/// Reads: `Closed`; `InvalidArgument` if the family was dropped, or the snapshot is of another
+/// database or of an earlier opening of this one; `Corruption` with file and offset for damage that
+/// they meet; `Io`; `Unsupported` for an entry that is a merge operand or has wide columns. A read
+/// that fails changes nothing, and may succeed when repeated.
+///
+/// Writes: those of [`Db::write`](crate::Db::write).
+#[derive(Clone)]
+pub struct ColumnFamily {
+    pub(super) core: Arc<Core>,
+    pub(super) family: Arc<Family>,
+}
+
+impl From<&ColumnFamily> for ColumnFamilyId {
+    fn from(family: &ColumnFamily) -> Self {
+        family.id()
+    }
+}
+
+impl From<&ColumnFamily> for BatchTarget {
+    fn from(family: &ColumnFamily) -> Self {
+        BatchTarget {
+            family: family.id(),
+            opening: Some(family.core.shared.opening),
+        }
+    }
+}
+
+impl ColumnFamily {
+    /// The family's number.
+    pub fn id(&self) -> ColumnFamilyId {
+        self.family.id
+    }
+
+    /// The family's name.
+    pub fn name(&self) -> &str {
+        &self.family.name
+    }
+
+    /// The options the family runs with.
+    pub fn options(&self) -> &ColumnFamilyOptions {
+        &self.family.options
+    }
+
+    /// The newest value of `key`. Cost: that of [`ColumnFamily::get_with`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.get_with(key, &ReadOptions::default())
+    }
+
+    /// The value of `key`, read with `options`. Cost: that of [`ColumnFamily::get_lazy`], and one
+    /// read if the value is in a blob file.
+    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
+        let super_version = self.super_version()?;
+        match self.lookup(&super_version, key, options)? {
+            None => Ok(None),
+            Some(FoundValue::Inline(value)) => Ok(Some(value)),
+            Some(FoundValue::Blob(index)) => {
+                let fetcher = &self.core.shared.fetcher;
+                fetcher
+                    .fetch(&*super_version.version, key, &index)
+                    .map(Some)
+            }
+        }
+    }
+
+    /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
+    /// table whose range and filter admit the key, usually one in all, usually cached.
+    pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
+        let super_version = self.super_version()?;
+        Ok(self
+            .lookup(&super_version, key, options)?
+            .map(|found| match found {
+                FoundValue::Inline(value) => LazyValue::inline(value),
+                FoundValue::Blob(index) => LazyValue::blob(
+                    Bytes::copy_from_slice(key),
+                    index,
+                    self.core.shared.fetcher.clone(),
+                    Arc::clone(&super_version.version),
+                ),
+            }))
+    }
+
+    /// Whether `key` has a value. Never touches a blob file. Cost: that of
+    /// [`ColumnFamily::get_lazy`].
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.contains_key_with(key, &ReadOptions::default())
+    }
+
+    /// Whether `key` has a value, read with `options`. Never touches a blob file. Cost: that of
+    /// [`ColumnFamily::get_lazy`].
+    pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
+        let super_version = self.super_version()?;
+        Ok(self.lookup(&super_version, key, options)?.is_some())
+    }
+
+    /// The values of many keys, in the order of the keys, all as of one moment. Values in blob
+    /// files are read together, in the order of their positions. Each key has its own result. Cost:
+    /// a lookup per key, and a read for each run of values that lie close together; all values are
+    /// in memory at once.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<Bytes>>> {
+        let super_version = match self.super_version() {
+            Ok(super_version) => super_version,
+            Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
+        };
+        let sequence = match self.read_sequence(&super_version, options) {
+            Ok(sequence) => sequence,
+            Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
+        };
+        let mut results = Vec::with_capacity(keys.len());
+        let mut pointers: Vec<(&[u8], BlobIndex)> = Vec::new();
+        let mut waiting = Vec::new();
+        for key in keys {
+            let key = key.as_ref();
+            let found = self.lookup_at(&super_version, key, sequence, options.fill_cache);
+            results.push(match found {
+                Ok(Some(FoundValue::Blob(index))) => {
+                    waiting.push(results.len());
+                    pointers.push((key, index));
+                    Ok(None)
+                }
+                Ok(Some(FoundValue::Inline(value))) => Ok(Some(value)),
+                Ok(None) => Ok(None),
+                Err(e) => Err(e),
+            });
+        }
+        let fetcher = &self.core.shared.fetcher;
+        let fetched = fetcher.fetch_many(&*super_version.version, &pointers);
+        for (position, value) in waiting.into_iter().zip(fetched) {
+            if let Some(result) = results.get_mut(position) {
+                *result = value.map(Some);
+            }
+        }
+        results
+    }
+
+    /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
+    /// opens tables that have range deletions or may have, the first time; reads no entries.
+    pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
+        let super_version = self.super_version()?;
+        let shared = &self.core.shared;
+        stats::add(&shared.statistics.iterators, 1);
+        let now = shared.options.clock.monotonic();
+        let source = IteratorSource {
+            listed: shared.iterators.enter(&super_version, now),
+            sequence: self.read_sequence(&super_version, options)?,
+            super_version,
+            open_files: Arc::clone(&shared.open_files),
+            fetcher: shared.fetcher.clone(),
+        };
+        DbIterator::new(source, options)
+    }
+
+    /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come
+    /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.put(self, key, value))
+    }
+
+    /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.delete(self, key))
+    }
+
+    /// Removes `key`, which was put exactly once since it was last single-deleted, and was never
+    /// deleted otherwise. Cheaper than [`ColumnFamily::delete`], since both entries are dropped
+    /// when they meet. Used differently, older values may come back. Not synced.
+    pub fn single_delete(&self, key: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.single_delete(self, key))
+    }
+
+    /// Removes all keys in `begin..end`, not synced; `InvalidArgument` if `end` comes before
+    /// `begin`. Cost: that of [`ColumnFamily::put`], since it is one entry, however many keys the
+    /// range has. Reads of the family check it until a compaction drops it.
+    pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.delete_range(self, begin, end))
+    }
+
+    fn write_one(&self, add: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        add(&mut batch)?;
+        self.core.shared.write(batch, &WriteOptions::default())
+    }
+
+    /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
+    /// Cost: writes and syncs the contents of the memtables; writers go on meanwhile.
+    ///
+    /// # Errors
+    /// `Closed`; `InvalidArgument` if the family was dropped; `WritesStopped` after a background
+    /// failure, that of the flush itself included; `Io`, `NoSpace` if no further WAL file could be
+    /// started, which stops writes.
+    pub fn flush(&self) -> Result<()> {
+        if self.family.is_dropped() {
+            return Err(dropped(&self.family.name));
+        }
+        self.core.shared.flush(&[self.family.id])
+    }
+
+    /// Compacts the keys in `begin..=end` down to the last level that has any of them; absent
+    /// bounds are infinite. Flushes first. Returns when it is done. Cost: reads and writes every
+    /// table in the range about once per level, on the caller's thread; values in blob files stay
+    /// where they are.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes.
+    pub fn compact_range(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        self.core
+            .shared
+            .compact_range(&self.family, begin, end, options)
+    }
+
+    /// Collects the garbage of the blob files that have values of the keys in `begin..=end`, or had
+    /// when it began; absent bounds are infinite. Afterwards none of them has more garbage than the
+    /// threshold of `options`, except for what iterators still see, what is in damaged files, and
+    /// what arose meanwhile. It works also where `enable_blob_garbage_collection` is off, and while
+    /// collecting is paused. Returns a summary when it is done.
+    ///
+    /// The live records of the files are copied, whatever their keys are, to new files of about
+    /// `blob_file_size`: RocksDB refuses a directory with relocated values, until
+    /// [`tools::downgrade`](crate::tools::downgrade).
+    ///
+    /// A damaged file is left as it is, and named in the summary; one that was found damaged before
+    /// is tried again. A call that ends early keeps what it has collected so far.
+    ///
+    /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads
+    /// and writes the live records of the files, once, unthrottled, on the caller's thread. Waits
+    /// for a collection that runs already.
+    ///
+    /// # Errors
+    /// Those of [`ColumnFamily::compact_range`]; `InvalidOption`; `InvalidArgument` if `end` comes
+    /// before `begin`, or the family was dropped; `Closed`, also if the database is closed
+    /// meanwhile; the failure of a collection, which stops writes.
+    pub fn collect_garbage(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CollectGarbageOptions,
+    ) -> Result<GarbageCollectionSummary> {
+        self.core
+            .shared
+            .collect_garbage(&self.family, begin, end, options)
+    }
+
+    /// Sizes and counts of the family. Cost: O(tables), no I/O.
+    pub fn metrics(&self) -> FamilyMetrics {
+        self.core.shared.family_metrics(&self.family)
+    }
+
+    /// A property by RocksDB's name, as text; `None` for names not known. Cost: that of
+    /// [`ColumnFamily::metrics`], O(tables). Known are
+    /// `rocksdb.num-files-at-level<N>`, `rocksdb.num-immutable-mem-table`,
+    /// `rocksdb.cur-size-all-mem-tables`, `rocksdb.estimate-num-keys`,
+    /// `rocksdb.total-sst-files-size`, `rocksdb.live-sst-files-size`, `rocksdb.num-blob-files`,
+    /// `rocksdb.total-blob-file-size`, `rocksdb.live-blob-file-size`,
+    /// `rocksdb.live-blob-file-garbage-size`,
+    /// `rocksdb.estimate-pending-compaction-bytes`, `rocksdb.block-cache-capacity`,
+    /// `rocksdb.block-cache-usage`, `rocksdb.estimate-table-readers-mem`, `rocksdb.base-level`,
+    /// `rocksdb.num-snapshots`, `rocksdb.is-write-stopped`, `rocksdb.num-running-compactions`,
+    /// `rocksdb.num-running-flushes`.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.core.shared.property(&self.family, name)
+    }
+
+    fn super_version(&self) -> Result<Arc<SuperVersion>> {
+        self.core.shared.check_open()?;
+        if self.family.is_dropped() {
+            return Err(dropped(&self.family.name));
+        }
+        Ok(self.family.super_version.load_full())
+    }
+
+    /// The sequence number to read at. Taken after the super version: if it were taken before, a
+    /// flush or a compaction in between could drop what it sees.
+    fn read_sequence(&self, taken: &SuperVersion, options: &ReadOptions) -> Result<SequenceNumber> {
+        let shared = &self.core.shared;
+        match &options.snapshot {
+            Some(snapshot) => snapshot.sequence_in(&shared.snapshots),
+            None => Ok(taken.readable_to(shared.counters.last_sequence())),
+        }
+    }
+
+    fn lookup(
+        &self,
+        super_version: &SuperVersion,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<FoundValue>> {
+        self.lookup_at(
+            super_version,
+            key,
+            self.read_sequence(super_version, options)?,
+            options.fill_cache,
+        )
+    }
+
+    fn lookup_at(
+        &self,
+        super_version: &SuperVersion,
+        key: &[u8],
+        sequence: SequenceNumber,
+        fill_cache: bool,
+    ) -> Result<Option<FoundValue>> {
+        let shared = &self.core.shared;
+        let found = lookup(super_version, &shared.open_files, key, sequence, fill_cache)?;
+        stats::add(&shared.statistics.gets, 1);
+        stats::add(&shared.statistics.get_hits, u64::from(found.is_some()));
+        Ok(found)
+    }
+}
+
+impl std::fmt::Debug for ColumnFamily {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ColumnFamily({}, {})", self.family.id, self.family.name)
+    }
+}
