@@ -6,17 +6,6 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
-use super::block::Block;
-use super::block_builder::BlockBuilder;
-use super::block_iter::BlockIter;
-use super::dissect::dissect;
-use super::filter::{Filter, FilterBuilder};
-use super::footer::{FOOTER_LEN, Footer};
-use super::index::{Index, IndexBuilder, IndexFormat};
-use super::liveness::LivenessBlock;
-use super::open::range_tombstones_in;
-use super::properties::{TableProperties, value_text};
-use super::separated::separated;
 use super::{TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableVisitor};
 use crate::block_cache::BlockCache;
 use crate::error::Error;
@@ -32,6 +21,17 @@ use crate::format::{BytewiseComparator, FileNumber, SequenceNumber};
 use crate::fuzzing::{MemoryFile, assert_names, decoded, decoded_at, sound};
 use crate::iterator::InternalIterator;
 use crate::range_del::FragmentedTombstones;
+use crate::table::block::Block;
+use crate::table::block::builder::BlockBuilder;
+use crate::table::block::iter::BlockIter;
+use crate::table::block::separated::separated;
+use crate::table::filter::{Filter, FilterBuilder};
+use crate::table::footer::{FOOTER_LEN, Footer};
+use crate::table::forensics::dissect::dissect;
+use crate::table::index::{Index, IndexBuilder, IndexFormat};
+use crate::table::liveness::LivenessBlock;
+use crate::table::properties::{TableProperties, value_text};
+use crate::table::read::open::range_tombstones_in;
 
 type Entry = (Vec<u8>, Vec<u8>);
 

@@ -13,11 +13,11 @@
 //! In memory the index of a table is one flat sorted array, whatever shape it has on disk
 //! (partitions included), so a seek is one binary search and a step costs nothing.
 
-use super::block::Block;
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, user_key};
+use crate::table::block::Block;
+use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle};
 
 /// `rocksdb.block.based.table.index.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 //! [footer]                 53 bytes: checksum type, handles of metaindex and index, version, magic
 //!
 //! block on disk   payload | compression type u8 | checksum u32
-//! block           entries | restart array | packed u32                     (block.rs)
+//! block           entries | restart array | packed u32                     (block/)
 //! handle          offset varint64 | size varint64, without the 5 bytes after the payload
 //! ```
 //!
@@ -31,46 +31,43 @@
 //! 4. The liveness block adds up to what a full scan finds (BLOB-3); [`TableReader::verify`]
 //!    checks that.
 //!
+//! | module | owns |
+//! |---|---|
+//! | `block` | blocks: building, reading from a file, cursors, the layout with separated values |
+//! | `filter` | RocksDB's Bloom filter and the hashes of its versions |
+//! | `footer`, `index`, `properties`, `liveness` | the other parts of a file |
+//! | `writer` | writing a table |
+//! | `read` | reading a table: opening, lookups, cursors, readahead |
+//! | `forensics` | reading a table that may be damaged: verifying, showing, saving what is left |
+//!
 //! Assumes: keys come in the order of the comparator whose name the table stores; a file never
 //! changes once its writer is done (except for RocksDB's in-place global sequence number, before
 //! the file is part of a version).
 
 mod block;
-mod block_builder;
-mod block_io;
-mod block_iter;
-mod dissect;
 mod filter;
-mod filter_hash;
 mod footer;
+mod forensics;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod index;
-mod iterator;
 pub(crate) mod liveness;
-mod open;
 mod properties;
-mod range_sum;
-mod read_ahead;
-pub(crate) mod reader;
-mod salvage;
-mod scan;
-mod separated;
-mod verify;
+pub(crate) mod read;
 pub(crate) mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use dissect::{BlockAt, Part, Role, dissect};
 pub(crate) use footer::is_magic;
-pub(crate) use iterator::{TableIterOptions, TableIterator};
+pub(crate) use forensics::dissect::{BlockAt, Part, Role, dissect};
+pub(crate) use forensics::salvage::{LostPart, Salvage};
+pub(crate) use forensics::verify::{TableCheck, TableVisitor};
 pub(crate) use liveness::BlobRef;
-pub(crate) use open::{prefetch_head, refuse_unreadable};
 pub(crate) use properties::{TableProperties, value_text};
-pub(crate) use reader::{TableIdentity, TableReader, TableReaderOptions};
-pub(crate) use salvage::{LostPart, Salvage};
-pub(crate) use verify::{TableCheck, TableVisitor};
+pub(crate) use read::iterator::{TableIterOptions, TableIterator};
+pub(crate) use read::open::{prefetch_head, refuse_unreadable};
+pub(crate) use read::reader::{TableIdentity, TableReader, TableReaderOptions};
 pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
 
 /// Names in the metaindex.

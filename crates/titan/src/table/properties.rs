@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::block::Block;
-use super::block_builder::BlockBuilder;
-use super::block_iter::BlockIter;
-use super::footer::BlockHandle;
-use super::index::IndexType;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
+use crate::table::block::Block;
+use crate::table::block::builder::BlockBuilder;
+use crate::table::block::iter::BlockIter;
+use crate::table::footer::BlockHandle;
+use crate::table::index::IndexType;
 
 /// The names in the file.
 pub(super) mod name {

@@ -6,13 +6,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::block_builder::BlockBuilder;
-use super::block_io::append_block;
-use super::filter::{self, FilterBuilder};
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
-use super::index::IndexBuilder;
-use super::liveness::LivenessBlock;
-use super::properties::{PropertiesBuilder, name};
 use super::{META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
@@ -24,6 +17,13 @@ use crate::format::internal_key::{
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
+use crate::table::block::builder::BlockBuilder;
+use crate::table::block::io::append_block;
+use crate::table::filter::{self, FilterBuilder};
+use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
+use crate::table::index::IndexBuilder;
+use crate::table::liveness::LivenessBlock;
+use crate::table::properties::{PropertiesBuilder, name};
 use crate::vfs::WritableFile;
 
 /// Bytes collected before they are appended to the file.

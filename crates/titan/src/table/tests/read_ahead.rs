@@ -4,8 +4,8 @@ use std::mem;
 
 use parking_lot::Mutex;
 
-use super::super::iterator::TableIterator;
 use super::*;
+use crate::table::read::iterator::TableIterator;
 use crate::vfs::ReadableFile;
 
 /// Bytes of a file, from and to.

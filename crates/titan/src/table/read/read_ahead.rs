@@ -11,8 +11,8 @@
 //! kernel reads less at once than requested, as Linux does because of the device's limits, ordinary
 //! reads fetch the rest.
 
-use super::block_io::BlockSource;
-use super::footer::BlockHandle;
+use crate::table::block::io::BlockSource;
+use crate::table::footer::BlockHandle;
 
 /// Steps from a block to its neighbour after which readahead starts. A seek that runs past the end
 /// of its block makes one step.
@@ -26,7 +26,7 @@ const MAX: u64 = 256 << 10;
 
 /// The state of a cursor's walk.
 #[derive(Default)]
-pub(super) struct ReadAhead {
+pub(in crate::table) struct ReadAhead {
     backward: bool,
     /// Steps to a neighbour so far.
     steps: u32,
@@ -45,7 +45,7 @@ struct Asked {
 
 impl ReadAhead {
     /// Notes that the cursor goes from block `from` to block `to`.
-    pub(super) fn step(&mut self, from: Option<usize>, to: usize, backward: bool) {
+    pub(in crate::table) fn step(&mut self, from: Option<usize>, to: usize, backward: bool) {
         let neighbour = from.is_some_and(|from| match backward {
             false => from + 1 == to,
             true => to + 1 == from,
@@ -61,7 +61,12 @@ impl ReadAhead {
 
     /// Requests the block at `handle` and what follows, so that the device gets both together. Must
     /// be called before the block is read. `limit` is where data blocks end.
-    pub(super) fn prefetch(&mut self, source: &BlockSource, handle: BlockHandle, limit: u64) {
+    pub(in crate::table) fn prefetch(
+        &mut self,
+        source: &BlockSource,
+        handle: BlockHandle,
+        limit: u64,
+    ) {
         if self.steps < STEPS {
             return;
         }

@@ -6,19 +6,21 @@
 //!
 //! The low half of a key's hash picks the line (multiply and shift, `h1 * n >> 32`), the high half
 //! the bits in it: each probe takes the top 9 bits and multiplies by a constant. All probes of a
-//! key touch one cache line. The hash is over the whole user key; see [`super::filter_hash`].
+//! key touch one cache line. The hash is over the whole user key; see [`crate::table::filter::hash`].
 //!
 //! A filter is optional: a block in any other format (Ribbon, legacy Bloom, foreign) is ignored,
 //! and then every key may be present.
 
+mod hash;
+
 use bytes::Bytes;
 
-use super::filter_hash::hash64;
+use crate::table::filter::hash::hash64;
 
 /// The metaindex entry of a filter in this format.
-pub(super) const META_KEY: &[u8] = b"fullfilter.rocksdb.BuiltinBloomFilter";
+pub(in crate::table) const META_KEY: &[u8] = b"fullfilter.rocksdb.BuiltinBloomFilter";
 /// The value of `rocksdb.filter.policy`.
-pub(super) const POLICY_NAME: &str = "rocksdb.BuiltinBloomFilter";
+pub(in crate::table) const POLICY_NAME: &str = "rocksdb.BuiltinBloomFilter";
 
 const LINE: usize = 64;
 const METADATA: usize = 5;
@@ -47,7 +49,7 @@ fn line_of(hash: u64, lines: u64) -> usize {
 }
 
 /// Collects the hashes of a table's keys.
-pub(super) struct FilterBuilder {
+pub(in crate::table) struct FilterBuilder {
     millibits_per_key: u64,
     hashes: Vec<u64>,
 }
@@ -55,7 +57,7 @@ pub(super) struct FilterBuilder {
 impl FilterBuilder {
     /// `None` if the density asks for no filter. As in RocksDB, less than half a bit counts as
     /// none, and anything else as at least one bit.
-    pub(super) fn new(bits_per_key: f64) -> Option<Self> {
+    pub(in crate::table) fn new(bits_per_key: f64) -> Option<Self> {
         if bits_per_key.is_nan() || bits_per_key < 0.5 {
             return None;
         }
@@ -68,17 +70,17 @@ impl FilterBuilder {
 
     /// Adds a user key. The caller leaves out repeated ones.
     #[inline]
-    pub(super) fn add(&mut self, user_key: &[u8]) {
+    pub(in crate::table) fn add(&mut self, user_key: &[u8]) {
         self.hashes.push(hash64(user_key));
     }
 
     /// Keys added.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::table) fn len(&self) -> usize {
         self.hashes.len()
     }
 
     /// The block; `None` without keys.
-    pub(super) fn finish(self) -> Option<Vec<u8>> {
+    pub(in crate::table) fn finish(self) -> Option<Vec<u8>> {
         if self.hashes.is_empty() {
             return None;
         }
@@ -113,7 +115,7 @@ impl FilterBuilder {
 
 /// A filter block in use.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(in crate::table) struct Filter {
     block: Bytes,
     lines: u64,
     probes: u32,
@@ -121,7 +123,7 @@ pub(super) struct Filter {
 
 impl Filter {
     /// `None` if the block is not a filter of this format. The caller then uses no filter.
-    pub(super) fn new(block: Bytes) -> Option<Self> {
+    pub(in crate::table) fn new(block: Bytes) -> Option<Self> {
         let (bits, metadata) = block.split_last_chunk::<METADATA>()?;
         let [MARKER_NEW_BLOOM, FAST_LOCAL_BLOOM, block_and_probes, 0, 0] = *metadata else {
             return None;
@@ -145,7 +147,7 @@ impl Filter {
 
     /// Whether a key with this user key may be in the table; `false` is certain.
     #[inline]
-    pub(super) fn may_contain(&self, user_key: &[u8]) -> bool {
+    pub(in crate::table) fn may_contain(&self, user_key: &[u8]) -> bool {
         let hash = hash64(user_key);
         let start = line_of(hash, self.lines) * LINE;
         let line = self
@@ -166,12 +168,12 @@ impl Filter {
 
     /// The block as stored.
     #[cfg(test)]
-    pub(super) fn block(&self) -> &[u8] {
+    pub(in crate::table) fn block(&self) -> &[u8] {
         &self.block
     }
 
     /// Bytes held in memory.
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(in crate::table) fn memory_usage(&self) -> usize {
         self.block.len()
     }
 }

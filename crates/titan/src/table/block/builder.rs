@@ -1,10 +1,10 @@
-//! Builds a block: prefix-compressed entries, restart points, count. See [`super::block`] for the
+//! Builds a block: prefix-compressed entries, restart points, count. See [`crate::table::block`] for the
 //! layout.
 
 use crate::format::coding::{MAX_VARINT64_LEN, put_varint};
 
 /// Builds one block after another, reusing its buffers.
-pub(super) struct BlockBuilder {
+pub(in crate::table) struct BlockBuilder {
     interval: usize,
     buffer: Vec<u8>,
     restarts: Vec<u32>,
@@ -15,7 +15,7 @@ pub(super) struct BlockBuilder {
 
 impl BlockBuilder {
     /// `interval` entries share one restart point; at least 1.
-    pub(super) fn new(interval: usize) -> Self {
+    pub(in crate::table) fn new(interval: usize) -> Self {
         BlockBuilder {
             interval: interval.max(1),
             buffer: Vec::new(),
@@ -26,7 +26,7 @@ impl BlockBuilder {
     }
 
     /// Appends an entry. The caller guarantees that keys ascend.
-    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+    pub(in crate::table) fn add(&mut self, key: &[u8], value: &[u8]) {
         let shared = if self.since_restart >= self.interval {
             self.restarts.push(self.buffer.len() as u32);
             self.since_restart = 0;
@@ -46,21 +46,21 @@ impl BlockBuilder {
     }
 
     /// The block's size if it were finished now, in bytes.
-    pub(super) fn size(&self) -> usize {
+    pub(in crate::table) fn size(&self) -> usize {
         self.buffer.len() + 4 * self.restarts.len() + 4
     }
 
     /// An upper bound of the bytes that one more entry adds.
-    pub(super) fn cost_of(key: &[u8], value: &[u8]) -> usize {
+    pub(in crate::table) fn cost_of(key: &[u8], value: &[u8]) -> usize {
         key.len() + value.len() + 3 * MAX_VARINT64_LEN / 2
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::table) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
     /// Completes the block and returns it. Call [`BlockBuilder::reset`] before the next one.
-    pub(super) fn finish(&mut self) -> &[u8] {
+    pub(in crate::table) fn finish(&mut self) -> &[u8] {
         for restart in &self.restarts {
             self.buffer.extend_from_slice(&restart.to_le_bytes());
         }
@@ -70,7 +70,7 @@ impl BlockBuilder {
     }
 
     /// Starts the next block.
-    pub(super) fn reset(&mut self) {
+    pub(in crate::table) fn reset(&mut self) {
         self.buffer.clear();
         self.restarts.clear();
         self.restarts.push(0);

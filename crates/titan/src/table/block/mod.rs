@@ -1,4 +1,4 @@
-//! A block in memory. [`super::block_iter`] walks its entries.
+//! A block in memory. [`crate::table::block::iter`] walks its entries.
 //!
 //! ```text
 //! entry    shared varint32 | fresh varint32 | value_len varint32 | key bytes[fresh] | value
@@ -9,27 +9,32 @@
 //! A key is the first `shared` bytes of the previous key and `fresh` new ones. At restart points
 //! `shared` is 0, so that a seek can search them; the restart array holds their offsets. The hash
 //! index (only in blocks of at most 64 KiB) speeds up RocksDB's point lookups; it is skipped here.
-//! A block with [separated values](super::separated) is converted to this layout when it is read.
+//! A block with [separated values](crate::table::block::separated) is converted to this layout when it is read.
 //!
 //! Everything is checked as it is decoded, so a damaged block causes an error and nothing worse.
+
+pub(in crate::table) mod builder;
+pub(in crate::table) mod io;
+pub(in crate::table) mod iter;
+pub(in crate::table) mod separated;
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::separated::joined;
 use crate::error::{Error, Result};
 use crate::format::coding::Decoder;
+use crate::table::block::separated::joined;
 
 const NUM_RESTARTS_MASK: u32 = (1 << 28) - 1;
-pub(super) const SEPARATED_VALUES: u32 = 1 << 28;
+pub(in crate::table) const SEPARATED_VALUES: u32 = 1 << 28;
 const RESERVED: u32 = 1 << 30;
 const HASH_INDEX: u32 = 1 << 31;
 const MAX_LEN_WITH_HASH_INDEX: usize = 64 << 10;
 
 /// A decompressed, verified block. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Block {
+pub(in crate::table) struct Block {
     data: Bytes,
     /// Where entries end and the restart array starts.
     entries_end: usize,
@@ -38,7 +43,7 @@ pub(super) struct Block {
 
 impl Block {
     /// Reads the block's frame. Entries are checked when a cursor reaches them.
-    pub(super) fn new(data: Bytes) -> Result<Self> {
+    pub(in crate::table) fn new(data: Bytes) -> Result<Self> {
         let Some((rest, packed)) = data.split_last_chunk::<4>() else {
             return Err(Error::corruption("block shorter than its restart count"));
         };
@@ -79,31 +84,31 @@ impl Block {
     }
 
     /// The bytes of all entries.
-    pub(super) fn entries(&self) -> &[u8] {
+    pub(in crate::table) fn entries(&self) -> &[u8] {
         self.data.get(..self.entries_end).unwrap_or_default()
     }
 
     /// Bytes of the block, in the layout above.
     #[inline]
-    pub(super) fn data(&self) -> &Bytes {
+    pub(in crate::table) fn data(&self) -> &Bytes {
         &self.data
     }
 
     /// Where entries end.
     #[inline]
-    pub(super) fn entries_end(&self) -> usize {
+    pub(in crate::table) fn entries_end(&self) -> usize {
         self.entries_end
     }
 
     /// Restart points; 0 only in a block without entries.
     #[inline]
-    pub(super) fn num_restarts(&self) -> usize {
+    pub(in crate::table) fn num_restarts(&self) -> usize {
         self.num_restarts
     }
 
     /// Offset of restart point `i`, unchecked: it may lie anywhere.
     #[inline]
-    pub(super) fn restart(&self, i: usize) -> usize {
+    pub(in crate::table) fn restart(&self, i: usize) -> usize {
         let at = self.entries_end + 4 * i;
         match self.data.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
             Some(bytes) => u32::from_le_bytes(*bytes) as usize,
@@ -113,7 +118,7 @@ impl Block {
 
     /// Checks that restart points are at entries with whole keys, and the first one at the first
     /// entry, so that a seek finds what a walk through the entries finds. Cost: one step per entry.
-    pub(super) fn verify_restarts(&self) -> Result<()> {
+    pub(in crate::table) fn verify_restarts(&self) -> Result<()> {
         let mut restarts = (0..self.num_restarts).map(|i| self.restart(i));
         let mut next = restarts.next();
         let mut at = 0;
@@ -137,7 +142,7 @@ impl Block {
 
     /// Decodes the entry at `at`.
     #[inline]
-    pub(super) fn entry(&self, at: usize) -> Result<Entry> {
+    pub(in crate::table) fn entry(&self, at: usize) -> Result<Entry> {
         let entries = self.entries();
         let header = entries.get(at..).and_then(|rest| rest.first_chunk::<3>());
         let (shared, fresh, value_len, key_at) = match header {
@@ -164,10 +169,10 @@ impl Block {
 }
 
 /// An entry's parts, within the block.
-pub(super) struct Entry {
+pub(in crate::table) struct Entry {
     /// How many bytes its key shares with the previous key.
-    pub(super) shared: usize,
+    pub(in crate::table) shared: usize,
     /// The rest of its key.
-    pub(super) key: Range<usize>,
-    pub(super) value: Range<usize>,
+    pub(in crate::table) key: Range<usize>,
+    pub(in crate::table) value: Range<usize>,
 }

@@ -6,18 +6,18 @@
 
 use bytes::Bytes;
 
-use super::block::Block;
-use super::block_io::{BlockKind, BlockSource};
-use super::block_iter::BlockIter;
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
-use super::open::range_tombstones_in;
-use super::properties::TableProperties;
-use super::salvage::sound_entry;
 use crate::error::Result;
 use crate::format::checksum::ChecksumType;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{CompressionType, SequenceNumber};
+use crate::table::block::Block;
+use crate::table::block::io::{BlockKind, BlockSource};
+use crate::table::block::iter::BlockIter;
+use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, context_modifier};
+use crate::table::forensics::salvage::sound_entry;
+use crate::table::properties::TableProperties;
+use crate::table::read::open::range_tombstones_in;
 
 /// The largest block that is searched for, with its trailer. The time of a search that finds no end
 /// is quadratic in it.
@@ -29,8 +29,8 @@ const PLAUSIBLE_SEQUENCE: u64 = 1 << 48;
 
 /// What a scan found.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) properties: Option<TableProperties>,
+pub(in crate::table) struct Found {
+    pub(in crate::table) properties: Option<TableProperties>,
     data: Vec<DataBlock>,
     range_deletions: Vec<Block>,
 }
@@ -46,7 +46,7 @@ struct DataBlock {
 impl Found {
     /// The blocks that are in the order of keys, from the first. One that is not is another kind of
     /// block that happens to look like data.
-    pub(super) fn data_in_order(self, order: &InternalKeyComparator) -> Vec<BlockHandle> {
+    pub(in crate::table) fn data_in_order(self, order: &InternalKeyComparator) -> Vec<BlockHandle> {
         let mut handles = Vec::new();
         let mut last: Vec<u8> = Vec::new();
         for block in self.data {
@@ -59,7 +59,7 @@ impl Found {
         handles
     }
 
-    pub(super) fn tombstones(
+    pub(in crate::table) fn tombstones(
         &self,
         sequence: Option<SequenceNumber>,
     ) -> Result<Vec<RangeTombstone>> {
@@ -72,14 +72,14 @@ impl Found {
 }
 
 /// A search for blocks.
-pub(super) struct Scan<'s> {
+pub(in crate::table) struct Scan<'s> {
     /// If the footer is lost, its checksum type is set to that of the first block found.
     source: &'s mut BlockSource,
     settled: bool,
 }
 
 impl<'s> Scan<'s> {
-    pub(super) fn new(source: &'s mut BlockSource) -> Self {
+    pub(in crate::table) fn new(source: &'s mut BlockSource) -> Self {
         Scan {
             source,
             settled: false,
@@ -87,7 +87,7 @@ impl<'s> Scan<'s> {
     }
 
     /// Goes from block to block, from `start` until no other one can be found.
-    pub(super) fn run(mut self, start: u64) -> Result<Found> {
+    pub(in crate::table) fn run(mut self, start: u64) -> Result<Found> {
         let mut found = Found::default();
         let mut at = start;
         while let Some((handle, data)) = self.block_at(at)? {

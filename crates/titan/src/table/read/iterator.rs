@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::block_io::Window;
-use super::block_iter::BlockIter;
-use super::read_ahead::ReadAhead;
-use super::reader::TableReader;
 use crate::error::Result;
 use crate::iterator::InternalIterator;
+use crate::table::block::io::Window;
+use crate::table::block::iter::BlockIter;
+use crate::table::read::read_ahead::ReadAhead;
+use crate::table::read::reader::TableReader;
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct TableIterator {
 }
 
 impl TableIterator {
-    pub(super) fn new(table: Arc<TableReader>, options: TableIterOptions) -> Self {
+    pub(in crate::table) fn new(table: Arc<TableReader>, options: TableIterOptions) -> Self {
         let reading = match options.readahead {
             0 => Reading::Blocks(ReadAhead::default()),
             size => Reading::Stretches(Window::new(size)),
@@ -64,7 +64,7 @@ impl TableIterator {
     }
 
     /// The file offset of the block under the cursor; 0 if there is none.
-    pub(super) fn block_offset(&self) -> u64 {
+    pub(in crate::table) fn block_offset(&self) -> u64 {
         let handle = self.loaded.and_then(|at| self.table.index.handle(at));
         handle.map_or(0, |handle| handle.offset)
     }

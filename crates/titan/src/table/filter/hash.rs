@@ -84,7 +84,7 @@ fn mix16(key: &[u8], at: usize, secret_at: usize) -> u64 {
 
 /// The hash of a user key.
 #[inline]
-pub(super) fn hash64(key: &[u8]) -> u64 {
+pub(in crate::table) fn hash64(key: &[u8]) -> u64 {
     match key.len() {
         0 => fold(secret(0), P64_2),
         1..=3 => tiny(key),

@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::block::Block;
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{InternalKeyComparator, TRAILER_LEN, pack, trailer, user_key};
+use crate::table::block::Block;
 
 /// An entry that a backward walk has decoded already.
 struct Behind {
@@ -24,7 +24,7 @@ struct Behind {
 /// A cursor over a block. Like [`InternalIterator`](crate::iterator::InternalIterator), except that
 /// seeks take the comparator, so that cursors need no reference count on it.
 #[derive(Default)]
-pub(super) struct BlockIter {
+pub(in crate::table) struct BlockIter {
     block: Block,
     /// Replaces the stored sequence numbers, all 0, of an ingested file.
     global_sequence: Option<SequenceNumber>,
@@ -46,7 +46,7 @@ pub(super) struct BlockIter {
 
 impl BlockIter {
     /// A cursor over plain keys: properties, metaindex.
-    pub(super) fn over(block: Block) -> Self {
+    pub(in crate::table) fn over(block: Block) -> Self {
         BlockIter {
             block,
             ..Default::default()
@@ -54,7 +54,10 @@ impl BlockIter {
     }
 
     /// A cursor over internal keys.
-    pub(super) fn over_data(block: Block, global_sequence: Option<SequenceNumber>) -> Self {
+    pub(in crate::table) fn over_data(
+        block: Block,
+        global_sequence: Option<SequenceNumber>,
+    ) -> Self {
         BlockIter {
             block,
             global_sequence,
@@ -64,24 +67,24 @@ impl BlockIter {
     }
 
     /// Switches to another block and keeps the buffers.
-    pub(super) fn reset(&mut self, block: Block) {
+    pub(in crate::table) fn reset(&mut self, block: Block) {
         self.block = block;
         self.valid = false;
         self.behind.clear();
     }
 
     /// Makes the cursor invalid.
-    pub(super) fn invalidate(&mut self) {
+    pub(in crate::table) fn invalidate(&mut self) {
         self.valid = false;
     }
 
     #[inline]
-    pub(super) fn valid(&self) -> bool {
+    pub(in crate::table) fn valid(&self) -> bool {
         self.valid
     }
 
     #[inline]
-    pub(super) fn key(&self) -> &[u8] {
+    pub(in crate::table) fn key(&self) -> &[u8] {
         match (self.valid, self.global_sequence) {
             (false, _) => &[],
             (true, None) => &self.key,
@@ -90,7 +93,7 @@ impl BlockIter {
     }
 
     #[inline]
-    pub(super) fn value(&self) -> &[u8] {
+    pub(in crate::table) fn value(&self) -> &[u8] {
         if !self.valid {
             return &[];
         }
@@ -101,7 +104,7 @@ impl BlockIter {
     }
 
     /// The value, sharing the block's memory.
-    pub(super) fn value_bytes(&self) -> Bytes {
+    pub(in crate::table) fn value_bytes(&self) -> Bytes {
         if self.valid {
             self.block.data().slice(self.value.clone())
         } else {
@@ -110,7 +113,7 @@ impl BlockIter {
     }
 
     /// Where the value is in the block.
-    pub(super) fn value_range(&self) -> Range<usize> {
+    pub(in crate::table) fn value_range(&self) -> Range<usize> {
         self.value.clone()
     }
 
@@ -155,12 +158,12 @@ impl BlockIter {
         Ok(())
     }
 
-    pub(super) fn seek_to_first(&mut self) -> Result<()> {
+    pub(in crate::table) fn seek_to_first(&mut self) -> Result<()> {
         self.key.clear();
         self.load(0)
     }
 
-    pub(super) fn seek_to_last(&mut self) -> Result<()> {
+    pub(in crate::table) fn seek_to_last(&mut self) -> Result<()> {
         self.valid = false;
         if self.block.entries_end() == 0 {
             return Ok(());
@@ -173,11 +176,11 @@ impl BlockIter {
     }
 
     #[inline]
-    pub(super) fn next(&mut self) -> Result<()> {
+    pub(in crate::table) fn next(&mut self) -> Result<()> {
         self.load(self.value.end)
     }
 
-    pub(super) fn prev(&mut self) -> Result<()> {
+    pub(in crate::table) fn prev(&mut self) -> Result<()> {
         let here = self.at;
         self.valid = false;
         if here == 0 {
@@ -232,7 +235,11 @@ impl BlockIter {
     }
 
     /// Moves to the first entry not before `target`.
-    pub(super) fn seek(&mut self, order: &InternalKeyComparator, target: &[u8]) -> Result<()> {
+    pub(in crate::table) fn seek(
+        &mut self,
+        order: &InternalKeyComparator,
+        target: &[u8],
+    ) -> Result<()> {
         self.valid = false;
         if self.block.entries_end() == 0 {
             return Ok(());
@@ -255,7 +262,7 @@ impl BlockIter {
     }
 
     /// Moves to the last entry not after `target`.
-    pub(super) fn seek_for_prev(
+    pub(in crate::table) fn seek_for_prev(
         &mut self,
         order: &InternalKeyComparator,
         target: &[u8],
@@ -297,10 +304,10 @@ impl BlockIter {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::block_builder::BlockBuilder;
     use super::*;
     use crate::format::BytewiseComparator;
     use crate::format::internal_key::{ValueType, internal_key};
+    use crate::table::block::builder::BlockBuilder;
 
     fn order() -> InternalKeyComparator {
         InternalKeyComparator::new(Arc::new(BytewiseComparator))

@@ -10,25 +10,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::block::Block;
-use super::block_io::{BlockKind, BlockSource};
-use super::block_iter::BlockIter;
-use super::dissect::BlockAt;
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer, is_block_based};
-use super::index::Index;
-use super::open::{
-    MetaBlocks, global_sequence, read_dictionary, read_index, read_metaindex, read_properties,
-    read_range_tombstones,
-};
-use super::properties::TableProperties;
-use super::scan::{Found, Scan};
-use super::{META_COMPRESSION_DICT, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::checksum::ChecksumType;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType, user_key};
 use crate::format::range_tombstone::RangeTombstone;
+use crate::table::block::Block;
+use crate::table::block::io::{BlockKind, BlockSource};
+use crate::table::block::iter::BlockIter;
+use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer, is_block_based};
+use crate::table::forensics::dissect::BlockAt;
+use crate::table::forensics::scan::{Found, Scan};
+use crate::table::index::Index;
+use crate::table::properties::TableProperties;
+use crate::table::read::open::{
+    MetaBlocks, global_sequence, read_dictionary, read_index, read_metaindex, read_properties,
+    read_range_tombstones,
+};
+use crate::table::{META_COMPRESSION_DICT, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::vfs::ReadableFile;
 
 /// Receives entries: internal key and value.
@@ -326,7 +326,7 @@ impl Walk<'_, '_> {
 }
 
 /// Whether an entry can be written to a table again.
-pub(super) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
+pub(in crate::table) fn sound_entry(ikey: &[u8], value: &[u8]) -> Result<()> {
     match ParsedInternalKey::parse(ikey)?.value_type {
         ValueType::RangeDeletion => Err(Error::corruption("range tombstone among point entries")),
         ValueType::BlobIndex => BlobIndex::decode(value).map(|_| ()),

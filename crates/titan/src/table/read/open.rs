@@ -6,21 +6,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::Block;
-use super::block_io::{BlockKind, BlockSource, Window};
-use super::block_iter::BlockIter;
-use super::filter::{self, Filter};
-use super::footer::{BlockHandle, FOOTER_LEN, Footer};
-use super::index::{Index, IndexFormat, IndexType};
-use super::properties::TableProperties;
-use super::reader::{TableIdentity, TableReader, TableReaderOptions};
-use super::{META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::coding::Decoder;
 use crate::format::compression::Dictionary;
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{Comparator, SequenceNumber};
+use crate::table::block::Block;
+use crate::table::block::io::{BlockKind, BlockSource, Window};
+use crate::table::block::iter::BlockIter;
+use crate::table::filter::{self, Filter};
+use crate::table::footer::{BlockHandle, FOOTER_LEN, Footer};
+use crate::table::index::{Index, IndexFormat, IndexType};
+use crate::table::properties::TableProperties;
+use crate::table::read::reader::{TableIdentity, TableReader, TableReaderOptions};
+use crate::table::{
+    META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,
+};
 use crate::vfs::ReadableFile;
 
 /// Bytes of partitions read at once when a partitioned index is loaded.
@@ -35,12 +37,12 @@ const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
 /// Where the blocks other than data blocks are, so that a later check can read them again.
 #[derive(Default)]
-pub(super) struct MetaBlocks {
-    pub(super) metaindex: BlockHandle,
-    pub(super) properties: BlockHandle,
-    pub(super) range_tombstones: Option<BlockHandle>,
+pub(in crate::table) struct MetaBlocks {
+    pub(in crate::table) metaindex: BlockHandle,
+    pub(in crate::table) properties: BlockHandle,
+    pub(in crate::table) range_tombstones: Option<BlockHandle>,
     /// Index, its partitions, filters, range tombstones.
-    pub(super) others: Vec<BlockHandle>,
+    pub(in crate::table) others: Vec<BlockHandle>,
 }
 
 /// What a table says about itself. Decides whether and how the rest can be read.
@@ -109,7 +111,7 @@ pub(crate) fn refuse_unreadable(
     Head::read(file, path, identity, comparator).map(|_| ())
 }
 
-pub(super) fn open(
+pub(in crate::table) fn open(
     file: Arc<dyn ReadableFile>,
     path: &Path,
     options: TableReaderOptions,
@@ -187,7 +189,7 @@ fn read_footer(file: &dyn ReadableFile, at: u64) -> Result<Footer> {
     }
 }
 
-pub(super) fn read_metaindex(
+pub(in crate::table) fn read_metaindex(
     source: &BlockSource,
     handle: BlockHandle,
 ) -> Result<BTreeMap<Vec<u8>, BlockHandle>> {
@@ -211,7 +213,7 @@ pub(super) fn read_metaindex(
 
 /// Reads the properties. RocksDB ingests a file by writing its sequence number into this block
 /// without correcting the checksum, which matches the block with zeros in its place.
-pub(super) fn read_properties(
+pub(in crate::table) fn read_properties(
     source: &BlockSource,
     handle: BlockHandle,
 ) -> Result<TableProperties> {
@@ -224,7 +226,7 @@ pub(super) fn read_properties(
         let payload = stored.slice(
             ..stored
                 .len()
-                .saturating_sub(super::footer::BLOCK_TRAILER_LEN),
+                .saturating_sub(crate::table::footer::BLOCK_TRAILER_LEN),
         );
         let Ok((properties, Some(at))) = TableProperties::decode(payload) else {
             return Err(mismatch);
@@ -261,7 +263,7 @@ fn check_comparator(
 }
 
 /// The sequence number of all entries, if the file was ingested.
-pub(super) fn global_sequence(
+pub(in crate::table) fn global_sequence(
     properties: &TableProperties,
     largest: Option<SequenceNumber>,
 ) -> Result<Option<SequenceNumber>> {
@@ -283,7 +285,7 @@ pub(super) fn global_sequence(
     }
 }
 
-pub(super) fn read_index(
+pub(in crate::table) fn read_index(
     source: &BlockSource,
     handle: BlockHandle,
     properties: &TableProperties,
@@ -320,7 +322,7 @@ pub(super) fn read_index(
 }
 
 /// The dictionary of a table that has one. An empty one counts as none.
-pub(super) fn read_dictionary(
+pub(in crate::table) fn read_dictionary(
     source: &BlockSource,
     handle: Option<BlockHandle>,
 ) -> Result<Option<Dictionary>> {
@@ -331,7 +333,7 @@ pub(super) fn read_dictionary(
     Ok((!bytes.is_empty()).then(|| Dictionary::new(bytes)))
 }
 
-pub(super) fn read_range_tombstones(
+pub(in crate::table) fn read_range_tombstones(
     source: &BlockSource,
     handle: BlockHandle,
     global_sequence: Option<SequenceNumber>,
@@ -345,7 +347,7 @@ pub(super) fn read_range_tombstones(
 }
 
 /// The entries of a block of range deletions.
-pub(super) fn range_tombstones_in(
+pub(in crate::table) fn range_tombstones_in(
     block: Block,
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Vec<RangeTombstone>> {

@@ -14,13 +14,13 @@
 
 use bytes::Bytes;
 
-use super::block::Block;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
+use crate::table::block::Block;
 
 /// The same entries in the usual layout. `block` is the block as stored: its entries are keys up to
 /// `values_at`, then values.
-pub(super) fn joined(block: &Block, values_at: usize) -> Result<Bytes> {
+pub(in crate::table) fn joined(block: &Block, values_at: usize) -> Result<Bytes> {
     let impossible = || Error::corruption("block with impossible values after its keys");
     let entries = block.entries();
     let (keys, values) = entries.split_at_checked(values_at).ok_or_else(impossible)?;
@@ -62,7 +62,7 @@ pub(super) fn joined(block: &Block, values_at: usize) -> Result<Bytes> {
 
 /// The opposite of [`joined`], as RocksDB writes it. The block's restart points must be entries.
 #[cfg(any(test, fuzzing))]
-pub(super) fn separated(block: &Block) -> Result<Bytes> {
+pub(in crate::table) fn separated(block: &Block) -> Result<Bytes> {
     let (mut keys, mut values, mut restarts) = (Vec::new(), Vec::new(), Vec::new());
     let data = block.data();
     let mut at = 0;
@@ -92,15 +92,15 @@ pub(super) fn separated(block: &Block) -> Result<Bytes> {
         out.extend_from_slice(&restart.to_le_bytes());
     }
     out.extend_from_slice(&values_at.to_le_bytes());
-    let packed = restarts.len() as u32 | super::block::SEPARATED_VALUES;
+    let packed = restarts.len() as u32 | crate::table::block::SEPARATED_VALUES;
     out.extend_from_slice(&packed.to_le_bytes());
     Ok(Bytes::from(out))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::block_builder::BlockBuilder;
     use super::*;
+    use crate::table::block::builder::BlockBuilder;
 
     fn block(entries: usize, interval: usize) -> Block {
         let mut builder = BlockBuilder::new(interval);

@@ -9,17 +9,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::Block;
-use super::block_io::{BlockKind, BlockSource, Window};
-use super::block_iter::BlockIter;
-use super::filter::Filter;
-use super::footer::BlockHandle;
-use super::index::Index;
-use super::iterator::{TableIterOptions, TableIterator};
-use super::liveness::LivenessBlock;
-use super::open::{self, MetaBlocks};
-use super::properties::TableProperties;
-use super::read_ahead::ReadAhead;
 use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
@@ -29,10 +18,21 @@ use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::UniqueId;
 use crate::format::{FileNumber, SequenceNumber, total};
 use crate::iterator::InternalIterator;
+use crate::table::block::Block;
+use crate::table::block::io::{BlockKind, BlockSource, Window};
+use crate::table::block::iter::BlockIter;
+use crate::table::filter::Filter;
+use crate::table::footer::BlockHandle;
+use crate::table::index::Index;
+use crate::table::liveness::LivenessBlock;
+use crate::table::properties::TableProperties;
+use crate::table::read::iterator::{TableIterOptions, TableIterator};
+use crate::table::read::open::{self, MetaBlocks};
+use crate::table::read::read_ahead::ReadAhead;
 use crate::vfs::ReadableFile;
 
 /// Bytes that a scan of the whole table reads at once.
-pub(super) const SCAN_READAHEAD: usize = 1 << 20;
+pub(in crate::table) const SCAN_READAHEAD: usize = 1 << 20;
 
 /// What the MANIFEST says about a table. The file must agree with it.
 #[derive(Clone, Copy)]
@@ -66,14 +66,14 @@ pub(crate) struct TableEntry {
 
 /// An open table. Immutable; share it by `Arc`.
 pub(crate) struct TableReader {
-    pub(super) source: BlockSource,
-    pub(super) options: TableReaderOptions,
-    pub(super) index: Index,
-    pub(super) filter: Option<Filter>,
-    pub(super) properties: TableProperties,
-    pub(super) range_tombstones: Vec<RangeTombstone>,
-    pub(super) global_sequence: Option<SequenceNumber>,
-    pub(super) meta: MetaBlocks,
+    pub(in crate::table) source: BlockSource,
+    pub(in crate::table) options: TableReaderOptions,
+    pub(in crate::table) index: Index,
+    pub(in crate::table) filter: Option<Filter>,
+    pub(in crate::table) properties: TableProperties,
+    pub(in crate::table) range_tombstones: Vec<RangeTombstone>,
+    pub(in crate::table) global_sequence: Option<SequenceNumber>,
+    pub(in crate::table) meta: MetaBlocks,
 }
 
 impl TableReader {
@@ -226,14 +226,14 @@ impl TableReader {
     }
 
     /// A data block, from the cache or the file.
-    pub(super) fn block(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
+    pub(in crate::table) fn block(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
         self.cached_or(handle, fill_cache, |source| {
             source.read(BlockKind::Data, handle)
         })
     }
 
     /// [`TableReader::block`] for a cursor that may be walking.
-    pub(super) fn block_ahead(
+    pub(in crate::table) fn block_ahead(
         &self,
         ahead: &mut ReadAhead,
         handle: BlockHandle,
@@ -248,7 +248,7 @@ impl TableReader {
     }
 
     /// [`TableReader::block`] for a walk through neighbouring blocks.
-    pub(super) fn block_through(
+    pub(in crate::table) fn block_through(
         &self,
         window: &mut Window,
         handle: BlockHandle,
@@ -284,7 +284,11 @@ impl TableReader {
         Ok(block)
     }
 
-    pub(super) fn block_iter(&self, handle: BlockHandle, fill_cache: bool) -> Result<BlockIter> {
+    pub(in crate::table) fn block_iter(
+        &self,
+        handle: BlockHandle,
+        fill_cache: bool,
+    ) -> Result<BlockIter> {
         Ok(BlockIter::over_data(
             self.block(handle, fill_cache)?,
             self.global_sequence,
@@ -292,7 +296,7 @@ impl TableReader {
     }
 
     /// Adds the file and the offset of a block to an error.
-    pub(super) fn at(&self, e: Error, handle: BlockHandle) -> Error {
+    pub(in crate::table) fn at(&self, e: Error, handle: BlockHandle) -> Error {
         e.at(self.source.path(), handle.offset)
     }
 }
@@ -304,7 +308,11 @@ impl std::fmt::Debug for TableReader {
 }
 
 /// Adds the pointer of an entry, if it is one.
-pub(super) fn add_blob_ref(refs: &mut LivenessBlock, ikey: &[u8], value: &[u8]) -> Result<()> {
+pub(in crate::table) fn add_blob_ref(
+    refs: &mut LivenessBlock,
+    ikey: &[u8],
+    value: &[u8],
+) -> Result<()> {
     let key = ParsedInternalKey::parse(ikey)?;
     if key.value_type == ValueType::BlobIndex {
         refs.add(key.user_key.len(), &BlobIndex::decode(value)?)?;

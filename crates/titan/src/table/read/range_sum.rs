@@ -1,10 +1,10 @@
 //! Counts the entries of a range of keys and the bytes that they point to.
 
-use super::reader::TableReader;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, seek_key};
+use crate::table::read::reader::TableReader;
 
 /// Sums over the entries of a range of keys.
 #[derive(Clone, Copy, Default)]

@@ -7,19 +7,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::Block;
-use super::block_io::{BlockKind, BlockSource};
-use super::block_iter::BlockIter;
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer};
-use super::index::{Index, IndexFormat, IndexType};
-use super::liveness::LivenessBlock;
-use super::open::{read_dictionary, read_properties};
-use super::properties::{DELTA_ENCODED_SINCE, TableProperties};
-use super::{META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
 use crate::format::CompressionType;
 use crate::format::checksum::ChecksumType;
 use crate::format::coding::Decoder;
+use crate::table::block::Block;
+use crate::table::block::io::{BlockKind, BlockSource};
+use crate::table::block::iter::BlockIter;
+use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, FOOTER_LEN, Footer};
+use crate::table::index::{Index, IndexFormat, IndexType};
+use crate::table::liveness::LivenessBlock;
+use crate::table::properties::{DELTA_ENCODED_SINCE, TableProperties};
+use crate::table::read::open::{read_dictionary, read_properties};
+use crate::table::{
+    META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,
+};
 use crate::vfs::ReadableFile;
 
 /// Bytes of a file, trailers of blocks included.
@@ -30,7 +32,7 @@ pub(crate) struct BlockAt {
 }
 
 impl BlockAt {
-    pub(super) fn of(handle: BlockHandle) -> Self {
+    pub(in crate::table) fn of(handle: BlockHandle) -> Self {
         BlockAt {
             offset: handle.offset,
             size: handle.size.saturating_add(BLOCK_TRAILER_LEN as u64),

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer, context_modifier};
 use crate::error::{Error, Result};
 use crate::format::CompressionType;
 use crate::format::checksum::ChecksumType;
 use crate::format::compression::{Dictionary, compress, decompress_with};
+use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer, context_modifier};
 use crate::vfs::ReadableFile;
 
 /// Allowance for payloads too small for the ratio to hold.
@@ -21,7 +21,7 @@ const MIN_UNCOMPRESSED_LIMIT: usize = 256 << 10;
 
 /// The kind of a block, as far as decompression depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BlockKind {
+pub(in crate::table) enum BlockKind {
     /// Entries. Only these use the table's dictionary, if it has one.
     Data,
     /// Anything else.
@@ -29,20 +29,20 @@ pub(super) enum BlockKind {
 }
 
 /// Where a table's blocks are read from. Errors name the file and the block's offset.
-pub(super) struct BlockSource {
-    pub(super) file: Arc<dyn ReadableFile>,
-    pub(super) path: PathBuf,
+pub(in crate::table) struct BlockSource {
+    pub(in crate::table) file: Arc<dyn ReadableFile>,
+    pub(in crate::table) path: PathBuf,
     /// Where the footer starts: the end of all blocks.
-    pub(super) limit: u64,
-    pub(super) checksum: ChecksumType,
-    pub(super) base_context_checksum: u32,
+    pub(in crate::table) limit: u64,
+    pub(in crate::table) checksum: ChecksumType,
+    pub(in crate::table) base_context_checksum: u32,
     /// What data blocks were compressed with.
-    pub(super) dictionary: Option<Dictionary>,
+    pub(in crate::table) dictionary: Option<Dictionary>,
 }
 
 impl BlockSource {
     /// The blocks of a table whose footer starts at `footer_at`, without a dictionary yet.
-    pub(super) fn of(
+    pub(in crate::table) fn of(
         file: Arc<dyn ReadableFile>,
         path: &Path,
         footer_at: u64,
@@ -58,19 +58,19 @@ impl BlockSource {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::table) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Reads, verifies and decompresses a block.
-    pub(super) fn read(&self, kind: BlockKind, handle: BlockHandle) -> Result<Bytes> {
+    pub(in crate::table) fn read(&self, kind: BlockKind, handle: BlockHandle) -> Result<Bytes> {
         self.read_stored(handle)
             .and_then(|stored| self.open(kind, handle, stored))
             .map_err(|e| e.at(&self.path, handle.offset))
     }
 
     /// [`BlockSource::read`] for a walk through neighbouring blocks.
-    pub(super) fn read_through(
+    pub(in crate::table) fn read_through(
         &self,
         window: &mut Window,
         kind: BlockKind,
@@ -85,13 +85,13 @@ impl BlockSource {
     }
 
     /// Reads a block with its trailer, unverified.
-    pub(super) fn read_stored(&self, handle: BlockHandle) -> Result<Bytes> {
+    pub(in crate::table) fn read_stored(&self, handle: BlockHandle) -> Result<Bytes> {
         let len = handle.stored_len(self.limit)?;
         self.file.read_exact_at(handle.offset, len)
     }
 
     /// Verifies and decompresses a block that [`BlockSource::read_stored`] returned.
-    pub(super) fn open(
+    pub(in crate::table) fn open(
         &self,
         kind: BlockKind,
         handle: BlockHandle,
@@ -116,7 +116,7 @@ impl BlockSource {
     }
 
     /// Compares the checksum of a block with its trailer.
-    pub(super) fn verify(&self, handle: BlockHandle, stored: &[u8]) -> Result<()> {
+    pub(in crate::table) fn verify(&self, handle: BlockHandle, stored: &[u8]) -> Result<()> {
         let (Some((rest, sum)), true) = (
             stored.split_last_chunk::<4>(),
             stored.len() >= BLOCK_TRAILER_LEN,
@@ -143,7 +143,7 @@ impl BlockSource {
 }
 
 /// A stretch of the file that is read at once, for cursors that walk from block to block.
-pub(super) struct Window {
+pub(in crate::table) struct Window {
     /// Bytes to read at once.
     size: usize,
     start: u64,
@@ -151,7 +151,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(size: usize) -> Self {
+    pub(in crate::table) fn new(size: usize) -> Self {
         Window {
             size,
             start: 0,
@@ -211,7 +211,7 @@ impl Window {
 
 /// Appends `payload`, compressed if that saves an eighth, with its trailer to `out`; returns the
 /// size without the trailer. `scratch` is overwritten.
-pub(super) fn append_block(
+pub(in crate::table) fn append_block(
     out: &mut Vec<u8>,
     scratch: &mut Vec<u8>,
     payload: &[u8],

@@ -1,15 +1,15 @@
 //! Checks that a whole table is consistent.
 
-use super::block::Block;
-use super::block_io::{BlockKind, Window};
-use super::block_iter::BlockIter;
-use super::liveness::LivenessBlock;
-use super::open::read_properties;
-use super::properties::name;
-use super::reader::{SCAN_READAHEAD, TableReader, add_blob_ref};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{ParsedInternalKey, TRAILER_LEN, ValueType};
+use crate::table::block::Block;
+use crate::table::block::io::{BlockKind, Window};
+use crate::table::block::iter::BlockIter;
+use crate::table::liveness::LivenessBlock;
+use crate::table::properties::name;
+use crate::table::read::open::read_properties;
+use crate::table::read::reader::{SCAN_READAHEAD, TableReader, add_blob_ref};
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
