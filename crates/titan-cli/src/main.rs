@@ -129,11 +129,12 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error);
-            if error.is_corruption() && !matches!(cli.command, Command::Check(_)) {
-                output::suggest_repair();
-            }
-            if error.kind() == titan::ErrorKind::Internal {
+            if output::led_to_it(&error, titan::ErrorKind::Internal) {
                 output::suggest_report();
+            } else if output::led_to_it(&error, titan::ErrorKind::Corruption)
+                && !matches!(cli.command, Command::Check(_))
+            {
+                output::suggest_repair();
             }
             ExitCode::FAILURE
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use humansize::{BINARY, format_size};
 use serde::Serialize;
 use serde_json::json;
-use titan::{Error, Moment, Result, TakenOptions};
+use titan::{Error, ErrorKind, Moment, Result, TakenOptions};
 
 /// If another process has the database open, says on one line of standard error as of which
 /// moment it is shown.
@@ -125,6 +125,17 @@ fn taken_text(taken: &TakenOptions) -> String {
 /// Recommends `titan repair` after damage.
 pub(crate) fn suggest_repair() {
     eprintln!("titan: titan check shows other damage; titan repair saves what can be saved");
+}
+
+/// Whether an error, or one that led to it, is of this kind.
+pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    let mut chain = std::iter::successors(Some(first), |error| error.source());
+    chain.any(|error| {
+        error
+            .downcast_ref::<Error>()
+            .is_some_and(|e| e.kind() == kind)
+    })
 }
 
 /// Says that a bug is no damage, and what helps those who mend it.

@@ -5,14 +5,17 @@
 //! opens in RocksDB after [a downgrade](fn@tools::downgrade) has resolved the relocations of
 //! garbage collection.
 //!
-//! [`Db`] is where to start. The modules; lower ones know nothing of higher ones:
+//! [`Db`] is where to start. The modules, the lowest first; each uses only those above it:
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`vfs`] | files and directories; everything the engine asks of the operating system |
+//! | `error`, `sync` | the error type; locks, atomics and threads |
+//! | `mutants` | points at which a bug can be planted, to test the tests |
 //! | `shared_map` | a sorted map whose copies share their common parts |
-//! | `clock` | time, and the random numbers of names |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
+//! | `clock` | time, and the random numbers of names |
+//! | [`vfs`] | files and directories; everything the engine asks of the operating system |
+//! | `stats`, `options` | statistics and listeners; configuration |
 //! | `wal` | the records that WAL files and MANIFESTs are made of |
 //! | `iterator`, `range_del` | cursors and their merge; range deletions |
 //! | `memtable` | entries that are not in a table yet |
@@ -26,8 +29,6 @@
 //! | `write` | batches, the commit queue, WAL files |
 //! | `read` | lookups, iterators, snapshots, lazy values |
 //! | `db` | the database: opening, recovery, background jobs, closing |
-//! | `options`, `stats` | configuration; statistics and listeners |
-//! | `mutants` | points at which a bug can be planted, to test the tests |
 //! | [`tools`] | checking a database and inspecting its files |
 
 #[macro_use]

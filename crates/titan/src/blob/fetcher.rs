@@ -64,8 +64,14 @@ impl ValueFetcher {
                     return Ok(value);
                 }
                 // A collection may have relocated the record and removed its file since.
+                // MUTANT: a reader does not look again for a record that was relocated meanwhile.
                 Err(e) => match locations.location(index.file)? {
-                    newest if newest == location => return Err(e),
+                    newest
+                        if newest == location
+                            || mutant!("relocated-meanwhile", "-p titan --lib blob::tests") =>
+                    {
+                        return Err(e);
+                    }
                     newest => location = newest,
                 },
             }
@@ -129,9 +135,13 @@ impl ValueFetcher {
         );
         let failed = plan.failed.into_iter();
         outcomes.extend(failed.map(|(request, e)| (request, Err(e))));
-        // Records that were relocated meanwhile are fetched one by one.
         for (request, outcome) in outcomes.iter_mut().filter(|(_, o)| o.is_err()) {
-            if let Some((key, index)) = requests.get(*request) {
+            let Some((key, index)) = requests.get(*request) else {
+                continue;
+            };
+            // What was relocated meanwhile is fetched alone.
+            let planned = plan.locations.get(*request).copied().flatten();
+            if locations.location(index.file).ok() != planned {
                 *outcome = self.fetch(locations, key.as_ref(), index);
             }
         }
@@ -207,13 +217,16 @@ impl ValueFetcher {
         requests: &[(K, BlobIndex)],
     ) -> Plan {
         let mut plan = Plan {
+            locations: Vec::with_capacity(requests.len()),
             runs: Vec::new(),
             records: Vec::new(),
             failed: Vec::new(),
         };
         let mut targets = Vec::with_capacity(requests.len());
         for (request, (_, index)) in requests.iter().enumerate() {
-            let target = locations.location(index.file).and_then(|location| {
+            let location = locations.location(index.file);
+            plan.locations.push(location.as_ref().ok().copied());
+            let target = location.and_then(|location| {
                 let (file, index) = self.physical(location.place, index)?;
                 Ok(((file, location.column_family), index, request))
             });
@@ -256,6 +269,8 @@ impl ValueFetcher {
 
 /// What to read, in the order of files and offsets.
 struct Plan {
+    /// That of each request.
+    locations: Vec<Option<BlobLocation>>,
     runs: Vec<Run>,
     records: Vec<Record>,
     /// Requests that lead to no record.

@@ -7,7 +7,7 @@ use super::core::{Core, Shared};
 use super::family::Family;
 use super::idle_cleanup::Idle;
 use super::look::{Look, claim_look, is_to_be_looked_at};
-use super::running::RunningJob;
+use super::running::{Running, RunningJob};
 use super::state::{FamilyState, Immutable, State};
 use super::yielding::YieldsToReads;
 use crate::compaction::picker::{self, Circumstances, Compaction};
@@ -40,7 +40,16 @@ pub(super) fn start(core: &Core) -> Result<()> {
         }
         shared.run_collections();
     };
-    spawn(core, "titan-gc".to_owned(), collect)
+    let spawned = spawn(core, "titan-gc".to_owned(), collect);
+    if let (Err(_), Some(claimed)) = (&spawned, uncounted) {
+        // No thread has taken over what was counted as running, and closing would wait for it.
+        drop(Running::counted(
+            &core.shared,
+            claimed,
+            RunningJob::Collection,
+        ));
+    }
+    spawned
 }
 
 fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
@@ -241,6 +250,7 @@ impl Shared {
 
     /// Waits until no job runs. None starts meanwhile if a failure is in force.
     pub(super) fn wait_for_running_jobs(&self) {
+        let _awaits = self.awaits_jobs();
         let mut state = self.state.lock();
         while !state.running.is_idle() {
             self.progress.wait(&mut state);

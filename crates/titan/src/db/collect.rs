@@ -172,8 +172,9 @@ impl Shared {
         }
     }
 
-    /// Whether a due collection of a family must run unthrottled. Much garbage alone is no reason:
-    /// while nobody writes, space does not grow.
+    /// Whether a due collection of a family must run unthrottled: since it is urgent, or since that
+    /// of another family is, which has to wait for the end of this one. Much garbage alone is no
+    /// reason: while nobody writes, space does not grow.
     fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
         // `resume` waits for the end of this, and so does every writer.
         if state.manual_collections > 0 || self.failure.get().is_some() {
@@ -183,9 +184,7 @@ impl Shared {
             .writing
             .is_going_on(self.counters.last_sequence(), now)
             || state.stall != StallEvent::Normal;
-        let urgent = |f: &FamilyState| f.collection_urgency() == Some(Urgency::High);
-        let family = state.families.get(&family);
-        family.is_none_or(|family| writes && urgent(family))
+        !state.families.contains_key(&family) || (writes && state.is_collecting_urgent())
     }
 
     fn collect_and_install(
@@ -427,6 +426,33 @@ mod tests {
             self.pass(timeout);
             Duration::ZERO
         }
+    }
+
+    #[test]
+    fn the_most_urgent_family_is_collected_first_and_hurries_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.default.disable_auto_compactions = true;
+        let db = Db::open(dir.path(), &options).unwrap();
+        let calm = ColumnFamilyId::DEFAULT;
+        let busy = db
+            .create_column_family("busy", options.default.clone())
+            .unwrap()
+            .id();
+        let shared = &db.core.shared;
+        let mut state = shared.state.lock();
+        // Keeps the background thread from looking for garbage.
+        state.running.collections = 1;
+        for (id, urgency) in [(calm, Urgency::Low), (busy, Urgency::High)] {
+            let outlook = &mut state.families.get_mut(&id).unwrap().outlook;
+            outlook.as_mut().unwrap().urgency = Some(urgency);
+        }
+        state.stall = StallEvent::Delayed(StallCause::SpaceAmplification);
+        let now = shared.options.clock.monotonic();
+        assert!(shared.is_waited_for(&mut state, calm, now));
+        state.running.collections = 0;
+        assert_eq!(state.to_collect().map(|f| f.family.id), Some(busy));
+        state.stall = StallEvent::Normal;
     }
 
     #[test]

@@ -147,6 +147,7 @@ impl Shared {
         waiting: &mut Waiting,
         mut yields: bool,
     ) -> Result<Option<Collection>> {
+        let _awaits = self.awaits_jobs();
         let mut state = self.state.lock();
         loop {
             // Under the lock: closing waits for the jobs that it finds counted.

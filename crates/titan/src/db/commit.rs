@@ -350,8 +350,9 @@ impl Shared {
             drop(family.publish());
         }
         self.wal_limit.set(&state, &self.options);
-        self.update_stalls(state);
+        // Before listeners are notified, of which one may panic.
         self.work.notify_one();
+        self.update_stalls(state);
         Ok(())
     }
 

@@ -125,6 +125,7 @@ impl Shared {
 
     /// Waits until no compaction of the family runs, and keeps others from starting.
     fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
+        let _awaits = self.awaits_jobs();
         let mut state = self.state.lock();
         loop {
             self.check_open()?;

@@ -18,7 +18,7 @@ use crate::open_files::OpenFiles;
 use crate::options::{DbOptions, TakenOptions};
 use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{Counters, Moment, ObsoleteFiles, VersionSet, Watch};
@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(super) writes_stalled: AtomicBool,
     /// Whether background jobs no longer yield to reads: writes are stalled, or soon will be.
     pub(super) urgent: AtomicBool,
+    /// How many callers wait for running jobs, which do not yield to reads meanwhile.
+    pub(super) awaiting: AtomicUsize,
     /// Families whose memtable a commit has filled; the next one switches it.
     pub(super) filled: Mutex<Vec<ColumnFamilyId>>,
     pub(super) wal_limit: WalLimit,

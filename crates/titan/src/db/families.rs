@@ -13,6 +13,7 @@ use crate::memtable::Memtable;
 use crate::options::settings::FamilySettings;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
+use crate::stats::StallEvent;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::{self, Version, VersionSet};
@@ -100,6 +101,12 @@ impl Shared {
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);
             self.wal_limit.set(&state, &self.options);
+            if removed
+                .as_ref()
+                .is_some_and(|r| r.stall != StallEvent::Normal)
+            {
+                self.stall_notifier.push(id, StallEvent::Normal);
+            }
             drop(state);
             if let Some(removed) = removed {
                 // The shared part stays alive in handles; what it pins need not.

@@ -314,6 +314,7 @@ fn assemble(
         collector: Condvar::new(),
         writes_stalled: AtomicBool::new(false),
         urgent: AtomicBool::new(false),
+        awaiting: AtomicUsize::new(0),
         filled: Mutex::default(),
         wal_limit,
         stall_notifier: StallNotifier::default(),

@@ -1,6 +1,7 @@
 //! Pauses automatic garbage collection.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::core::Shared;
@@ -25,10 +26,12 @@ impl Shared {
         while state.running.collections > 0 {
             self.progress.wait(&mut state);
         }
-        self.update_stalls(state);
-        Ok(GarbageCollectionPause {
+        // First, so that the pause ends if a listener panics.
+        let pause = GarbageCollectionPause {
             shared: Arc::clone(self),
-        })
+        };
+        self.update_stalls(state);
+        Ok(pause)
     }
 }
 
@@ -44,7 +47,8 @@ impl Drop for GarbageCollectionPause {
         } else {
             state.collection_pauses -= 1;
         }
-        self.shared.update_stalls(state);
+        // A listener may panic, and the thread may be unwinding already.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.shared.update_stalls(state)));
     }
 }
 

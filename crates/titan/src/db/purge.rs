@@ -21,15 +21,13 @@ impl Shared {
             return;
         }
         for file in self.obsolete.take() {
-            match file {
-                FileKind::Table(_) => stats::add(&self.statistics.sst_files_deleted, 1),
-                FileKind::Blob(_) => stats::add(&self.statistics.blob_files_deleted, 1),
+            match (self.open_files.delete(file), file) {
+                (Ok(()), FileKind::Table(_)) => stats::add(&self.statistics.sst_files_deleted, 1),
+                (Ok(()), FileKind::Blob(_)) => stats::add(&self.statistics.blob_files_deleted, 1),
+                (Err(e), _) if !e.is_not_found() => {
+                    self.listeners.notify(|l| l.deletion_failed(&e));
+                }
                 _ => {}
-            }
-            if let Err(e) = self.open_files.delete(file)
-                && !e.is_not_found()
-            {
-                self.listeners.notify(|l| l.deletion_failed(&e));
             }
         }
     }

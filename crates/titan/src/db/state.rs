@@ -337,6 +337,12 @@ impl State {
         }
     }
 
+    /// Whether the garbage of any family must be collected to keep space bounded.
+    pub(crate) fn is_collecting_urgent(&self) -> bool {
+        let mut families = self.families.values();
+        families.any(|f| f.collection_urgency() == Some(Urgency::High))
+    }
+
     /// Whether compactions of any family are so late that writes will soon be stalled.
     pub(crate) fn is_behind(&self) -> bool {
         self.families.values().any(FamilyState::is_behind)
@@ -352,7 +358,15 @@ impl State {
         if self.running.is_collecting() || self.collection_pauses > 0 {
             return None;
         }
-        self.in_turn().find(|f| f.collection_urgency().is_some())
+        // The most urgent; of several, the first in turn.
+        let mut due = self.in_turn().filter(|f| f.collection_urgency().is_some());
+        let first = due.next()?;
+        Some(due.fold(first, |most, family| {
+            match family.collection_urgency() > most.collection_urgency() {
+                true => family,
+                false => most,
+            }
+        }))
     }
 
     /// The families, starting with the one whose turn it is.

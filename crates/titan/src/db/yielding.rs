@@ -38,12 +38,28 @@ const COLLECTION_PAUSES: u32 = 4;
 pub(super) struct YieldsToReads<'a> {
     /// `None` if the job never yields.
     shared: Option<&'a Shared>,
-    /// The job pauses so many times as long as it worked.
-    pauses: u32,
+    kind: Kind,
     /// The niceness of the thread before it yielded, while it yields.
     usual: Cell<Option<i32>>,
     /// Since when the job has worked without a pause.
     slice: Cell<Option<Slice>>,
+}
+
+/// The kind of a job that yields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Compaction,
+    Collection,
+}
+
+impl Kind {
+    /// The job pauses so many times as long as it worked.
+    fn pauses(self) -> u32 {
+        match self {
+            Kind::Compaction => COMPACTION_PAUSES,
+            Kind::Collection => COLLECTION_PAUSES,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -56,23 +72,23 @@ struct Slice {
 impl<'a> YieldsToReads<'a> {
     /// For a compaction that is due and that no caller waits for.
     pub(super) fn of_compaction(shared: &'a Shared) -> Self {
-        YieldsToReads::new(Some(shared), COMPACTION_PAUSES)
+        YieldsToReads::new(Some(shared), Kind::Compaction)
     }
 
     /// For a collection that is due and that no caller waits for.
     pub(super) fn of_collection(shared: &'a Shared) -> Self {
-        YieldsToReads::new(Some(shared), COLLECTION_PAUSES)
+        YieldsToReads::new(Some(shared), Kind::Collection)
     }
 
     /// For a job that a caller waits for.
     pub(super) fn never() -> Self {
-        YieldsToReads::new(None, 0)
+        YieldsToReads::new(None, Kind::Compaction)
     }
 
-    fn new(shared: Option<&'a Shared>, pauses: u32) -> Self {
+    fn new(shared: Option<&'a Shared>, kind: Kind) -> Self {
         YieldsToReads {
             shared,
-            pauses,
+            kind,
             usual: Cell::new(None),
             slice: Cell::new(None),
         }
@@ -84,7 +100,7 @@ impl<'a> YieldsToReads<'a> {
         let Some(shared) = self.shared else {
             return;
         };
-        if shared.urgent.load(Ordering::Relaxed) {
+        if shared.jobs_must_hurry() {
             return self.hurry();
         }
         self.be_nice();
@@ -95,9 +111,8 @@ impl<'a> YieldsToReads<'a> {
             return self.slice.set(Some(slice));
         }
         if shared.statistics.reads() != slice.reads {
-            let stop = || shared.urgent.load(Ordering::Relaxed);
-            let pause = worked.saturating_mul(self.pauses);
-            shared.pause(pause.min(LONGEST_PAUSE), stop);
+            let pause = worked.saturating_mul(self.kind.pauses());
+            shared.pause(pause.min(LONGEST_PAUSE), self.kind);
         }
         self.slice.set(Some(Slice::now(shared)));
     }
@@ -105,13 +120,19 @@ impl<'a> YieldsToReads<'a> {
     /// Restores the usual niceness until the job yields again.
     pub(super) fn hurry(&self) {
         self.slice.set(None);
-        if let Some(usual) = self.usual.take() {
-            let _ = setpriority_process(None, usual);
+        if let Some(usual) = self.usual.take()
+            && setpriority_process(None, usual).is_err()
+        {
+            // The permission is gone. No other thread is to be caught the same way.
+            STAYS_NICE.store(true, Ordering::Relaxed);
         }
     }
 
     fn be_nice(&self) {
         if self.usual.get().is_some() || cfg!(any(loom, shuttle)) || !niceness_comes_back() {
+            return;
+        }
+        if STAYS_NICE.load(Ordering::Relaxed) {
             return;
         }
         // Where the system refuses, the job goes on as it is.
@@ -139,22 +160,53 @@ impl Drop for YieldsToReads<'_> {
 }
 
 impl Shared {
-    /// Leaves the device to others for `pause`, or until `stop` returns true or the database
-    /// closes.
-    pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) {
+    /// Leaves the device to others for `pause`, or until jobs must hurry or the database closes.
+    fn pause(&self, pause: Duration, kind: Kind) {
         let clock = &*self.options.clock;
-        let until = clock.monotonic() + pause;
+        let began = clock.monotonic();
         let mut state = self.state.lock();
         loop {
-            let left = until.saturating_sub(clock.monotonic());
-            if left.is_zero() || self.is_closing() || stop() {
+            let paused = clock.monotonic().saturating_sub(began);
+            let left = pause.saturating_sub(paused);
+            if left.is_zero() || self.is_closing() || self.jobs_must_hurry() {
+                if kind == Kind::Collection {
+                    // Or it would seem to free space more slowly than it can.
+                    state.waited_for_pace += paused;
+                }
                 return;
             }
             let step = clock.begin_wait(left);
             self.progress.wait_for(&mut state, step);
         }
     }
+
+    /// Whether jobs do not yield to reads now: writes are stalled or soon will be, or a caller
+    /// waits for jobs.
+    fn jobs_must_hurry(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed) || self.awaiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Keeps jobs from yielding while the caller waits for them. Takes the state lock for a moment,
+    /// to end pauses.
+    pub(super) fn awaits_jobs(&self) -> AwaitsJobs<'_> {
+        self.awaiting.fetch_add(1, Ordering::AcqRel);
+        let _state = self.state.lock();
+        self.progress.notify_all();
+        AwaitsJobs(self)
+    }
 }
+
+/// A caller waits for running jobs while this is alive.
+pub(super) struct AwaitsJobs<'a>(&'a Shared);
+
+impl Drop for AwaitsJobs<'_> {
+    fn drop(&mut self) {
+        self.0.awaiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether a thread of this process could not lower its niceness again.
+static STAYS_NICE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 /// Whether threads of this process may lower their niceness again: tried once, on a thread that
 /// ends.
@@ -244,6 +296,10 @@ mod tests {
             false => usual,
         };
         assert_eq!(niceness(), nicer);
+        let waits = shared.awaits_jobs();
+        assert_eq!(pauses(&compaction, true, SLICE), Duration::ZERO);
+        assert_eq!(niceness(), usual, "a caller waits");
+        drop(waits);
         shared.urgent.store(true, Ordering::SeqCst);
         assert_eq!(pauses(&compaction, true, SLICE), Duration::ZERO);
         assert_eq!(niceness(), usual);

@@ -100,10 +100,7 @@ impl BuiltVersion {
         let mut left = Vec::new();
         for (file, place) in &self.moved {
             left.push(file.place());
-            // MUTANT: readers are not sent to the file to which a collection moved the records.
-            if !mutant!("collected-file-not-moved", "-p titan --test it gc::") {
-                file.move_to(place);
-            }
+            file.move_to(place);
         }
         left.extend(self.dropped_blob_files.iter().map(|file| file.place()));
         let physical = self.version.blob_files.physical();

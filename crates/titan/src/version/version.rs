@@ -182,7 +182,8 @@ impl Version {
         !self.starts_behind(file, end) && begin.is_none_or(|begin| !self.ends_before(file, begin))
     }
 
-    fn ends_before(&self, file: &TableFile, user_key: &[u8]) -> bool {
+    /// Whether all keys of a file are smaller than `user_key`.
+    pub(crate) fn ends_before(&self, file: &TableFile, user_key: &[u8]) -> bool {
         match file.end() {
             Bound::Included(last) => self.comparator.compare_user(last, user_key).is_lt(),
             Bound::Excluded(end) => self.comparator.compare_user(end, user_key).is_le(),

@@ -327,15 +327,30 @@ impl StdLock {
         if !shared {
             options.write(true).create(true).truncate(false);
         }
-        let file = options.open(path).map_err(failed("open lock file", path))?;
         let kind = if shared { libc::F_RDLCK } else { libc::F_WRLCK };
-        match set_lock(&file, kind) {
-            Ok(_) => Ok(StdLock { file }),
-            Err(nix::Error::EAGAIN | nix::Error::EACCES) => {
-                Err(Error::new(ErrorKind::Locked, "the database is in use").in_file(path))
+        loop {
+            let file = options.open(path).map_err(failed("open lock file", path))?;
+            match set_lock(&file, kind) {
+                // Between opening and locking, the directory may have been deleted and made anew:
+                // then another process can lock the new file.
+                Ok(_) if has_name(&file, path) => return Ok(StdLock { file }),
+                Ok(_) => {}
+                Err(nix::Error::EAGAIN | nix::Error::EACCES) => {
+                    return Err(
+                        Error::new(ErrorKind::Locked, "the database is in use").in_file(path)
+                    );
+                }
+                Err(e) => return Err(Error::io(e.into(), "lock file", path)),
             }
-            Err(e) => Err(Error::io(e.into(), "lock file", path)),
         }
+    }
+}
+
+/// Whether `path` still names this file.
+fn has_name(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(own), Ok(named)) => (own.dev(), own.ino()) == (named.dev(), named.ino()),
+        _ => false,
     }
 }
 
@@ -398,6 +413,18 @@ mod tests {
         assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
         drop(lock);
         StdLock::take(&path, false).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_has_lost_its_name_is_not_the_one_that_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = StdLock::take(&path, false).unwrap();
+        assert!(has_name(&lock.file, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!has_name(&lock.file, &path));
+        let other = StdLock::take(&path, false).unwrap();
+        assert!(has_name(&other.file, &path) && !has_name(&lock.file, &path));
     }
 
     #[test]

@@ -312,8 +312,54 @@ fn a_failed_joined_read_falls_back_to_single_ones() {
     );
 }
 
+/// Names one physical file the first time, and another one after that.
+struct Relocated {
+    times: AtomicUsize,
+    first: BlobLocation,
+    then: BlobLocation,
+}
+
+impl BlobLocations for Relocated {
+    fn location(&self, _: BlobFileNumber) -> Result<BlobLocation> {
+        match self.times.fetch_add(1, Ordering::Relaxed) {
+            0 => Ok(self.first),
+            _ => Ok(self.then),
+        }
+    }
+}
+
 #[test]
-fn the_newest_table_counts() {
+fn a_record_that_is_relocated_while_it_is_read_is_found() {
+    let f = fixture(&[CompressionType::None], &[100, 200]);
+    let (key, index, value) = &f.entries[0];
+    let gone = BlobLocation {
+        column_family: CF,
+        place: BlobPlace::Moved {
+            file: BlobFileNumber(90),
+            map: FileNumber(91),
+        },
+    };
+    let relocated = || Relocated {
+        times: AtomicUsize::new(0),
+        first: gone,
+        then: f.locations.location(index.file).unwrap(),
+    };
+    assert_eq!(f.fetcher.fetch(&relocated(), key, index).unwrap(), value);
+    let many = f.fetcher.fetch_many(&relocated(), &[(key, *index)]);
+    assert_eq!(many[0].as_ref().unwrap(), value);
+    let ahead = f.fetcher.read_ahead(&relocated(), &[(key, *index)], true);
+    assert!(ahead[0].is_none());
+    // Without a new location the error stands.
+    let lost = Relocated {
+        then: gone,
+        ..relocated()
+    };
+    assert!(f.fetcher.fetch(&lost, key, index).is_err());
+    assert!(f.fetcher.fetch_many(&lost, &[(key, *index)])[0].is_err());
+}
+
+#[test]
+fn the_newest_location_counts() {
     let f = fixture(&[CompressionType::None], &[100, 200, 300]);
     let (key, index, value) = &f.entries[1];
     let logical = BlobFileNumber(77);

@@ -85,7 +85,11 @@ fn covered(
     let comparator = &older.version.comparator;
     let before = |a: &[u8], b: &[u8]| comparator.compare_user(a, b).is_lt();
     let mut covered = Covered::default();
-    let mut start = range.start;
+    // Nothing of the table is outside of its bounds: gaps between fragments there cost nothing.
+    let mut start = match before(range.start, file.smallest_user_key()) {
+        true => file.smallest_user_key(),
+        false => range.start,
+    };
     // A fragment shadows all of an older table, and nothing of a newer one. If a table has both
     // older and newer entries, the fragment is its own: what it covers is no longer in the table.
     // MUTANT: what an older range deletion covers counts as shadowed once more when a newer one
@@ -96,9 +100,10 @@ fn covered(
     );
     let hides = |f: &&Fragment| !again && f.sequences.first() > Some(&file.meta.largest_seq);
     let fragments = known.fragments();
-    let first = fragments.partition_point(|f| !before(range.start, &f.end));
+    let first = fragments.partition_point(|f| !before(start, &f.end));
     for fragment in fragments.iter().skip(first).filter(hides) {
-        if !before(&fragment.start, range.end) {
+        let beyond = older.version.ends_before(file, &fragment.start);
+        if beyond || !before(&fragment.start, range.end) {
             break;
         }
         if before(start, &fragment.start) {
