@@ -176,6 +176,7 @@ impl ColumnFamily {
             super_version,
             open_files: Arc::clone(&shared.open_files),
             fetcher: shared.fetcher.clone(),
+            scans: Arc::clone(&self.family.scans),
         };
         DbIterator::new(source, options)
     }

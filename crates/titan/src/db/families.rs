@@ -154,10 +154,10 @@ fn empty_family(
     name: &str,
     options: &ColumnFamilyOptions,
     log_number: FileNumber,
-) -> version::Family {
+) -> version::FamilyVersions {
     let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
     let current = Arc::new(Version::empty(id, comparator.clone(), options.num_levels));
-    version::Family::new(name.to_owned(), comparator, log_number, current)
+    version::FamilyVersions::new(name.to_owned(), comparator, log_number, current)
 }
 
 /// The options with the comparator of the family: the recorded one, if none was given.
@@ -177,7 +177,7 @@ fn with_comparator(
 /// The state of a family whose memtable is empty.
 pub(super) fn family_state(
     id: ColumnFamilyId,
-    recovered: &version::Family,
+    recovered: &version::FamilyVersions,
     options: Arc<ColumnFamilyOptions>,
     wal_number: FileNumber,
 ) -> FamilyState {
@@ -196,6 +196,7 @@ pub(super) fn family_state(
         comparator: recovered.comparator.clone(),
         super_version: ArcSwap::from_pointee(super_version),
         dropped: AtomicBool::new(false),
+        scans: Arc::default(),
     });
     FamilyState::new(family, memtable, wal_number, version)
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::format::ColumnFamilyId;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::options::ColumnFamilyOptions;
-use crate::read::SuperVersion;
+use crate::read::{ScanHistory, SuperVersion};
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +20,8 @@ pub(crate) struct Family {
     /// Replaced whole under the state lock; read without any lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
     pub(crate) dropped: AtomicBool,
+    /// How far scans go.
+    pub(crate) scans: Arc<ScanHistory>,
 }
 
 impl Family {

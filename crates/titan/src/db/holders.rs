@@ -11,7 +11,7 @@ use super::sizes::Sizes;
 use crate::format::ColumnFamilyId;
 use crate::gc::report::{FileSum, HolderKind, SpaceHolder};
 use crate::read::IteratorList;
-use crate::version::{Family, Version, VersionSet};
+use crate::version::{FamilyVersions, Version, VersionSet};
 
 /// Readers of one version.
 struct Readers {
@@ -90,7 +90,7 @@ fn readers(iterators: &IteratorList, versions: &VersionSet) -> Vec<Readers> {
         }
     }
     let families = versions.families().values();
-    for (version, replaced) in families.flat_map(Family::older_versions) {
+    for (version, replaced) in families.flat_map(FamilyVersions::older_versions) {
         if !readers.iter().any(|r| Arc::ptr_eq(&r.version, &version)) {
             readers.push(Readers {
                 kind: HolderKind::Reader,

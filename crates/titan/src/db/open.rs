@@ -33,7 +33,7 @@ use crate::options::Options;
 use crate::options::settings::FamilySettings;
 use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, StallEvent, Statistics};
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicUsize};
 use crate::sync::{ArcSwap, Condvar, Mutex};
 use crate::version::{RecoveredState, VersionSet, Watch};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};

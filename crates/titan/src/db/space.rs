@@ -20,7 +20,7 @@ use crate::gc::report::{
 };
 use crate::gc::selection::select;
 use crate::version::files::PhysicalBlobFile;
-use crate::version::{Family, Version, VersionSet};
+use crate::version::{FamilyVersions, Version, VersionSet};
 
 impl Shared {
     /// See [`Db::space_report`](crate::Db::space_report).
@@ -97,7 +97,7 @@ impl Shared {
     fn family_space(
         &self,
         id: ColumnFamilyId,
-        family: &Family,
+        family: &FamilyVersions,
         pinned: &PinnedContents,
         sizes: &Sizes,
     ) -> FamilySpace {

@@ -112,7 +112,11 @@ impl<'a> YieldsToReads<'a> {
         }
         if shared.statistics.reads() != slice.reads {
             let pause = worked.saturating_mul(self.kind.pauses());
-            shared.pause(pause.min(LONGEST_PAUSE), self.kind);
+            let paused = shared.pause(pause.min(LONGEST_PAUSE), || shared.jobs_must_hurry());
+            if self.kind == Kind::Collection {
+                // Or it would seem to free space more slowly than it can.
+                shared.state.lock().waited_for_pace += paused;
+            }
         }
         self.slice.set(Some(Slice::now(shared)));
     }
@@ -160,20 +164,17 @@ impl Drop for YieldsToReads<'_> {
 }
 
 impl Shared {
-    /// Leaves the device to others for `pause`, or until jobs must hurry or the database closes.
-    fn pause(&self, pause: Duration, kind: Kind) {
+    /// Leaves the device to others for `pause`, or until `stop` returns true or the database
+    /// closes. Returns how long that was.
+    pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) -> Duration {
         let clock = &*self.options.clock;
         let began = clock.monotonic();
         let mut state = self.state.lock();
         loop {
             let paused = clock.monotonic().saturating_sub(began);
             let left = pause.saturating_sub(paused);
-            if left.is_zero() || self.is_closing() || self.jobs_must_hurry() {
-                if kind == Kind::Collection {
-                    // Or it would seem to free space more slowly than it can.
-                    state.waited_for_pace += paused;
-                }
-                return;
+            if left.is_zero() || self.is_closing() || stop() {
+                return paused;
             }
             let step = clock.begin_wait(left);
             self.progress.wait_for(&mut state, step);

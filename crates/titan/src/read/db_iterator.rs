@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::value_window::ValueWindow;
+use super::value_window::{ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
 use super::{LazyValue, ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
@@ -29,6 +29,7 @@ pub(crate) struct IteratorSource {
     pub(crate) open_files: Arc<OpenFiles>,
     pub(crate) fetcher: ValueFetcher,
     pub(crate) sequence: SequenceNumber,
+    pub(crate) scans: Arc<ScanHistory>,
     pub(crate) listed: ListedIterator,
 }
 
@@ -60,6 +61,7 @@ impl DbIterator {
             open_files,
             fetcher,
             sequence,
+            scans,
             listed,
         } = source;
         let comparator = super_version.version.comparator.clone();
@@ -72,7 +74,7 @@ impl DbIterator {
         let cursor = TombstoneCursor::new(tombstones, comparator.clone(), sequence);
         Ok(DbIterator {
             visible: VisibleIterator::new(merged, comparator, sequence, cursor, lower, upper),
-            window: ValueWindow::new(options.prefetch_values),
+            window: ValueWindow::new(options.prefetch_values, scans),
             in_window: false,
             value_taken: false,
             fetcher,
@@ -184,6 +186,7 @@ impl DbIterator {
             return Ok(Bytes::copy_from_slice(self.stored()));
         };
         self.value_taken = true;
+        self.window.take_value();
         let locations = &*self.super_version.version;
         let ahead = self.window.front().filter(|_| self.in_window);
         match ahead.and_then(|entry| entry.read.as_ref()) {

@@ -23,3 +23,4 @@ pub use options::ReadOptions;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::SnapshotList;
 pub(crate) use super_version::SuperVersion;
+pub(crate) use value_window::ScanHistory;

@@ -10,12 +10,14 @@
 //! this iterator both used, since later scans are mostly alike.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::blob::{BlobLocations, ValueAhead, ValueFetcher};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::ValueType;
 use crate::read::visible::VisibleIterator;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The most stored bytes of values that a window requests, beyond its first entry.
 const MAX_BYTES: u64 = 4 << 20;
@@ -31,8 +33,31 @@ pub(crate) struct Ahead {
     pub(crate) read: Option<ValueAhead>,
 }
 
+/// How many values the last two scans of a family used, over all iterators: a new iterator expects
+/// as many as both of them did.
+#[derive(Default)]
+pub(crate) struct ScanHistory {
+    /// The last scan in the lower half, the one before it in the upper half.
+    used: AtomicU64,
+}
+
+impl ScanHistory {
+    fn note(&self, used: usize) {
+        let used = used.min(u32::MAX as usize) as u64;
+        // Scans that end at the same time may overwrite each other: it is a guess.
+        let last = self.used.load(Ordering::Relaxed) << 32;
+        self.used.store(last | used, Ordering::Relaxed);
+    }
+
+    fn expected(&self) -> usize {
+        let used = self.used.load(Ordering::Relaxed);
+        (used >> 32).min(used & u64::from(u32::MAX)) as usize
+    }
+}
+
 /// Entries taken ahead, in order, and how many to keep.
 pub(crate) struct ValueWindow {
+    history: Arc<ScanHistory>,
     entries: VecDeque<Ahead>,
     /// Entries no longer used, for their allocations.
     spare: Vec<Ahead>,
@@ -44,19 +69,26 @@ pub(crate) struct ValueWindow {
     used_before: usize,
     /// What this scan will probably use.
     expected: usize,
+    /// Scans of this iterator that have ended.
+    scans: usize,
+    /// Whether this scan has taken a value.
+    scanning: bool,
 }
 
 impl ValueWindow {
     /// A window of at most `max` entries; with 0 it never fills.
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize, history: Arc<ScanHistory>) -> Self {
         ValueWindow {
+            expected: history.expected(),
+            history,
             entries: VecDeque::new(),
             spare: Vec::new(),
             bytes: 0,
             max,
             used: 0,
             used_before: 0,
-            expected: 0,
+            scans: 0,
+            scanning: false,
         }
     }
 
@@ -73,9 +105,29 @@ impl ValueWindow {
         while !self.entries.is_empty() {
             self.pop();
         }
-        self.expected = self.used.min(self.used_before);
-        self.used_before = self.used;
+        if self.end_scan() {
+            self.expected = match self.scans {
+                1 => self.history.expected(),
+                _ => self.used.min(self.used_before),
+            };
+            self.used_before = self.used;
+        }
         self.used = 0;
+    }
+
+    /// Notes a scan that took values; returns whether there was one.
+    fn end_scan(&mut self) -> bool {
+        let scanned = std::mem::take(&mut self.scanning);
+        if scanned {
+            self.scans = self.scans.saturating_add(1);
+            self.history.note(self.used);
+        }
+        scanned
+    }
+
+    /// Notes that the value of the current entry is taken.
+    pub(crate) fn take_value(&mut self) {
+        self.scanning = true;
     }
 
     /// Drops the front entry.
@@ -153,5 +205,11 @@ impl ValueWindow {
             entry.read = read;
         }
         Ok(())
+    }
+}
+
+impl Drop for ValueWindow {
+    fn drop(&mut self) {
+        self.end_scan();
     }
 }

@@ -295,7 +295,7 @@ fn an_iterator_held_through_collections_is_told_what_they_copied_for_it() {
     let moved = moved.next().unwrap();
     assert_eq!(moved.total_bytes, KEYS as u64 * RECORD);
     assert_eq!(moved.pinned_bytes, 60 * RECORD);
-    assert_eq!(moved.status, CollectionStatus::Held);
+    assert_eq!(moved.status, CollectionStatus::Pinned);
     assert_eq!(told.total.live_blob_bytes, KEYS as u64 * RECORD);
     assert_eq!(told.total.pinned_blob_bytes, 60 * RECORD);
     let [holder] = &told.holders[..] else {
