@@ -1,16 +1,16 @@
-//! Prints what a flush costs while the number of files grows, and what a put costs while the number
-//! of column families grows. Both should hardly change.
+//! Prints what a flush costs as the number of files grows, and what a put costs as the number of
+//! column families grows. Both should hardly change.
 //!
 //! ```text
 //! cargo run --release --locked -p titan --example scaling -- [DIR [FILES [FAMILIES]]]
 //! ```
 //!
-//! DIR is where databases are made and removed again: best in memory (default: /dev/shm). FILES is how many
-//! tables and blob files there are in the end (default: 20000), FAMILIES the largest number of families
-//! (default: 2000).
+//! DIR is where databases are created and removed again, best in memory (default: /dev/shm). FILES
+//! is the final number of tables and of blob files (default: 20000), FAMILIES the largest number of
+//! families (default: 2000).
 //!
-//! Compactions are off, so each flush adds one table and one blob file. The time is that of the processor, of
-//! all threads of the process, user and system: other programs on the machine disturb it little.
+//! Compactions are off, so each flush adds one table and one blob file. The time is processor time,
+//! of all threads of the process, user and system: other programs on the machine disturb it little.
 
 use std::error::Error;
 use std::path::Path;
@@ -21,7 +21,7 @@ use titan::{ColumnFamily, ColumnFamilyOptions, Db, DbOptions, Options};
 
 const FLUSHES_PER_ROUND: usize = 250;
 const PUTS: usize = 50_000;
-/// Large enough for a blob file.
+/// Large enough to be stored in a blob file.
 const VALUE: [u8; 8192] = [7; 8192];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -47,7 +47,7 @@ fn options() -> Options {
         },
         default: ColumnFamilyOptions {
             disable_auto_compactions: true,
-            // Memtables are switched by hand alone, and take no memory before.
+            // The test alone switches memtables; they use little memory until then.
             write_buffer_size: 64 << 20,
             ..ColumnFamilyOptions::default()
         },
@@ -55,7 +55,7 @@ fn options() -> Options {
     }
 }
 
-/// The processor time that this process has taken.
+/// The processor time that this process has used.
 fn processor_time() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

@@ -8,14 +8,14 @@ use titan_campaigns::beside::beside;
 use crate::campaign::{self, Budget};
 use crate::rebuild;
 
-/// Looks at a database under full load with `titan check`, `scan` and `space`, again and again: what
-/// each of them shows must be one moment of the history that is written.
+/// Reads a database under full load with `titan check`, `scan` and `space`, again and again: each
+/// of them must show one moment of the history that is written.
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask beside --views 200 --seed 1")]
 pub(crate) struct BesideArgs {
     #[command(flatten)]
     budget: Budget,
-    /// How often each command looks, where no time is given.
+    /// How often each command runs, if no time is given.
     #[arg(long, value_name = "N", default_value_t = 200)]
     views: u64,
 }

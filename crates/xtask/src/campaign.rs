@@ -1,4 +1,4 @@
-//! Running a campaign on a terminal: seed, time, progress, interruption, the last line.
+//! Runs a campaign on a terminal: seed, time, progress, interruption, the last line.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,18 +11,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use titan_campaigns::run::{Observer, Run, Tally};
 use titan_campaigns::trouble::Trouble;
 
-/// Without a terminal, what a campaign does now is told at most so often.
+/// Without a terminal, how often the present phase of a campaign is shown at most.
 const PHASES: Duration = Duration::from_secs(30);
-/// And what it found so far so often, as long as there is something new.
+/// And how often its present counts are shown, if they have changed.
 const TALLIES: Duration = Duration::from_secs(60);
 
 /// The arguments of every campaign.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Budget {
-    /// Go on for so long, with new randomness all the time; without it, once through.
+    /// Continue for N minutes, always with new random input; without it, run one round.
     #[arg(long, value_name = "N", value_parser = minutes)]
     minutes: Option<Duration>,
-    /// Where all randomness comes from; without it, another one each time.
+    /// The seed of all randomness; without it, a different one each time.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -39,7 +39,7 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| e.to_string())
 }
 
-/// Runs a campaign to its end, or until it is interrupted, and prints what it found.
+/// Runs a campaign to its end, or until it is interrupted, and prints its result.
 pub(crate) fn run(
     name: &str,
     budget: Budget,
@@ -62,7 +62,7 @@ pub(crate) fn run(
     Ok(conclude(run.tally()))
 }
 
-/// Runs a regression from a file: passed is each thing that was as it should be.
+/// Runs a regression from a file: each thing that is as it should be counts as passed.
 pub(crate) fn replay(
     file: &Path,
     regression: impl FnOnce(&str) -> Result<u64, Trouble>,
@@ -78,7 +78,7 @@ pub(crate) fn replay(
     Ok(conclude(Tally { passed, failed }))
 }
 
-/// Prints the last line of a campaign, and gives its exit status.
+/// Prints the last line of a campaign, and returns its exit status.
 pub(crate) fn conclude(tally: Tally) -> ExitCode {
     println!("{tally}");
     match tally.failed {
@@ -103,7 +103,7 @@ impl Terminal {
     }
 }
 
-/// Says when it is time for a line again.
+/// Decides when another line is due.
 struct Pace {
     every: Duration,
     last: Mutex<Option<Instant>>,
@@ -118,7 +118,7 @@ impl Pace {
     }
 
     fn is_time(&self) -> bool {
-        // Another thread that holds it is about to say something.
+        // Another thread that has the lock is about to print a line.
         let Ok(mut last) = self.last.try_lock() else {
             return false;
         };
@@ -132,7 +132,7 @@ impl Pace {
 
 impl Observer for Terminal {
     fn phase(&self, what: &str) {
-        // Without a terminal nobody sees the bar.
+        // Without a terminal the bar is not visible.
         match self.bar.is_hidden() {
             true if self.phase.is_time() => println!("{what}"),
             true => {}

@@ -10,11 +10,11 @@ use crate::campaign::{self, Budget};
 
 /// Stops the machine at every operation of the file system, and recovers.
 ///
-/// Workloads, scripted and random, run on a simulated file system; each is crashed at every
-/// operation that changes files, with nothing, everything, and random parts of what was not synced
-/// lost, and killed within every append. What is recovered is compared with what was acknowledged,
-/// and some of it is crashed again. A round takes some minutes; with --minutes rounds follow each
-/// other.
+/// Workloads, scripted and random, run on a simulated file system. Each is crashed at every
+/// operation that changes files, losing nothing, everything, or random parts of what was not
+/// synced, and killed within every append. What is recovered is compared with what was
+/// acknowledged, and some of it is crashed again. A round takes some minutes; with --minutes,
+/// rounds follow each other.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask crash --minutes 10 --seed 7\n  \
@@ -23,7 +23,7 @@ use crate::campaign::{self, Budget};
 pub(crate) struct CrashArgs {
     #[command(flatten)]
     budget: Budget,
-    /// Run a regression instead: what a failure printed from its line `settings` on.
+    /// Run a regression instead: what a failure printed, from its line `settings` on.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 }

@@ -8,11 +8,11 @@ use titan_campaigns::differential::peer::Program;
 
 use crate::campaign::{self, Budget};
 
-/// Runs lists of operations on Titan and on RocksDB: both must give the same answers.
+/// Runs lists of operations on Titan and on RocksDB: both must give the same results.
 ///
-/// Each list is performed by both side by side, and by both in turn in one directory. Needs g++ and
-/// RocksDB's headers (Debian: librocksdb-dev). Passed are operations; of a list that fails, what is
-/// left of it when it was made small is printed.
+/// Each list runs on both side by side, and on both alternating in one directory. Needs g++ and
+/// RocksDB's headers (Debian: librocksdb-dev). Operations count as passed. Of a list that fails,
+/// the reduced form is printed.
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask differential --minutes 10 --seed 7")]
 pub(crate) struct DifferentialArgs {

@@ -10,11 +10,11 @@ use crate::campaign::{self, Budget};
 
 /// Makes every operation of the file system fail, and heals the database.
 ///
-/// Workloads, scripted and random, run on a simulated file system once for each of its operations,
-/// which fails: before or after it took effect, in part, with dropped pages, a full disk, too many
-/// open files; once, or until the fault is lifted. Nothing acknowledged may be lost, no read be
-/// wrong, no call hang, and resuming or reopening must heal it. A round takes some minutes; with
-/// --minutes rounds follow each other.
+/// Workloads, scripted and random, run on a simulated file system, once for each of its operations.
+/// That operation fails: before or after it took effect, in part, with dropped pages, a full disk,
+/// or too many open files; once, or until the fault is lifted. Nothing acknowledged may be lost, no
+/// read may be wrong, no call may hang, and resuming or reopening must heal the database. A round
+/// takes some minutes; with --minutes, rounds follow each other.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask faults --minutes 10 --seed 7\n  \
@@ -23,7 +23,7 @@ use crate::campaign::{self, Budget};
 pub(crate) struct FaultsArgs {
     #[command(flatten)]
     budget: Budget,
-    /// Run a regression instead: what a failure printed from its line `settings` on.
+    /// Run a regression instead: what a failure printed, from its line `settings` on.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 }

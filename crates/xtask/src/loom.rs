@@ -7,7 +7,7 @@ use clap::Args;
 use crate::campaign::conclude;
 use crate::rebuild::Rebuild;
 
-/// Small models of the commit queue, memtable, versions, files and close, under every schedule.
+/// Small models of the commit queue, memtable, versions, files and closing, under every schedule.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  cargo xtask loom\n  cargo xtask loom queue")]
 pub(crate) struct LoomArgs {

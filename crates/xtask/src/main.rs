@@ -1,7 +1,7 @@
-//! `cargo xtask NAME [--minutes N] [--seed S]`: runs one campaign, shows how far it is, and ends
+//! `cargo xtask NAME [--minutes N] [--seed S]`: runs one campaign, shows its progress, and ends
 //! with a line `N passed, N failed`. The exit status is 1 if anything failed.
 //!
-//! Each command has a module with its arguments and a function `main`; what all share is in
+//! Each command has a module with its arguments and a function `main`. What all share is in
 //! `campaign`; `rebuild` is for those that need another build.
 
 mod beside;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The root of the sources.
+/// The root of the source tree.
 fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)

@@ -8,10 +8,10 @@ use titan_campaigns::metamorphic::{Metamorphic, replay};
 
 use crate::campaign::{self, Budget};
 
-/// Runs lists of operations under many configurations: all must give the same answers.
+/// Runs lists of operations under many configurations: all must give the same results.
 ///
-/// A list that fails is made small and kept as a case, which is a test from then on. Passed are
-/// operations, once for each configuration.
+/// A list that fails is reduced and kept as a case, which is a test from then on. Operations count
+/// as passed, once for each configuration.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask metamorphic --minutes 10 --seed 7\n  \
@@ -20,7 +20,7 @@ use crate::campaign::{self, Budget};
 pub(crate) struct MetamorphicArgs {
     #[command(flatten)]
     budget: Budget,
-    /// Perform a case instead, such as a failure printed and kept.
+    /// Run a case instead, such as a failure printed and kept.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 }

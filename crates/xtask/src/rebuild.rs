@@ -1,5 +1,5 @@
-//! Other builds of the workspace: with a `--cfg`, with a sanitizer. Each has a target directory of
-//! its own, so that none undoes the work of another.
+//! Other builds of the workspace: with a `--cfg`, or with a sanitizer. Each has its own target
+//! directory, so that no build invalidates another.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -10,14 +10,14 @@ use titan_campaigns::run::Tally;
 
 /// A build that differs from the ordinary one.
 pub(crate) struct Rebuild {
-    /// Of the directory in `target`; empty for `target` itself.
+    /// The name of the directory in `target`; empty for `target` itself.
     name: String,
     flags: String,
     nightly: bool,
 }
 
 impl Rebuild {
-    /// With `--cfg NAME`.
+    /// A build with `--cfg NAME`.
     pub(crate) fn with_cfg(name: &str) -> Rebuild {
         Rebuild {
             name: name.to_owned(),
@@ -26,7 +26,7 @@ impl Rebuild {
         }
     }
 
-    /// By the nightly compiler, with flags that only it knows.
+    /// A build by the nightly compiler, with flags that only that one knows.
     pub(crate) fn nightly(name: &str, flags: &str) -> Rebuild {
         Rebuild {
             name: name.to_owned(),
@@ -35,7 +35,7 @@ impl Rebuild {
         }
     }
 
-    /// The ordinary one, for tools that look at what it has built.
+    /// The ordinary build, for tools that examine what it has built.
     pub(crate) fn ordinary() -> Rebuild {
         Rebuild {
             name: String::new(),
@@ -64,7 +64,7 @@ impl Rebuild {
         cargo
     }
 
-    /// Builds this program that way and runs it with the arguments that this one has.
+    /// Builds this program that way and runs it with the arguments of this process.
     #[cfg(not(shuttle))]
     pub(crate) fn hand_over(&self) -> ExitCode {
         self.announce();
@@ -86,7 +86,7 @@ impl Rebuild {
         }
     }
 
-    /// Runs tests of this build; what they say is shown as it comes.
+    /// Runs tests of this build; their output is shown as it appears.
     pub(crate) fn tests(&self, prepare: impl FnOnce(&mut Command)) -> Tally {
         self.announce();
         let mut cargo = self.cargo("test");
@@ -111,7 +111,7 @@ impl Rebuild {
             tally.passed += counted.passed;
             tally.failed += counted.failed;
         }
-        // What a tool finds ends the program before it can count.
+        // If a tool finds something, the program ends before it can count.
         let well = running.wait().is_ok_and(|status| status.success());
         if !well && tally.failed == 0 {
             tally.failed = 1;
@@ -143,8 +143,8 @@ pub(crate) fn beside_this(package: &str, program: &str) -> Result<PathBuf, Strin
     Ok(this.with_file_name(program))
 }
 
-/// `cargo` by way of rustup, which chooses the toolchain: the one that runs this program was told
-/// which one was chosen, and tells its children.
+/// `cargo` by way of rustup, which chooses the toolchain: the `cargo` that runs this program was
+/// told the choice, and passes it on to its children.
 pub(crate) fn chosen_by_rustup() -> Command {
     let mut cargo = Command::new("cargo");
     for chosen in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {

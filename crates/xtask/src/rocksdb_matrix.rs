@@ -9,9 +9,9 @@ use crate::campaign::{self, Budget};
 
 /// Has releases of RocksDB write directories of every kind for Titan to read, and read Titan's.
 ///
-/// Each directory is read, written to, compacted and checked by Titan, and read again by the
-/// release. Releases are fetched into target/rocksdbjni, 50 to 100 MB each. Needs java, javac and
-/// mvn (Debian: default-jdk-headless, maven). Passed are directories; those that fail are kept.
+/// Titan reads, writes to, compacts and checks each directory, and the release reads it again.
+/// Releases are downloaded into target/rocksdbjni, 50 to 100 MB each. Needs java, javac and mvn
+/// (Debian: default-jdk-headless, maven). Directories count as passed; those that fail are kept.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  cargo xtask rocksdb-matrix\n  \
                   cargo xtask rocksdb-matrix --release 8.11.4 --release 11.8.1 --only dictionary")]
@@ -21,7 +21,7 @@ pub(crate) struct MatrixArgs {
     /// Only this release of RocksDB; several may be given.
     #[arg(long, value_name = "VERSION")]
     release: Vec<String>,
-    /// Only directories in whose name this occurs; several may be given.
+    /// Only directories whose names contain this; several may be given.
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Only list the directories that RocksDB writes, and the releases.

@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize`: the memtable, which has the crate's unsafe code, and the tests of many
-//! threads, watched by a tool.
+//! `cargo xtask sanitize`: runs the memtable, which has the crate's unsafe code, and the
+//! multi-threaded tests under a tool that checks them.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use crate::campaign::conclude;
 use crate::rebuild::Rebuild;
 
-/// The memtable and the tests of many threads under a sanitizer or valgrind.
+/// Runs the memtable and the multi-threaded tests under a sanitizer or valgrind.
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask sanitize asan")]
 pub(crate) struct SanitizeArgs {
@@ -17,18 +17,18 @@ pub(crate) struct SanitizeArgs {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Tool {
-    /// AddressSanitizer: memory used beyond its bounds or its life. Needs a nightly compiler.
+    /// AddressSanitizer: memory used out of bounds or after it was freed. Needs a nightly compiler.
     Asan,
-    /// ThreadSanitizer: accesses that race. Needs a nightly compiler with `rust-src`.
+    /// ThreadSanitizer: data races. Needs a nightly compiler with `rust-src`.
     Tsan,
-    /// Valgrind's memcheck: as AddressSanitizer, and memory never written.
+    /// Valgrind's memcheck: as AddressSanitizer, and memory that was never written.
     Valgrind,
 }
 
-/// What the tools build for: given, so that it is not taken for build scripts too.
+/// The target of the build. It is stated, so that build scripts are not instrumented too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Told to the tests: they do less, since everything takes so much longer.
+/// Set for the tests: they do less, since everything takes much longer.
 const SMALL: &str = "TITAN_SMALL_TESTS";
 
 pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
@@ -54,7 +54,7 @@ pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
         match args.tool {
             Tool::Asan => {}
             Tool::Tsan => {
-                // The library's own locks are to be watched, too.
+                // The library's own locks must be instrumented, too.
                 cargo.arg("-Zbuild-std");
                 cargo.env("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1");
             }

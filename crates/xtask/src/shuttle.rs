@@ -1,6 +1,6 @@
-//! `cargo xtask shuttle`: the engine under a scheduler that a seed decides. Needs another build of
-//! everything, with `--cfg shuttle` and a target directory of its own: the command builds this very
-//! program anew that way and hands over to it.
+//! `cargo xtask shuttle`: the engine under a scheduler that a seed determines. Needs another build
+//! of everything, with `--cfg shuttle` and its own target directory: the command builds this
+//! program again that way and runs it.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::campaign::Budget;
 
-/// The whole engine, background work included, under schedules that a seed decides.
+/// Runs the whole engine, background jobs included, under schedules that a seed determines.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask shuttle --minutes 5\n  cargo xtask shuttle --replay 17"
@@ -16,7 +16,7 @@ use crate::campaign::Budget;
 pub(crate) struct ShuttleArgs {
     #[command(flatten)]
     budget: Budget,
-    /// Only the round of this seed, as a failure names it.
+    /// Only the round of this seed, as a failure prints it.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["minutes", "seed"])]
     replay: Option<u64>,
 }

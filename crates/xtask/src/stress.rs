@@ -8,11 +8,11 @@ use titan_stress::{Mode, stress};
 use crate::campaign::{self, Budget};
 use crate::rebuild;
 
-/// Kills a process of many threads that works on a real file system, again and again, and looks
-/// whether what it acknowledged is there.
+/// Kills a process of many threads that works on a real file system, again and again, and checks
+/// that what it acknowledged is there.
 ///
-/// What is wrong is printed with the story of the key, and its directory is kept. Temporary files
-/// are made in $TMPDIR.
+/// A failure is printed with the history of its key, and the directory is kept. Temporary files are
+/// created in $TMPDIR.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask stress --mode kill --minutes 5\n  \
@@ -21,7 +21,7 @@ use crate::rebuild;
 pub(crate) struct StressArgs {
     #[command(flatten)]
     budget: Budget,
-    /// What ends together with the process, or hinders it.
+    /// What ends together with the process, or limits it.
     #[arg(long, value_enum, default_value = "all")]
     mode: Which,
 }
@@ -30,13 +30,13 @@ pub(crate) struct StressArgs {
 enum Which {
     /// Nothing else: kill -9 during recovery, work and closing
     Kill,
-    /// The file system too, without what was not synced (root, loop device)
+    /// The file system too, losing what was not synced (root, loop device)
     Power,
     /// A small file system that fills up (root, loop device)
     Full,
     /// 256 MiB of memory and several times as much data (memory cgroup)
     Memory,
-    /// Each in turn; what this machine does not have is skipped
+    /// Each in turn; modes that this machine does not support are skipped
     All,
 }
 

@@ -1,8 +1,8 @@
 //! Writes `directories/`, small databases to be damaged, and the part of `corpus/` that is cut out
-//! of real files: `seed-*`. Other files of the corpus, what once failed, stay.
+//! of real files: `seed-*`. Other files of the corpus, which are inputs that once failed, stay.
 //!
-//! `cargo xtask fuzz --seeds` runs it. What comes out differs a little each time, as databases
-//! have an identity and times.
+//! `cargo xtask fuzz --seeds` runs it. Its output differs a little each time, as databases have an
+//! identity and times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -11,11 +11,11 @@ use std::path::Path;
 
 use titan_campaigns::fuzz::bases;
 
-/// Inputs of a target at most, and bytes of one and of all of them.
+/// The most inputs of a target, and the most bytes of one and of all of them.
 const FILES: usize = 24;
 const LARGEST: usize = 4096;
 const TOTAL: usize = 16 << 10;
-/// Whole databases take their inputs from a generator of their own.
+/// The inputs of whole databases come from a generator of their own.
 const RANDOM: [(&str, std::ops::Range<usize>); 2] = [("directory", 4..30), ("operations", 30..160)];
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
 fn cut(dir: &Path, found: &mut BTreeMap<&str, BTreeSet<Vec<u8>>>) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        // Databases that are refused lie in a directory of their own.
+        // Databases that are refused are in a separate directory.
         if entry.path().is_dir() {
             continue;
         }

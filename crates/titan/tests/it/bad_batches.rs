@@ -1,8 +1,8 @@
-//! Batches that cannot be applied are refused before they are logged, and alone.
+//! A batch that cannot be applied is refused before it is logged; other batches are not affected.
 
 use titan::{ColumnFamilyId, Db, ErrorKind, Options, WriteBatch, WriteOptions};
 
-/// A batch of one operation, as bytes from elsewhere give it.
+/// A batch of one operation, decoded from bytes.
 fn batch_of(count: u32, operation: &[u8]) -> WriteBatch {
     let mut data = vec![0; 8];
     data.extend_from_slice(&count.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What every user does first.
+//! The first steps of every user.
 
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, Db, Options, ReadOptions, WriteBatch, WriteOptions,

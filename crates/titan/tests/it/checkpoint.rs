@@ -1,4 +1,5 @@
-//! Checkpoints: of one moment, whole or not there, and independent of what becomes of the database.
+//! Checkpoints show one moment, are complete or do not exist, and do not depend on what happens to
+//! the database later.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +25,7 @@ fn two_families(vfs: &SimVfs) -> Options {
     options
 }
 
-/// Overwrites a part of the keys, others in each round, so that what is there before is collected.
+/// Overwrites a part of the keys, others in each round, so that older files are collected.
 fn overwrite(db: &Db, round: usize) {
     let mut rng = fastrand::Rng::with_seed(round as u64);
     for family in db.column_families() {
@@ -45,7 +46,7 @@ fn checked(dir: &str, options: &Options) {
     assert!(report.notes.is_empty(), "{dir}: {:#?}", report.notes);
 }
 
-/// What is in a database, which is opened and closed for it.
+/// The content of a database, which is opened and closed for this.
 fn look(dir: &str, options: &Options) -> Vec<(String, Rows)> {
     let db = Db::open(dir, options).unwrap();
     let found = contents(&db).unwrap();
@@ -67,7 +68,7 @@ fn a_checkpoint_outlives_what_becomes_of_the_database() {
     let db = open(&options);
     (0..4).for_each(|round| overwrite(&db, round));
     assert!(db.statistics().garbage_collections() > 0);
-    // Memtables that only it will flush, one of them in no WAL.
+    // Memtables that only the checkpoint will flush; the entries of one are in no WAL.
     db.put(b"in memory", &value(1, LEN)).unwrap();
     let unlogged = WriteOptions {
         disable_wal: true,
@@ -99,7 +100,7 @@ fn a_checkpoint_outlives_what_becomes_of_the_database() {
     db.close().unwrap();
     checked(DIR, &options);
     assert_eq!(look(COPY, &options), then, "dropped");
-    // What happens to the checkpoint is nothing to the database, either.
+    // Changes of the checkpoint do not affect the database either.
     let copy = Db::open(COPY, &options).unwrap();
     (8..12).for_each(|round| overwrite(&copy, round));
     copy.close().unwrap();
@@ -126,20 +127,20 @@ fn whatever_is_there_is_left_alone() {
     assert_eq!(refused("/"), ErrorKind::AlreadyExists);
     vfs.write_all("/file", b"x").unwrap();
     assert_eq!(refused("/file"), ErrorKind::AlreadyExists);
-    // Below the database, however one gets there.
+    // Inside the database's directory, by whichever path.
     for dir in ["/db/in", "db/in", "/there/../db/in", "/new/../db/in"] {
         assert_eq!(refused(dir), ErrorKind::InvalidArgument, "{dir}");
     }
     db.checkpoint("/db/../beside").unwrap();
     checked("/beside", &options);
-    // Another database has the name that it would be put together under.
+    // Another database has the name of the temporary directory.
     let other = Db::open("/other.tmp", &options).unwrap();
     overwrite(&other, 0);
     let expected = contents(&other).unwrap();
     other.close().unwrap();
     assert_eq!(refused("/other"), ErrorKind::AlreadyExists);
     assert_eq!(look("/other.tmp", &options), expected);
-    // Being made by somebody else; and the rest of what somebody did not finish.
+    // A checkpoint that another process is creating; and the remains of one that was not finished.
     vfs.create_dir_all(Path::new("/half.tmp")).unwrap();
     let lock = vfs.lock(Path::new("/half.tmp/LOCK")).unwrap();
     assert_eq!(refused("/half"), ErrorKind::Locked);
@@ -173,7 +174,7 @@ fn what_is_collected_compacted_or_dropped_meanwhile_is_linked() {
                 let second = db.column_family("second").unwrap();
                 db.drop_column_family(&second).unwrap();
                 db.wait_idle().unwrap();
-                // They are held, and nothing newer is.
+                // The checkpoint pins them, and nothing newer.
                 let after = files(&vfs, DIR, ".blob");
                 assert!(before.iter().all(|name| after.contains(name)));
             }
@@ -184,7 +185,7 @@ fn what_is_collected_compacted_or_dropped_meanwhile_is_linked() {
     assert!(done.load(Ordering::SeqCst));
     checked(COPY, &options);
     assert_eq!(look(COPY, &options), then);
-    // What was held for it has gone.
+    // What it pinned has been deleted.
     db.close().unwrap();
     checked(DIR, &options);
 }
@@ -197,7 +198,7 @@ fn count(db: &Db, families: &[ColumnFamily; 2], n: u64, unlogged: bool) {
         let mut value = value(n as usize, 600);
         value[..8].copy_from_slice(&n.to_be_bytes());
         batch.put(family, key, &value).unwrap();
-        // Garbage among what lives.
+        // Garbage among live records.
         let key = format!("random {:03}", fastrand::Rng::with_seed(n).u64(..200));
         batch.put(family, key, value).unwrap();
     }
@@ -263,7 +264,7 @@ fn a_batch_is_in_it_whole_or_not_at_all() {
                 (before..=after).contains(&newest),
                 "{before} {newest} {after}"
             );
-            // Counters are overwritten in turn: the newest say what the others are.
+            // Counters are overwritten in turn: the newest one determines what the others are.
             assert_eq!(first, (newest - 49..=newest).collect(), "round {round}");
             Db::destroy(&dir, &options).unwrap();
         }
@@ -375,7 +376,8 @@ fn closing_ends_a_checkpoint() {
                     reached.send(()).unwrap();
                     let is_closed = || db.wait_idle().is_err_and(|e| e.kind() == ErrorKind::Closed);
                     eventually("the database closes", is_closed);
-                    // But not before the checkpoint has ended: another opening could delete files.
+                    // But not before the checkpoint has ended: otherwise another opening could
+                    // delete files.
                     for _ in 0..scaled(50_000) {
                         std::thread::yield_now();
                         let lock = Path::new(DIR).join("LOCK");
@@ -417,7 +419,7 @@ fn on_a_real_file_system_files_are_shared() {
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
         assert_eq!(inode(&path), inode(&other));
     }
-    // Both open at once, and each goes its own way.
+    // Both are open at once, and each can be changed independently.
     let second = Db::open(&copy, &options).unwrap();
     (4..6).for_each(|round| overwrite(&db, round));
     assert_eq!(contents(&second).unwrap(), then);

@@ -1,4 +1,4 @@
-//! Single ways to lose something that random crashes meet rarely.
+//! Single ways to lose data that random crashes rarely reach.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -26,7 +26,8 @@ fn apply(store: &mut Store, text: &str) {
     }
 }
 
-/// The first flush, which waits before it writes anything, until this is dropped; others do not.
+/// The first flush, which waits before it writes anything until this is dropped; others do not
+/// wait.
 struct HeldFlush {
     waits: mpsc::Receiver<()>,
     _release: mpsc::Sender<()>,
@@ -48,7 +49,7 @@ impl HeldFlush {
         }
     }
 
-    /// Until the flush waits.
+    /// Blocks until the flush waits.
     fn wait(&self) {
         assert!(self.waits.recv().is_err(), "the hook lets go of its end");
     }
@@ -63,7 +64,7 @@ fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
         &mut store,
         "batch [put default a 1*10; put cf1 a 1*10]\nput cf1 b 2*10\n",
     );
-    // No WAL becomes durable from now on: the flushes wait before they write anything.
+    // From now on no WAL becomes durable: the flushes wait before they write anything.
     let (started, wals) = mpsc::channel();
     let (release, held) = mpsc::channel::<()>();
     let (started, held) = (Mutex::new(started), Mutex::new(held));
@@ -80,7 +81,7 @@ fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
             scope.spawn(move || family.flush().unwrap());
             wals.recv().unwrap();
         }
-        // In line behind the second switch, so in the third WAL; the second has no operation.
+        // In the queue after the second switch, so in the third WAL; the second has no operation.
         apply(&mut store, "put default c 3*10\n");
         let journal = vfs.journal();
         drop(release);
@@ -147,7 +148,7 @@ fn writes_without_a_wal_are_kept_by_flushes_and_by_closing() {
     db.flush().unwrap();
     let flushed: Vec<u8> = (0..10).collect();
     assert_eq!(keys_after(&power_cut(&vfs)), flushed);
-    // Without a flush they may be gone; what was logged beside them may not.
+    // Without a flush these may be lost; what was logged beside them may not.
     (10..20).for_each(|i| put(&db, i, &unlogged));
     put(&db, 20, &WriteOptions::synced());
     let kept = keys_after(&power_cut(&vfs));
@@ -158,7 +159,7 @@ fn writes_without_a_wal_are_kept_by_flushes_and_by_closing() {
     db.close().unwrap();
     assert_eq!(keys_after(&power_cut(&vfs)), (0..=20).collect::<Vec<u8>>());
 
-    // A WAL that only ever stood beside such writes is followed by others.
+    // A WAL file that was only ever current during such writes is followed by others.
     let db = Db::open(DIR, &Settings::jobs(2).options(&vfs)).unwrap();
     put(&db, 21, &unlogged);
     db.flush().unwrap();
@@ -193,7 +194,8 @@ fn closing_waits_for_a_compaction_of_another_thread() {
         reached.recv().unwrap();
         let closing = scope.spawn(|| {
             db.close().unwrap();
-            // The directory is free: what the compaction does from now on, it does to others.
+            // The directory is unlocked: whatever the compaction does from now on may affect
+            // another process.
             vfs.journal().len()
         });
         while db.get(b"k").is_ok() {
@@ -230,7 +232,7 @@ fn a_resume_takes_effect_in_all_families_or_in_none() {
     let mut store = Store::open(&vfs, Settings::jobs(2)).unwrap();
     let text = "create-cf cf1\nsync batch [put default a 1*10; put cf1 a 1*10]\n";
     store.apply_all(&Ops::parse(text).unwrap().0).unwrap();
-    // Acknowledged, but not durable: after a failed sync it never will be by its WAL.
+    // Acknowledged, but not durable: after a failed sync the WAL will never make it durable.
     let batch = "batch [put default b 2*300; put cf1 b 2*300]\n";
     store.apply_all(&Ops::parse(batch).unwrap().0).unwrap();
     let fault = vfs.inject(Fault::on([OpKind::Sync]).path("*.log"));
@@ -299,7 +301,7 @@ fn a_manifest_may_end_in_an_append_of_which_any_page_is_lost() {
             let mut options = options.clone();
             options.db.vfs = std::sync::Arc::new(image);
             if hole {
-                // To the tools it is what it is to an opening: an edit that never happened.
+                // The tools treat it as an opening does: as an edit that never took effect.
                 let checked = check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
                 assert_eq!(checked.problems.len(), 0, "{:?}", checked.problems);
                 assert!(
@@ -345,7 +347,7 @@ fn a_manifest_that_ends_within_its_first_state_is_damaged_and_costs_nothing() {
     }
     db.close().unwrap();
     drop(db);
-    // The MANIFEST has nothing but what it started with.
+    // The MANIFEST has only its initial state.
     Db::open(DIR, &options).unwrap().close().unwrap();
     let name = vfs.list(DIR).unwrap();
     let name = name
@@ -417,8 +419,8 @@ fn a_memtable_that_stayed_empty_keeps_no_log() {
         drop(first);
         flush.join().unwrap();
     });
-    // The memtable of the default family is older than this WAL, but was empty when the flush said
-    // which one it needs.
+    // The memtable of the default family is older than this WAL, but was empty when the flush
+    // recorded which WAL it needs.
     apply(&mut store, "put default b 4*10\nflush cf2\n");
     store.db.wait_idle().unwrap();
     let logs = files(&vfs, DIR, ".log");

@@ -1,5 +1,5 @@
-//! Time, names and background work follow from the operations: two runs do the same to the file
-//! system, byte for byte.
+//! Time, names and background jobs follow from the operations: two runs have the same effects on
+//! the file system, byte for byte.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,14 +31,14 @@ fn random(seed: u64) -> Ops {
     generator.ops(400)
 }
 
-/// What a run does to the file system, and how long it takes, if each operation waits for the
-/// background work that it leads to, and leads to none before it ends.
+/// A run's effects on the file system, and its duration. Each operation waits for the background
+/// jobs that it causes, and causes none before it ends.
 fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
     let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(seed));
     vfs.set_latency(Latency::with_seed(seed), &clock);
     let mut options = Settings::jobs(1).options(&vfs);
     options.db.clock = Arc::new(clock.clone());
-    // No tables are asked for beside the first operations.
+    // Without a cache, no tables are read ahead beside the first operations.
     options.db.block_cache_size = 0;
     // No memtable is full before the operation after the one that filled it to this part.
     let full = options.default.write_buffer_size;
@@ -46,7 +46,7 @@ fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
     let mut store = Store::with_options(&vfs, Settings::jobs(1), options).unwrap();
     for op in &ops.0 {
         if let Op::Compact { family, .. } = op {
-            // It flushes first, after which the background may compact beside the user.
+            // It flushes first; after that the background may compact beside the user.
             flush(&mut store, family);
         }
         store.apply(op).unwrap();
@@ -56,7 +56,7 @@ fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
                 flush(&mut store, &family.name);
             }
         }
-        // Files of different seconds.
+        // So that files have different creation times.
         clock.advance(Duration::from_millis(300));
     }
     assert!(contents(&store.db).unwrap() == *store.record.last());
@@ -70,7 +70,7 @@ fn flush(store: &mut Store, family: &str) {
     store.db.wait_idle().unwrap();
 }
 
-/// The place where two journals part.
+/// The position where two journals first differ.
 fn difference(one: &Journal, two: &Journal) -> Option<String> {
     let pairs = one.ops().iter().zip(two.ops());
     let at = pairs.take_while(|(a, b)| a == b).count();
@@ -83,7 +83,7 @@ fn difference(one: &Journal, two: &Journal) -> Option<String> {
     })
 }
 
-/// What had returned, and been promised, in this order.
+/// What had returned, and what had been promised, in this order.
 fn marks(journal: &Journal) -> Vec<Mark> {
     let end = journal.crash_points().last();
     end.map(|point| point.marks().to_vec()).unwrap_or_default()
@@ -96,14 +96,14 @@ fn two_runs_of_the_same_operations_leave_the_same_journal() {
         let ((one, took), (two, took_again)) = (run(&ops, seed), run(&ops, seed));
         assert_eq!(difference(&one, &two), None, "seed {seed}");
         assert_eq!(took, took_again, "seed {seed}");
-        // A flush may have returned before or after the files are deleted that it replaced.
+        // A flush may have returned before or after the files that it replaced were deleted.
         assert_eq!(marks(&one), marks(&two), "seed {seed}");
         let flushes = one.ops().iter().filter(|op| {
             let op = op.to_string();
             op.starts_with("create") && op.ends_with(".sst")
         });
         assert!(flushes.count() > 20, "seed {seed}");
-        // The clock is where names come from: another one, another journal.
+        // Names come from the clock: another clock gives another journal.
         assert!(difference(&one, &run(&ops, seed + 100).0).is_some());
     }
 }
@@ -116,7 +116,7 @@ fn a_delayed_write_takes_simulated_time_and_no_other() {
     options.db.delayed_write_rate = 1024;
     options.default.level0_slowdown_writes_trigger = 2;
     let db = Db::open(DIR, &options).unwrap();
-    // Flushes are let through; the first compaction, which reads what they wrote, is not.
+    // Flushes may pass; the first compaction, which reads what they wrote, may not.
     let gate = Arc::new(Mutex::new(()));
     let shut = gate.lock();
     let hooked = Arc::clone(&gate);

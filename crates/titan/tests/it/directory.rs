@@ -1,5 +1,5 @@
-//! Database directories in tests: copies of them, what is in them, and whether every way of
-//! reading agrees on it.
+//! Database directories in tests: copies of them, their content, and whether every way of reading
+//! returns it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use titan::{ColumnFamily, Db, ReadOptions, Result};
 /// Keys and values in the order of the keys.
 pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A copy of `from`, in a directory of its own.
+/// A copy of `from`, in a new directory.
 pub(crate) fn copy(from: &Path) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
     for path in files(from) {
@@ -77,7 +77,7 @@ pub(crate) fn check(family: &ColumnFamily, expected: &Rows, what: &str) {
     backward.reverse();
     assert_same(&backward, expected, &format!("{what}, backward"));
 
-    // Each key, and one right behind it that is not there.
+    // Each key, and one directly after it that does not exist.
     let mut keys: Vec<(Vec<u8>, Option<&[u8]>)> = Vec::new();
     for (key, value) in expected {
         keys.push((key.clone(), Some(value)));
@@ -113,7 +113,7 @@ pub(crate) fn check_all(db: &Db, expected: &[(String, Rows)], what: &str) {
     }
 }
 
-/// Compares rows; on a difference tells the first one only, shortened.
+/// Compares rows; reports only the first difference, shortened.
 pub(crate) fn assert_same(found: &Rows, expected: &Rows, what: &str) {
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(hex(&found.0), hex(&expected.0), "key of row {i}, {what}");

@@ -1,4 +1,4 @@
-//! `downgrade`: nothing tells of moved records any more, and everything else is as it was.
+//! `downgrade`: nothing refers to relocated records any more, and everything else is unchanged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ fn compressing(compression: CompressionType) -> ColumnFamilyOptions {
     }
 }
 
-/// Overwrites a part of the keys, others in each round; values of all sizes, deletions of each
-/// kind.
+/// Overwrites a part of the keys, others in each round, with values of all sizes and deletions of
+/// each kind.
 fn write(db: &Db, round: usize) {
     let mut rng = fastrand::Rng::with_seed(round as u64);
     for family in db.column_families() {
@@ -51,8 +51,8 @@ fn write(db: &Db, round: usize) {
     db.wait_idle().unwrap();
 }
 
-/// A database with moved records in three families, one of them compressed, and one without any;
-/// with tables at several levels, and writes that only WAL files have.
+/// A database with relocated records in three families, one of them compressed, and a family
+/// without any; with tables at several levels, and writes that are only in WAL files.
 fn fill(vfs: &SimVfs) -> (Options, Vec<(String, Rows)>) {
     let mut options = options(vfs, compressing(CompressionType::None));
     let families = [
@@ -63,7 +63,7 @@ fn fill(vfs: &SimVfs) -> (Options, Vec<(String, Rows)>) {
     let families = families.map(|(name, options)| (name.to_owned(), options));
     options.families.extend(families);
     let db = open(&options);
-    // A snapshot keeps versions of keys beside each other.
+    // A snapshot keeps several versions of keys.
     let snapshot = db.snapshot();
     (0..3).for_each(|round| write(&db, round));
     drop(snapshot);
@@ -99,14 +99,14 @@ fn checked(options: &Options, what: &str) {
     assert!(report.notes.is_empty(), "{what}: {:#?}", report.notes);
 }
 
-/// It is as RocksDB wants it.
+/// RocksDB can read the database.
 fn plain(options: &Options, vfs: &SimVfs, what: &str) {
     let plan = plan_downgrade(Path::new(DIR), options).unwrap();
     assert_eq!(plan, Default::default(), "{what}");
     assert!(files(vfs, DIR, ".blobmap").is_empty(), "{what}");
 }
 
-/// Lets nothing be collected, so that what was not moved is not moved either.
+/// Turns collections off, so that records that were not relocated stay so.
 fn without_collecting(options: &Options) -> Options {
     let mut options = options.clone();
     options.default.enable_blob_garbage_collection = false;
@@ -141,14 +141,14 @@ fn everything_is_there_and_nothing_is_moved() {
     assert!(report.notes.is_empty(), "{:?}", report.notes);
     assert_eq!(told.len(), plan.tables.len());
     assert_eq!(told.last(), Some(&plan.table_bytes));
-    // As much as was said, and no values.
+    // As many bytes as announced, and no values.
     assert_eq!(vfs.bytes_written(".sst"), report.written_bytes);
     assert!(report.written_bytes.abs_diff(plan.table_bytes) < plan.table_bytes / 5);
     assert_eq!(vfs.bytes_written(".blob"), 0);
     assert!(blobs(&vfs) == blob_files);
     plain(&options, &vfs, "downgraded");
     checked(&options, "downgraded");
-    // Again there is nothing to do.
+    // Then there is nothing left to do.
     let before = vfs.journal().len();
     downgrade(Path::new(DIR), &options, &mut |_| {}).unwrap();
     assert_eq!(vfs.journal().len(), before);
@@ -161,7 +161,7 @@ fn everything_is_there_and_nothing_is_moved() {
     checked(&options, "opened");
     plain(&options, &vfs, "opened");
 
-    // It goes on as before: what is garbage in the files is known, and collected.
+    // The database works as before: garbage in the files is known, and collected.
     let db = open(&options);
     (8..12).for_each(|round| write(&db, round));
     assert!(db.statistics().garbage_collections() > 0);
@@ -211,7 +211,7 @@ fn a_crash_at_any_operation_leaves_a_database_with_the_same_content() {
                 options.db.vfs = Arc::new(vfs.clone());
                 options
             };
-            // As it is found, and downgraded again.
+            // First as the crash left it, then downgraded again.
             let found = point.crash(&loss);
             let plan = plan_downgrade(Path::new(DIR), &at(&found));
             let plan = plan.unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -256,7 +256,7 @@ fn an_error_at_any_operation_leaves_a_database_with_the_same_content() {
             break;
         }
         struck += 1;
-        // Behind the switch, what cannot be tidied up is no failure.
+        // After the switch, a failure to delete files is not an error.
         assert!(done.is_err() || !done.unwrap().notes.is_empty(), "{n}");
         assert_eq!(look(&options), all, "{n}");
         checked(&options, &format!("{n}"));
@@ -278,11 +278,11 @@ fn what_is_open_missing_or_damaged_is_refused() {
     let lock = vfs.lock(Path::new("/db/LOCK")).unwrap();
     assert_eq!(refused(DIR), both(ErrorKind::Locked));
     drop(lock);
-    // What must be read to do it. In each case nothing has changed.
+    // Damage to what a downgrade must read. In each case nothing has changed.
     let before: Vec<_> = vfs.list(DIR).unwrap();
     let plan = plan_downgrade(Path::new(DIR), &options).unwrap();
     let map = files(&vfs, DIR, ".blobmap").remove(0);
-    // The first entries of a table, and the index of a map.
+    // The first entries of a table, and the index of a relocation map.
     let index = vfs.size(format!("{DIR}/{map}").as_ref()).unwrap() - 26;
     for (name, at) in [(plan.tables[0].file.clone(), 10), (map.clone(), index)] {
         let path = format!("{DIR}/{name}");

@@ -1,5 +1,5 @@
-//! One operation of the file system fails: nothing acknowledged is lost, reads go on, writes are
-//! refused with the reason, and `resume` or opening again heals it.
+//! One operation of the file system fails: nothing acknowledged is lost, reads continue, writes are
+//! refused with the reason, and `resume` or reopening heals the database.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use titan_campaigns::trouble::Trouble;
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
-/// Two families, 100 keys in each, inline and in blob files; part of it in tables, part of it
-/// only in memtables and in an unsynced WAL.
+/// Two families with 100 keys each, inline and in blob files; a part is in tables, a part only in
+/// memtables and in an unsynced WAL.
 fn filled(vfs: &SimVfs, jobs: usize) -> Store {
     let mut store = Store::open(vfs, Settings::jobs(jobs)).unwrap();
     let mut text = "create-cf cf1\n".to_owned();
@@ -47,7 +47,7 @@ fn batch(i: usize, sync: bool) -> Op {
     Ops::parse(&text).unwrap().0.remove(0)
 }
 
-/// What is done to meet the fault.
+/// What is done to trigger the fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trigger {
     Write,
@@ -123,14 +123,14 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     assert!(handle.hits() > 0, "{what}: {error}");
     vfs.clear_faults();
 
-    // Reads go on, with all that was acknowledged and without what failed.
+    // Reads continue, with everything that was acknowledged and without what failed.
     assert!(
         contents(&store.db).unwrap() == *store.record.last(),
         "{what}"
     );
     expect_stopped(&store, what);
 
-    // The machine or the process stops now.
+    // Either the machine or the process stops now.
     let possible = store.record.with_doubt(doubt.as_ref());
     let journal = vfs.journal();
     let (end, synced) = (
@@ -151,7 +151,7 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     )
     .unwrap_or_else(|why| panic!("{what}, process killed: {why}"));
 
-    // Or the user resumes, at best with the machine stopping meanwhile.
+    // Or the user resumes; the machine may stop at any point meanwhile.
     store.db.resume().unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(store.db.background_error().is_none(), "{what}");
     vfs.mark(store.record.len() as u64);
@@ -396,7 +396,7 @@ fn a_full_disk_loses_nothing() {
             "{room}"
         );
         expect_stopped(&store, "full disk");
-        // As long as it is full, resuming fails or not, but nothing changes.
+        // As long as the disk is full, resuming may fail or not, but nothing changes.
         let _ = store.db.resume();
         assert!(
             contents(&store.db).unwrap() == *store.record.last(),
@@ -462,7 +462,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     store.db = Db::open(DIR, &store.options).unwrap();
     assert!(contents(&store.db).unwrap() == *store.record.last());
 
-    // A failure of the closing itself.
+    // A failure of closing itself.
     store.apply(&batch(1, false)).unwrap();
     store.db.wait_idle().unwrap();
     vfs.inject(on(OpKind::Sync, "*.log"));
@@ -500,7 +500,7 @@ fn the_default_family_cannot_be_dropped_and_everything_goes_on() {
     assert!(contents(&store.db).unwrap() == *store.record.last());
 }
 
-/// Tells when writes are stopped by a stall.
+/// Signals when a stall stops writes.
 struct Stalls(std::sync::mpsc::SyncSender<()>);
 
 impl EventListener for Stalls {
@@ -528,7 +528,7 @@ fn a_writer_that_waits_for_a_flush_learns_that_it_failed() {
     vfs.set_hook(move |call| {
         let is_table = call.path.extension().is_some_and(|e| e == "sst");
         if call.kind == OpKind::Create && is_table {
-            // The flush goes on, and fails, once a writer cannot.
+            // The flush continues, and fails, once a writer must wait.
             let _ = told.lock().unwrap().recv();
         }
     });

@@ -15,8 +15,8 @@ fn memory_left(vfs: &SimVfs, left: u64) {
     });
 }
 
-/// Keys with values in blob files, of which some have been moved, and keys with values inline; some
-/// 1.6 MB together.
+/// Keys with values in blob files, some of them relocated, and keys with inline values; some 1.6 MB
+/// together.
 fn filled(vfs: &SimVfs) -> Options {
     let options = options(vfs, manual());
     let db = open(&options);
@@ -33,7 +33,7 @@ fn filled(vfs: &SimVfs) -> Options {
         .unwrap();
     let collected = db.collect_garbage(None, None, &Default::default()).unwrap();
     assert!(collected.bytes_written > 0, "{collected:?}");
-    // Beside what was moved, a blob file in place, and tables of both kinds.
+    // Beside relocated records, a blob file that was not relocated, and tables of both kinds.
     db.put(&key(1000), &value(1000, 100_000)).unwrap();
     db.flush().unwrap();
     db.close().unwrap();
@@ -48,7 +48,7 @@ fn size_of_all(vfs: &SimVfs, suffixes: &[&str]) -> u64 {
         .sum()
 }
 
-/// Opens the database and waits until so much was prefetched.
+/// Opens the database and waits until so many bytes were prefetched.
 fn prefetches(options: &Options, bytes: u64) -> Db {
     let db = open(options);
     eventually("prefetching", || {
@@ -62,7 +62,7 @@ fn what_fits_is_read_when_the_database_is_opened() {
     let vfs = SimVfs::new();
     let options = filled(&vfs);
     memory_left(&vfs, 100 * MIB);
-    // Of blob files, the records.
+    // Of blob files only the records are read.
     let all = size_of_all(&vfs, &[".sst", ".blobmap", ".blob"]);
     let frames = 100 * files(&vfs, DIR, ".blob").len() as u64;
     let db = prefetches(&options, all - frames);
@@ -84,7 +84,7 @@ fn of_what_does_not_fit_tables_of_pointers_and_maps_are_read() {
     let small = size_of_all(&vfs, &[".sst", ".blobmap"]);
     assert!(small > 10_000);
     let db = prefetches(&options, small);
-    // Closing waits for the thread, which has not gone on.
+    // Closing waits for the thread, which has stopped.
     let core = db.clone();
     db.close().unwrap();
     assert_eq!(core.statistics().prefetched_bytes(), small);
@@ -107,7 +107,7 @@ fn nothing_is_read_where_nobody_knows_of_memory_or_it_is_forbidden() {
     memory_left(&vfs, 100 * MIB);
     options.db.data_in_memory = DataInMemory::Never;
     assert!(!reads_nothing(&options).data_in_memory);
-    // Whoever only reads has no thread that could.
+    // A read-only opening starts no thread that could.
     options.db.data_in_memory = DataInMemory::Always;
     let db = Db::open_read_only(DIR, &options).unwrap();
     assert!(db.metrics().data_in_memory);
@@ -140,7 +140,7 @@ fn only_rewrites_of_what_does_not_fit_go_around_the_cache() {
     let db = open(&options);
     assert_eq!(writes_direct(&vfs, &db, 0), (false, false, false));
     assert_eq!(db.statistics().direct_io_jobs(), 0);
-    // Judged anew for each job.
+    // Decided anew for each job.
     memory_left(&vfs, MIB);
     assert_eq!(writes_direct(&vfs, &db, 1), (false, true, true));
     assert!(db.statistics().direct_io_jobs() >= 2);
@@ -148,7 +148,7 @@ fn only_rewrites_of_what_does_not_fit_go_around_the_cache() {
     assert_eq!(writes_direct(&vfs, &db, 2), (false, false, false));
     db.close().unwrap();
 
-    // Unless the options say otherwise.
+    // Unless the options override it.
     let stated = [(DataInMemory::Always, false), (DataInMemory::Never, true)];
     for (round, (data_in_memory, direct)) in (3..).zip(stated) {
         options.db.data_in_memory = data_in_memory;

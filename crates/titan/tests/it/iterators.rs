@@ -1,4 +1,4 @@
-//! Iterators: every position, every direction, every bound, over everything else that goes on.
+//! Iterators: every position, direction and bound, beside everything else that can happen.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,8 +12,8 @@ use crate::support::{DIR, RECORD_HEADER, files, key, manual, open, options, valu
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Values of many sizes, some in blob files, in memtables, level 0 and below, some overwritten,
-/// some deleted in each way.
+/// Values of many sizes, some in blob files, in memtables, level 0 and lower levels, some
+/// overwritten, some deleted in each way.
 fn filled(db: &Db, n: usize) -> Pairs {
     let mut pairs = Pairs::new();
     for round in 0..4 {
@@ -46,7 +46,7 @@ fn database(vfs: &SimVfs) -> Db {
     open(&options(vfs, manual()))
 }
 
-/// Where an iterator should be: the plainest one there can be.
+/// Where an iterator should be: the simplest possible model.
 struct Plain<'a> {
     pairs: Vec<(&'a Vec<u8>, &'a Vec<u8>)>,
     at: Option<usize>,
@@ -213,7 +213,8 @@ fn seeks_land_on_and_between_keys_within_any_bounds() {
     }
 }
 
-/// A random mix of everything an iterator can do, equal for every size of the prefetch window.
+/// A random mix of everything an iterator can do; the result is the same for every size of the
+/// readahead window.
 fn mix(it: &mut DbIterator, plain: &mut Plain<'_>, rng: &mut fastrand::Rng, what: &str) {
     for step in 0..400 {
         let what = format!("{what}, step {step}");
@@ -315,7 +316,7 @@ fn an_iterator_sees_its_moment_whatever_becomes_of_the_files() {
     );
     let lazy = lazy.unwrap().unwrap();
 
-    // Later writes; then everything they replaced is merged away, and the family dropped.
+    // Later writes; then compactions drop everything that they replaced, and the family is dropped.
     let mut batch = WriteBatch::new();
     for i in 0..100 {
         batch.put(&*db, key(2 * i + 1), b"later").unwrap();
@@ -400,7 +401,7 @@ fn iterators_outlive_the_database() {
     );
 }
 
-/// Tables of a few records, values in them.
+/// Tables of a few entries, with inline values.
 fn small_tables() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         target_file_size_base: 1024,
@@ -455,7 +456,7 @@ fn what_large_ranges_delete_is_not_seen_and_what_is_newer_is() {
     }
 }
 
-/// Everything that the iterator goes over, from one end to the other; always in order.
+/// Everything that the iterator returns, from one end to the other; always in order.
 fn walk(it: &mut DbIterator, forward: bool) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     if forward {
@@ -490,7 +491,7 @@ fn a_scan_does_not_read_what_a_range_deletes() {
         }
         let whole = CompactRangeOptions::default();
         db.compact_range(None, None, &whole).unwrap();
-        // In several pieces, as what expires goes.
+        // In several pieces, as expiring data is deleted.
         for from in (100..KEYS - 100).step_by(300) {
             let to = (from + 300).min(KEYS - 100);
             db.delete_range(&key(from), &key(to)).unwrap();
@@ -501,7 +502,7 @@ fn a_scan_does_not_read_what_a_range_deletes() {
         let left: Vec<Vec<u8>> = left.into_iter().map(key).collect();
         db.close().unwrap();
 
-        // Within bounds nothing beyond them is read either.
+        // With bounds nothing beyond them is read either.
         let within = ReadOptions {
             lower_bound: Some(key(1000)),
             upper_bound: Some(key(1100)),
@@ -509,7 +510,7 @@ fn a_scan_does_not_read_what_a_range_deletes() {
         };
         for (forward, options_of_scan, expected, most) in [
             (true, ReadOptions::default(), &left[..], 16 * BLOCK),
-            // A piece at a time: those before are deleted by older tombstones.
+            // One piece at a time: older tombstones have deleted the pieces before.
             (false, ReadOptions::default(), &left[..], 26 * BLOCK),
             (true, within.clone(), &[], 5 * BLOCK),
             (false, within, &[], 5 * BLOCK),
@@ -569,7 +570,7 @@ fn scans_ask_for_half_more_than_they_use_at_most() {
         );
         assert!(reads <= nexts + 1, "{nexts}: {reads} reads");
         if nexts >= 100 {
-            // Every fifth value lies behind the one before.
+            // Every fifth value follows the one before in its file.
             assert!(reads < nexts * 3 / 4, "{nexts}: {reads} reads");
         }
         // The third of equal scans knows how long it will be.
@@ -583,7 +584,7 @@ fn scans_ask_for_half_more_than_they_use_at_most() {
             reads <= 1 + nexts.min(5).max(nexts / 50),
             "{nexts}: {reads} reads"
         );
-        // And one that is shorter than that costs one scan's worth of it.
+        // A shorter scan after that wastes at most the readahead of one scan.
         scan(&mut it, 20, 1);
         let (announced, ..) = scan(&mut it, 30, 1);
         assert!(announced <= 1, "{nexts}: {announced}");

@@ -1,5 +1,5 @@
 //! Options that are kept with a database: all of them come back, whatever happens in between, and
-//! what an opening states holds field by field.
+//! what an opening states applies field by field.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::support::{DIR, files, open, options};
 
-/// Options of every field at random. Whoever adds a field adds it here, or this does not compile.
+/// Options with random values in every field. A new field must be added here, or this does not
+/// compile.
 fn any_family(rng: &mut Rng) -> ColumnFamilyOptions {
     let trigger = rng.usize(1..20);
     let slow = trigger + rng.usize(0..20);
@@ -178,7 +179,7 @@ fn what_is_stated_holds_field_by_field() {
     db.close().unwrap();
     drop(db);
 
-    // What differs from its default is stated, for the family that it is given for.
+    // A field that differs from its default is stated, for the family for which it is given.
     let mut given = plain(&vfs);
     given.default.block_size = 8192;
     let db = open(&given);
@@ -198,7 +199,7 @@ fn what_is_stated_holds_field_by_field() {
     db.close().unwrap();
     drop((db, pages));
 
-    // A default is stated by its name, in a file by being there, or among options that were loaded.
+    // A default is stated by name, by being in a file, or in options that were loaded.
     let lz4 = |mut given: Options, of: &str, how: &str| {
         given.db.vfs = Arc::new(vfs.clone());
         given.db.keep_options = false;
@@ -222,7 +223,7 @@ fn what_is_stated_holds_field_by_field() {
     // None of these openings was to keep it.
     assert_eq!(load(&vfs, DIR).default.compression, CompressionType::Zstd);
 
-    // What is taken over gives way to what is stated.
+    // What is stated takes precedence over what is taken over.
     let mut given = plain(&vfs);
     given.default.level0_file_num_compaction_trigger = 10;
     let db = open(&given);
@@ -261,7 +262,7 @@ fn options_survive_without_options_file_or_without_our_manifest_fields() {
     assert!((loaded.default.max_space_amp - 3.0).abs() < 1e-9);
     open(&plain(&vfs)).close().unwrap();
 
-    // The MANIFEST is gone: what RocksDB knows, too, comes from OPTIONS.
+    // The MANIFEST is gone: options that RocksDB knows too come from OPTIONS.
     remove("MANIFEST-");
     assert!(!files(&vfs, DIR, "").is_empty());
     repair(
@@ -274,7 +275,7 @@ fn options_survive_without_options_file_or_without_our_manifest_fields() {
     assert_eq!(load(&vfs, DIR).default.compression, CompressionType::Zstd);
 }
 
-/// Whenever the machine stops, each family has the options of one moment, whole.
+/// Whenever the machine stops, each family has the complete options of one moment.
 #[test]
 fn a_crash_leaves_options_of_before_or_after() {
     let of = |n: u64| ColumnFamilyOptions {
@@ -324,7 +325,8 @@ fn of_rocksdb() -> tempfile::TempDir {
     place
 }
 
-/// Where nothing is kept, an opening that keeps nothing leaves it so, in what it copies, too.
+/// If nothing is kept, an opening with `keep_options = false` keeps nothing, not even in a
+/// checkpoint.
 #[test]
 fn nothing_is_kept_of_an_opening_that_is_not_to_keep_anything() {
     let place = of_rocksdb();
@@ -362,7 +364,7 @@ fn options_of_rocksdb_are_taken_over_from_its_file() {
         bloom_bits_per_key: 0.0,
         ..ColumnFamilyOptions::default()
     };
-    // Twice from its file, then from our MANIFEST.
+    // Twice from RocksDB's file, then from Titan's MANIFEST.
     let given = Options::default();
     for (opening, from) in ["OPTIONS-000043", "OPTIONS-000043", "MANIFEST-"]
         .iter()
@@ -382,7 +384,7 @@ fn options_of_rocksdb_are_taken_over_from_its_file() {
         assert!(options.bloom_bits_per_key < 1.0);
         let taken = &db.taken_options()[0];
         assert!(taken.file.starts_with(from), "{taken:?}");
-        // Its blob files are smaller than ours may be, and it collects garbage in its own way.
+        // Its blob files are smaller than Titan's may be, and it collects garbage in its own way.
         let notes = taken.notes.join("; ");
         let noted = notes.contains("blob_file_size=40000") && notes.contains("downgrade");
         assert_eq!(noted, opening < 2, "{notes}");
@@ -390,7 +392,7 @@ fn options_of_rocksdb_are_taken_over_from_its_file() {
     }
 }
 
-/// What RocksDB knows survives its having the directory, and what it sets itself counts.
+/// Options that RocksDB knows survive an opening by RocksDB, and options that it sets count.
 #[test]
 fn options_survive_an_opening_by_rocksdb() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The order of modules that `docs/architecture.md` gives holds for the imports of the engine.
+//! The imports of the engine follow the order of modules in `docs/architecture.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The modules, the lowest first, as the table in the document has them.
+/// The modules, the lowest first, as in the table of the document.
 fn documented_order() -> Vec<String> {
     let text = std::fs::read_to_string(crate_dir().join("../../docs/architecture.md")).unwrap();
     let (_, text) = text.split_once("## Modules").unwrap();
@@ -21,7 +21,7 @@ fn documented_order() -> Vec<String> {
         .collect()
 }
 
-/// Every source file that the library consists of.
+/// Every source file of the library.
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -48,7 +48,7 @@ fn code(path: &Path) -> String {
     })
 }
 
-/// Which module each name belongs to that `lib.rs` gives out.
+/// The module to which each name belongs that `lib.rs` re-exports.
 fn names_of_the_root(src: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(src.join("lib.rs")).unwrap();
     let mut names = BTreeMap::new();

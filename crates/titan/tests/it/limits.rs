@@ -1,4 +1,4 @@
-//! Limits that hold: open files, log sizes, memtables, levels.
+//! Limits that are enforced: open files, log sizes, memtables, levels.
 
 use titan::{ColumnFamilyOptions, CompactRangeOptions, Db, Options, ReadOptions};
 use titan_testkit::sim::SimVfs;
@@ -34,10 +34,10 @@ fn open_files_stay_near_their_limit() {
             most = most.max(descriptors(dir.path()));
         }
     }
-    // The WAL, the MANIFEST, the lock, and a file in use beside those kept.
+    // The WAL, the MANIFEST, the lock, and a file in use beside those kept open.
     assert!(most <= 16 + 5, "{most} open");
     assert!(db.metrics().open_files <= 16);
-    // An iterator needs all tables of level 0, and gives them back.
+    // An iterator needs all tables of level 0, and releases them.
     let mut it = db.iter(&ReadOptions::default()).unwrap();
     it.seek_to_last().unwrap();
     assert_eq!(it.value().unwrap(), value(149, 200));
@@ -51,12 +51,12 @@ fn memory_of_open_files_stays_within_its_limit() {
     let vfs = SimVfs::new();
     let mut options = options(&vfs, manual());
     options.db.max_open_files_memory = LIMIT;
-    // One entry a block.
+    // One entry for each block.
     options.default.enable_blob_files = false;
     options.default.level0_slowdown_writes_trigger = 1000;
     options.default.level0_stop_writes_trigger = 1000;
     let db = open(&options);
-    // Indexes hold keys: those that differ at their ends alone cannot be shortened there.
+    // Indexes store keys: separators of keys that differ only at their ends cannot be shortened.
     let key = |n: usize| [&[b'k'; 4000][..], &key(n)].concat();
     for table in 0..40 {
         for n in 0..16 {
@@ -93,7 +93,7 @@ fn limits_that_are_left_to_the_process_follow_from_its_own() {
     }
     assert!(metrics.max_open_files_memory >= 16 << 20);
     drop(db);
-    // Where nothing is known of a process, nothing is asked of it.
+    // If nothing is known of the process, fixed limits apply.
     let metrics = open(&options(&SimVfs::new(), manual())).metrics();
     assert_eq!(metrics.max_open_files, 1000);
     assert_eq!(metrics.max_open_files_memory, 1 << 30);
@@ -212,8 +212,8 @@ fn what_is_written_in_order_is_written_once() {
     }
     assert!(!entries.valid());
 
-    // What overlaps is merged, as level 0 and the base level cannot hold all of it side by side with
-    // what is beneath, and the newer wins.
+    // Overlapping tables are merged, since level 0 and the base level cannot keep all of the data
+    // beside what is below, and the newer value wins.
     for n in 0..30_000 {
         db.put(&key(n), &value(n + 1, 1000)).unwrap();
     }
@@ -236,7 +236,7 @@ fn a_queue_leaves_nothing_behind() {
         ..ColumnFamilyOptions::default()
     };
     let db = open(&options(&vfs, family));
-    // Put and taken, in order: tables have nothing but deletions of what is in no table.
+    // Put and deleted, in order: tables have only deletions of keys that are in no table.
     for n in 0..40_000 {
         db.put(&key(n), &value(n, 20)).unwrap();
         db.delete(&key(n)).unwrap();

@@ -1,4 +1,4 @@
-//! Opening to look at a database: everything can be read, nothing is changed.
+//! Read-only openings: everything can be read, nothing is changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,8 @@ use titan_testkit::sim::{Loss, SimVfs};
 use crate::directory::{Rows, contents, copy};
 use crate::support::{DIR, files, key, manual, open, options, value};
 
-/// What a database has: values that were moved, in tables, in the log, in two families.
+/// The content of a database: relocated records, tables, entries that are only in the log, two
+/// families.
 fn fill(options: &Options, dir: &Path) -> Db {
     let db = Db::open(dir, options).unwrap();
     let pages = db.create_column_family("pages", collecting()).unwrap();
@@ -44,7 +45,7 @@ fn collecting() -> ColumnFamilyOptions {
     }
 }
 
-/// Compares without printing all of it.
+/// Compares without printing everything.
 fn same(db: &Db, expected: &[(String, Rows)]) {
     let mut expected = expected.to_vec();
     expected.sort();
@@ -69,7 +70,7 @@ fn everything_is_read_and_every_change_refused() {
     assert!(!files(&vfs, DIR, ".blobmap").is_empty());
     let expected = contents(&db).unwrap();
     db.sync_wal().unwrap();
-    // Not closed: what the log has is nowhere else.
+    // Not closed: the content of the log is nowhere else.
     let journal = vfs.journal();
     let vfs = journal.crash_at(journal.len(), &Loss::All);
     let options = Options {
@@ -160,7 +161,7 @@ fn many_may_look_while_nobody_writes() {
     third.close().unwrap();
     assert_eq!(bytes(dir.path()), before);
 
-    // Where there is no lock file, nobody has written since it was gone.
+    // If there is no lock file, no process has written since it was removed.
     std::fs::remove_file(dir.path().join("LOCK")).unwrap();
     let reader = Db::open_read_only(dir.path(), &options).unwrap();
     same(&reader, &expected);
@@ -179,7 +180,7 @@ fn a_directory_of_rocksdb_stays_its_own() {
         if !fixture.join("CURRENT").exists() {
             continue;
         }
-        // A copy, lest what is to be noticed destroys the fixture.
+        // A copy, so that the fixture is not destroyed if the test fails.
         let looked_at = copy(&fixture);
         let before = bytes(looked_at.path());
         let db = Db::open_read_only(looked_at.path(), &Options::default()).unwrap();

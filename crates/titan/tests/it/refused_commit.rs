@@ -1,5 +1,5 @@
 //! A commit that ends half way, in a comparator that panics: what was acknowledged stays as it was,
-//! and nothing of the commit is ever part of the database once it has been resumed.
+//! and after `resume` nothing of the commit is part of the database.
 
 use std::cmp::Ordering;
 use std::error::Error as _;
@@ -16,7 +16,7 @@ use titan_testkit::sim::{Loss, SimVfs};
 use crate::directory::{Rows, contents};
 use crate::support::{key, manual, open, options, value};
 
-/// Panics at the comparison that its counter has come down to.
+/// Panics at the comparison at which its counter reaches zero.
 struct Panicking(Arc<AtomicI64>);
 
 impl Comparator for Panicking {
@@ -73,7 +73,7 @@ fn world() -> World {
     }
 }
 
-/// Every kind of operation, on keys that are there and on new ones, in both families.
+/// Every kind of operation, on existing and on new keys, in both families.
 fn batch(db: &Db) -> WriteBatch {
     let pages = db.column_family("pages").unwrap();
     let mut batch = WriteBatch::new();
@@ -87,7 +87,7 @@ fn batch(db: &Db) -> WriteBatch {
     batch
 }
 
-/// What is there after the process or the machine ended now.
+/// The content after the process or the machine stopped now.
 fn after_a_crash(world: &World, loss: &Loss) -> Contents {
     let journal = world.vfs.journal();
     let vfs = journal.crash_at(journal.len(), loss);
@@ -95,7 +95,7 @@ fn after_a_crash(world: &World, loss: &Loss) -> Contents {
     contents(&open(&options)).unwrap()
 }
 
-/// Commits the batch while the comparator panics at one comparison after the other.
+/// Commits the batch while the comparator panics, at one comparison after the other.
 fn every_end(write: &WriteOptions) {
     let mut refused = 0;
     for comparison in 1.. {
@@ -167,11 +167,11 @@ fn every_end(write: &WriteOptions) {
         let db = open(&world.options);
         assert!(contents(&db).unwrap() == expected, "{at}: opened again");
     }
-    // Ends in the first operation, in the last, and in between.
+    // The commit ended in the first operation, in the last, and in between.
     assert!(refused > 10, "{refused}");
 }
 
-/// As it would be had nothing panicked.
+/// The content if nothing had panicked.
 fn contents_with_the_batch() -> Contents {
     let world = world();
     let batch = batch(&world.db);

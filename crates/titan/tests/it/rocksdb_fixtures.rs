@@ -1,6 +1,5 @@
-//! Directories that RocksDB wrote, of several releases, are opened in place: everything is there,
-//! in every way of reading it, and stays there through writing, separation of values, and
-//! compaction.
+//! Directories that several releases of RocksDB wrote are opened in place. Every way of reading
+//! returns everything, also after writing, separation of values, and compaction.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,24 +17,24 @@ fn fixtures() -> Vec<PathBuf> {
     directories("", 21)
 }
 
-/// Those with transactions that nobody has decided.
+/// The directories with undecided transactions.
 fn undecided() -> Vec<PathBuf> {
     directories("undecided", 3)
 }
 
-/// The databases in a directory of the fixtures, of which there are so many at least.
+/// The databases in a directory of the fixtures; there are at least so many.
 fn directories(within: &str, least: usize) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let entries = std::fs::read_dir(dir.join(within)).unwrap();
     let mut paths: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
-    // What is refused has directories of its own.
+    // Directories that are refused are elsewhere.
     paths.retain(|p| p.join("CURRENT").exists());
     paths.sort();
     assert!(paths.len() >= least, "fixtures are missing: {paths:?}");
     paths
 }
 
-/// The contents as `.expected.tsv` spells them.
+/// The contents in the notation of `.expected.tsv`.
 fn as_text(contents: &[(String, Rows)]) -> String {
     let mut text = String::new();
     for (family, rows) in contents {
@@ -59,7 +58,7 @@ fn assert_same_text(found: &str, expected: &str, what: &str) {
     assert_eq!(lines(found), lines(expected), "{what}: number of lines");
 }
 
-/// Small files, and values separated that RocksDB kept inline.
+/// Small files; values that RocksDB kept inline are separated.
 fn options(blob_compression_type: CompressionType) -> Options {
     Options {
         db: DbOptions {
@@ -73,7 +72,8 @@ fn options(blob_compression_type: CompressionType) -> Options {
             min_blob_size: 200,
             blob_file_size: 128 << 10,
             blob_compression_type,
-            // Not what RocksDB's OPTIONS has: all fixtures are written under the same options.
+            // All fixtures are written under the same options, not under those in RocksDB's
+            // OPTIONS.
             stated: Stated::all(),
             ..ColumnFamilyOptions::default()
         },
@@ -81,7 +81,7 @@ fn options(blob_compression_type: CompressionType) -> Options {
     }
 }
 
-/// The same for all families of a database, whatever its OPTIONS says of them.
+/// The same for all families of a database, whatever its OPTIONS says about them.
 fn stated_for_all(mut options: Options, dir: &Path) -> Options {
     let kept = Options::load(dir).unwrap().families;
     let families = kept.into_keys().map(|name| (name, options.default.clone()));
@@ -189,8 +189,8 @@ fn undecided_transactions_are_refused_by_name() {
     }
 }
 
-/// Wherever the log that is being written is torn, no value of a transaction that was rolled back, or
-/// that nobody committed, is read.
+/// Wherever the current log is torn, no value of a transaction is read that was rolled back or
+/// never committed.
 #[test]
 fn what_was_not_committed_is_never_read() {
     for fixture in [fixtures(), undecided()].concat() {
@@ -225,7 +225,7 @@ fn what_was_not_committed_is_never_read() {
     }
 }
 
-/// Writes to every family, and the same to the model: overwrites and new keys with short and long
+/// Writes the same to every family and to the model: overwrites and new keys with short and long
 /// values, deletions of all three kinds.
 fn write(db: &Db, model: &mut [(String, Rows)], rng: &mut fastrand::Rng) {
     for (name, rows) in model.iter_mut() {
@@ -261,7 +261,7 @@ fn write(db: &Db, model: &mut [(String, Rows)], rng: &mut fastrand::Rng) {
         // Keys that were put once, then single-deleted.
         for i in (0..100).step_by(10) {
             let key = format!("titan {i:03}");
-            // A second round has put it for the second time: a plain deletion is due.
+            // The second round puts the key a second time, so it needs a plain deletion.
             family.delete(key.as_bytes()).unwrap();
             family.put(b"titan once", &vec![i; 500]).unwrap();
             family.single_delete(b"titan once").unwrap();
@@ -271,7 +271,7 @@ fn write(db: &Db, model: &mut [(String, Rows)], rng: &mut fastrand::Rng) {
     }
 }
 
-/// BLOB-3, as far as it shows from outside: after everything is compacted, and nothing was
+/// BLOB-3, as far as it is visible from outside: after everything was compacted, and if nothing was
 /// compressed, the bytes referenced are those of the records of all large values.
 fn check_references(db: &Db, model: &[(String, Rows)], what: &str) {
     for (name, rows) in model {
@@ -329,7 +329,7 @@ fn every_fixture_is_written_to_flushed_compacted_and_reopened() {
         let metrics = db.metrics();
         let blob_files: usize = metrics.families.iter().map(|f| f.blob_files).sum();
         assert!(blob_files > 0, "{}", what("nothing was separated"));
-        // What the fixture's own blob files hold is compressed or small at RocksDB's choice.
+        // The fixture's own blob files have values that RocksDB chose to compress, or small ones.
         if own == CompressionType::None && !name.contains("blob") {
             check_references(&db, &model, &what("references"));
             references_checked += 1;
@@ -339,7 +339,7 @@ fn every_fixture_is_written_to_flushed_compacted_and_reopened() {
     assert!(references_checked > 0, "the seeds leave a check out");
 }
 
-/// Tables with dictionaries leave the cache of open files with the weight that they entered with.
+/// Tables with dictionaries leave the cache of open files with the weight with which they entered.
 #[test]
 fn tables_with_dictionaries_go_in_and_out_of_a_small_cache() {
     let fixture =

@@ -1,8 +1,8 @@
 //! RocksDB's own tools read what Titan wrote and write to it, and Titan reads it again.
 //!
-//! What counts as success: `ldb scan` ends with status 0 and says nothing on standard error;
-//! `sst_dump` verifies checksums only when asked to and ends with status 0 even if it finds
-//! damage, so it must say that each file is ok. Skipped where RocksDB's tools are not installed.
+//! Criteria of success: `ldb scan` ends with status 0 and prints nothing to standard error.
+//! `sst_dump` verifies checksums only on request and ends with status 0 even if it finds damage, so
+//! it must print that each file is ok. The tests are skipped if RocksDB's tools are not installed.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ use crate::directory::{
     Rows, assert_same, check, check_all, contents, copy, file_starting, files_ending, hex,
 };
 
-/// Runs a tool; `None`, with a note, where it is not installed.
+/// Runs a tool; returns `None`, with a note, if it is not installed.
 pub(crate) fn run(tool: &str, args: &[&str]) -> Option<Output> {
     match Command::new(tool).args(args).output() {
         Ok(output) => Some(output),
@@ -33,7 +33,7 @@ fn installed() -> bool {
     run("ldb", &["--version"]).is_some()
 }
 
-/// What `ldb` prints for a command that must succeed without complaint.
+/// The output of `ldb` for a command that must succeed without errors.
 fn ldb(dir: &Path, args: &[&str]) -> String {
     let db = format!("--db={}", dir.display());
     let output = run("ldb", &[&[db.as_str()], args].concat()).unwrap();
@@ -50,7 +50,7 @@ fn ldb(dir: &Path, args: &[&str]) -> String {
     out
 }
 
-/// A family as `ldb scan` sees it.
+/// A family as `ldb scan` prints it.
 fn ldb_scan(dir: &Path, family: &str) -> Rows {
     let bytes = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap();
@@ -71,7 +71,7 @@ fn ldb_scan(dir: &Path, family: &str) -> Rows {
         .collect()
 }
 
-/// Lets RocksDB check everything that it can check of a directory.
+/// Lets RocksDB check everything in a directory that it can check.
 fn rocksdb_agrees(dir: &Path, expected: &[(String, Rows)], what: &str) {
     // "Column families in <directory>: ", and on the next line {default, second}
     let listed = ldb(dir, &["list_column_families"]);
@@ -123,13 +123,13 @@ fn family_options(compression: CompressionType, blobs: CompressionType) -> Colum
         blob_file_size: 64 << 10,
         compression,
         blob_compression_type: blobs,
-        // RocksDB does not find what was moved.
+        // RocksDB does not find relocated records.
         enable_blob_garbage_collection: false,
         ..ColumnFamilyOptions::default()
     }
 }
 
-/// A family for each compression of tables, and of blob files where it can have one.
+/// A family for each compression of tables, and of blob files where that is supported.
 fn options() -> Options {
     let mut options = Options {
         db: DbOptions {
@@ -160,14 +160,14 @@ fn options() -> Options {
 
 fn value(rng: &mut fastrand::Rng) -> Vec<u8> {
     let len = [0, 1, 20, 299, 300, 301, 1000, 5000][rng.usize(0..8)];
-    // Half of it compresses.
+    // Half of it is compressible.
     let noise = std::iter::repeat_with(|| rng.u8(..)).take(len / 2);
     let mut value: Vec<u8> = noise.collect();
     value.resize(len, 7);
     value
 }
 
-/// Batches across all families: overwrites, deletions, range deletions.
+/// Batches over all families: overwrites, deletions, range deletions.
 fn write_rounds(db: &Db, rng: &mut fastrand::Rng, rounds: usize) {
     let families = db.column_families();
     for round in 0..rounds {
@@ -203,7 +203,7 @@ fn compact(family: &ColumnFamily) {
     family.compact_range(None, None, &everything).unwrap();
 }
 
-/// Fills a directory so that it has everything a directory can have, and returns what is in it.
+/// Fills a directory with everything that one can have, and returns its content.
 fn fill(dir: &Path, seed: u64) -> Vec<(String, Rows)> {
     let rng = &mut fastrand::Rng::with_seed(seed);
     let db = Db::open(dir, &options()).unwrap();
@@ -222,8 +222,8 @@ fn fill(dir: &Path, seed: u64) -> Vec<(String, Rows)> {
     db.wait_idle().unwrap();
     write_rounds(&db, rng, 300);
     db.flush_all().unwrap();
-    // A switch of the WAL by one family leaves the others' writes in the closed one; the new one
-    // begins with what it knows of it.
+    // If one family switches the WAL, the writes of other families stay in the closed file; the new
+    // one begins with a record about it.
     write_rounds(&db, rng, 40);
     db.column_family("inline").unwrap().flush().unwrap();
     write_rounds(&db, rng, 40);
@@ -324,7 +324,7 @@ fn rocksdb_reads_what_was_downgraded() {
     assert!(report.plan.tables.len() > 3, "{report:#?}");
     let copied = copy(dir.path());
     rocksdb_agrees(copied.path(), &all, "downgraded");
-    // RocksDB goes on with it, also in the files that were collected.
+    // RocksDB continues, also with the files that collections wrote.
     for (name, _) in &all {
         ldb(
             copied.path(),
@@ -376,7 +376,7 @@ fn rocksdb_writes_to_what_titan_wrote_and_titan_reads_on() {
     let seed = "seed 3";
     for round in 1..=2 {
         let what = format!("{seed}, round {round}");
-        // Opened for writing, RocksDB replays the WAL and writes a MANIFEST of its own.
+        // Opened for writing, RocksDB replays the WAL and writes its own MANIFEST.
         for (name, rows) in &mut all {
             let family = format!("--column_family={name}");
             let (key, value) = (format!("by ldb {round}"), "v".repeat(round * 700));
@@ -480,7 +480,7 @@ fn rocksdb_takes_options_from_our_file() {
     let all = fill(dir.path(), 5);
     for (name, _) in &all {
         let family = format!("--column_family={name}");
-        // RocksDB says what it makes of the file in its log.
+        // RocksDB logs how it understood the file.
         ldb(
             dir.path(),
             &["--try_load_options", &family, "put", "zz", "loaded"],

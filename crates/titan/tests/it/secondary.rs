@@ -1,4 +1,4 @@
-//! Reading beside the one who writes.
+//! Reading a database while another instance writes it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,8 @@ use titan_campaigns::beside::{Writer, moment_of};
 use crate::rocksdb_tools::run;
 use crate::support::{key, manual, scaled, value};
 
-/// Holes are punched, files moved and deleted, families come and go, the MANIFEST is replaced.
+/// Holes are punched, records relocated, files deleted, families created and dropped, the MANIFEST
+/// replaced.
 #[test]
 fn each_view_is_one_moment_of_a_database_under_full_load() {
     let place = tempfile::tempdir().unwrap();
@@ -27,7 +28,7 @@ fn each_view_is_one_moment_of_a_database_under_full_load() {
         assert!(n >= acknowledged, "view {view}: {n} after {acknowledged}");
         let report = newest.space_report().unwrap();
         assert_eq!(report.moment, newest.moment());
-        // The one before stays what it was, however much has gone since.
+        // The previous view does not change, however many files have been deleted since.
         assert_eq!(moment_of(&older).unwrap(), shown, "view {view}");
         (older, shown) = (newest, n);
     }
@@ -78,7 +79,7 @@ fn a_view_stays_and_catching_up_gives_another() {
     assert_eq!(refused.kind(), ErrorKind::ReadOnly);
     let mut iterator = view.iter(&ReadOptions::default()).unwrap();
 
-    // Everything that the view has goes.
+    // All files that the view has become obsolete.
     let pages = db.create_column_family("pages", manual()).unwrap();
     pages.put(b"page", b"1").unwrap();
     for n in 0..50 {
@@ -107,7 +108,7 @@ fn a_view_stays_and_catching_up_gives_another() {
     assert!(!newest.contains_key(b"more").unwrap());
 }
 
-/// A log as it is while a record is being appended to it, at every byte.
+/// A log at every byte of a record that is being appended to it.
 #[test]
 fn a_record_that_is_being_appended_is_not_there_yet() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,8 +174,8 @@ fn damage_is_told() {
     assert!(!check().problems.is_empty());
 }
 
-/// RocksDB writes keys in their order, then overwrites them at random: at each moment as many of
-/// them are there as operations were written, up to all of them, without a gap.
+/// RocksDB writes keys in order, then overwrites them at random. At each moment as many keys exist
+/// as operations were written, up to all of them, without a gap.
 #[test]
 fn each_view_of_a_running_rocksdb_is_one_moment() {
     const KEYS: u64 = 100_000;
@@ -203,7 +204,7 @@ fn each_view_of_a_running_rocksdb_is_one_moment() {
     let mut last = 0;
     while bench.try_wait().unwrap().is_none() {
         let Ok(secondary) = Secondary::open(&path, &options) else {
-            // It is being created.
+            // The database is being created.
             assert_eq!(last, 0, "a database at work does not open");
             std::thread::yield_now();
             continue;
@@ -212,7 +213,7 @@ fn each_view_of_a_running_rocksdb_is_one_moment() {
         let sequence = view.moment().unwrap().sequence;
         assert!(sequence >= last, "{sequence} after {last}");
         if sequence == 0 {
-            // db_bench deletes this first, empty database and makes another.
+            // db_bench deletes this first, empty database and creates another.
             continue;
         }
         last = sequence;

@@ -1,4 +1,4 @@
-//! Where values lie, and when blob files go.
+//! Where values are stored, and when blob files are deleted.
 
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbIterator, FamilyMetrics,
@@ -25,7 +25,7 @@ fn records(lens: impl IntoIterator<Item = usize>) -> u64 {
         .sum()
 }
 
-/// Live and garbage, which together are all.
+/// Live bytes and garbage, which together are all bytes.
 fn live_and_garbage(db: &Db) -> (u64, u64) {
     let m = metrics(db);
     assert_eq!(
@@ -163,7 +163,7 @@ fn compaction_separates_what_was_inline_and_leaves_what_was_not() {
         (records((5..20).map(|n| 50 + 10 * n)), 0)
     );
     drop(db);
-    // A lower threshold moves the rest; turning separation off brings nothing back.
+    // A lower threshold separates the rest; turning separation off makes no value inline again.
     let db = with(true, 60);
     db.compact_range(None, None, &FORCE).unwrap();
     let all_but_first = records((1..20).map(|n| 50 + 10 * n));
@@ -312,7 +312,7 @@ fn a_blob_file_stays_while_someone_can_see_it() {
     assert_eq!(it.value().unwrap(), value(4, 200));
     drop(it);
     assert!(gone(&db));
-    // A snapshot keeps the references themselves.
+    // A snapshot keeps the pointers themselves.
     fill();
     let snapshot = db.snapshot();
     clear();

@@ -1,4 +1,4 @@
-//! The report on space: its numbers are those of the directory and of what the test wrote.
+//! The report on space: its numbers agree with the directory and with what the test wrote.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::support::{DIR, RECORD_HEADER, files, key, manual, open, options, valu
 
 const KEYS: usize = 100;
 const LEN: usize = 1000;
-/// Of one of the test's values, in a blob file.
+/// A record of one of the test's values, in a blob file.
 const RECORD: u64 = RECORD_HEADER + 9 + LEN as u64;
 /// Header and footer of a blob file.
 const AROUND: u64 = 62;
@@ -32,7 +32,7 @@ fn compact(db: &Db) {
     db.compact_range(None, None, &Default::default()).unwrap();
 }
 
-/// The report of a database that rests, after what always holds of one.
+/// The report of a database without running jobs, after checking what always holds.
 fn report(db: &Db, vfs: &SimVfs) -> SpaceReport {
     db.wait_idle().unwrap();
     let report = db.space_report().unwrap();
@@ -86,7 +86,7 @@ fn holders(report: &SpaceReport, kind: HolderKind) -> Vec<&SpaceHolder> {
     report.holders.iter().filter(|h| h.kind == kind).collect()
 }
 
-/// With a clock that moves by hand.
+/// With a clock that the test advances.
 fn timed(vfs: &SimVfs, default: ColumnFamilyOptions) -> (Options, SimClock) {
     let clock = SimClock::with_seed(1);
     let options = options(vfs, default);
@@ -111,7 +111,7 @@ fn what_lives_and_what_is_garbage_is_told_to_the_byte() {
     put(&db, 0..KEYS, 0);
     put(&db, 0..30, 1);
     let before = report(&db, &vfs);
-    // Nothing has found the overwritten yet.
+    // Nothing has found the overwritten values yet.
     assert_eq!(before.total.live_blob_bytes, 130 * RECORD);
     assert_eq!(before.total.garbage_blob_bytes, 0);
     assert_eq!(before.total.shadowed_blob_bytes, 30 * RECORD);
@@ -153,7 +153,7 @@ fn families_are_told_apart_and_summed() {
     assert_eq!(told.foreign, FileSum { files: 1, bytes: 4 });
     assert_eq!(told.unlisted, FileSum { files: 1, bytes: 4 });
 
-    // Of a family that is gone an iterator keeps everything.
+    // An iterator keeps everything of a family that was dropped.
     let iterator = pages.iter(&ReadOptions::default()).unwrap();
     db.drop_column_family(&pages).unwrap();
     let kept = db.space_report().unwrap();
@@ -229,7 +229,7 @@ fn a_lazy_value_keeps_what_its_version_has() {
         panic!("{:#?}", told.holders);
     };
     assert_eq!(reader.kind, HolderKind::Reader);
-    // No younger than the moment when its version was replaced.
+    // At least as old as the replacement of its version.
     assert_eq!(reader.age_micros, 7_000_000);
     // The table, and the blob file of which nothing lives.
     assert_eq!(reader.pinned_files.files, 2);
@@ -261,7 +261,7 @@ fn snapshots_are_named_with_their_age() {
     assert_eq!((new.count, new.sequence), (1, Some(later.sequence())));
     assert_eq!((old.pinned_blob_bytes, new.pinned_blob_bytes), (0, 0));
 
-    // Nobody but the old one sees what the compaction has to carry on.
+    // Only the old snapshot sees what the compaction has to preserve.
     compact(&db);
     let told = report(&db, &vfs);
     let values = KEYS as u64 * RECORD;
@@ -287,7 +287,7 @@ fn an_iterator_held_through_collections_is_told_what_they_copied_for_it() {
     db.wait_idle().unwrap();
     let told = report(&db, &vfs);
     assert!(db.statistics().garbage_collections() > 0);
-    // What only the iterator sees was copied with the rest.
+    // Records that only the iterator sees were copied with the others.
     let mut moved = told.families[0]
         .blob_files
         .iter()
@@ -331,7 +331,7 @@ fn each_file_is_judged() {
     );
     db.close().unwrap();
 
-    // A record that lives is damaged: the file cannot be collected.
+    // A live record is damaged: the file cannot be collected.
     let first = told.families[0].blob_files[0].number.0;
     let path = format!("{DIR}/{first:06}.blob");
     vfs.flip_bit(&path, 30 + 50 * RECORD + 500).unwrap();

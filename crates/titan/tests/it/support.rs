@@ -1,4 +1,4 @@
-//! What several subjects share.
+//! Helpers that several test modules share.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use titan::vfs::Vfs;
 use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, Stated};
 use titan_testkit::sim::SimVfs;
 
-/// Where databases lie in a simulated file system.
+/// Where databases are in a simulated file system.
 pub(crate) const DIR: &str = "/db";
 
-/// Bytes of a blob record in front of key and value.
+/// Bytes of a blob record before key and value.
 pub(crate) const RECORD_HEADER: u64 = 32;
 
-/// Options of a database in `vfs`, of which `default` are those of all families.
+/// Options of a database in `vfs`; `default` are those of all families.
 pub(crate) fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
     Options {
         db: DbOptions {
@@ -26,8 +26,8 @@ pub(crate) fn options(vfs: &SimVfs, default: ColumnFamilyOptions) -> Options {
     }
 }
 
-/// A family that separates from 100 bytes on, stores as is, and compacts only when told to. Every
-/// opening states all of it.
+/// A family that separates values from 100 bytes on, does not compress, and compacts only on
+/// request. Every opening states all of it.
 pub(crate) fn manual() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: true,
@@ -39,7 +39,7 @@ pub(crate) fn manual() -> ColumnFamilyOptions {
     }
 }
 
-/// The same, but that garbage is collected as soon as there is any.
+/// The same, but garbage is collected as soon as there is any.
 pub(crate) fn collecting() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         blob_file_size: 64 << 10,
@@ -56,7 +56,7 @@ pub(crate) fn key(n: usize) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
 
-/// Bytes that follow from `n` and do not compress.
+/// Bytes that are determined by `n` and do not compress.
 pub(crate) fn value(n: usize, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     fastrand::Rng::with_seed(n as u64).fill(&mut bytes);
@@ -80,8 +80,8 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How much a test does of what takes `full`: little where `TITAN_SMALL_TESTS` is set, under tools
-/// that make everything a hundred times slower.
+/// How many of `full` steps a test does: few if `TITAN_SMALL_TESTS` is set, for tools that make
+/// everything a hundred times slower.
 pub(crate) fn scaled(full: u64) -> u64 {
     match std::env::var_os("TITAN_SMALL_TESTS") {
         Some(_) => full.div_ceil(20),

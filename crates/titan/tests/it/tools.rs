@@ -1,4 +1,4 @@
-//! `check` and `inspect`: silent about what is whole, precise about what is not.
+//! `check` and `inspect` report nothing about what is sound, and exactly what is not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn options() -> Options {
             target_file_size_base: 1 << 20,
             block_size: 1024,
             min_blob_size: 256,
-            // Which blob files there are does not depend on when jobs run.
+            // The set of blob files must not depend on when jobs run.
             enable_blob_garbage_collection: false,
             ..ColumnFamilyOptions::default()
         },
@@ -237,7 +237,7 @@ fn damage_is_found_where_it_is() {
     with(&blob, &|| truncate(&blob, cut), cut..=cut);
     assert!(run(dir.path()).problems.is_empty(), "all is as it was");
 
-    // A record whose header is damaged hides none of those behind it.
+    // A record whose header is damaged does not prevent reports about those after it.
     let whole = fs::read(&blob).unwrap();
     flip(&blob, r + 3);
     let last = items(&blob).len();
@@ -282,7 +282,7 @@ fn pointers_and_records_are_held_against_each_other() {
         .into_iter()
         .filter(|i| i.kind == "record")
         .collect();
-    // Another file's records, whole in themselves, in the place of this one's.
+    // Another file's records, undamaged in themselves, in place of this one's.
     let mut bytes = fs::read(&blob).unwrap();
     let (a, b) = records
         .windows(3)
@@ -398,7 +398,7 @@ fn inspection_covers_the_whole_file_and_stops_when_told() {
         seen < 5
     });
     assert_eq!((summary.unwrap().items, seen), (5, 5));
-    // Known by content where the name says nothing.
+    // Recognised by content if the name says nothing.
     for extension in ["sst", "blob", "log", "MANIFEST"] {
         let path = files(dir.path(), extension).pop().unwrap();
         let plain = dir.path().join("plain");

@@ -1,5 +1,5 @@
-//! Databases with tables that this version cannot read are refused when opened, before anything is
-//! written; a check says the same. What can be read is not looked at twice.
+//! Databases with tables that this version cannot read are refused when they are opened, before
+//! anything is written, and by a check. Tables that can be read are not inspected twice.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn fixture(name: &str) -> tempfile::TempDir {
     )
 }
 
-/// Names and contents, but for the lock.
+/// Names and contents, without the lock.
 fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let named = |path: &std::path::PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -31,7 +31,7 @@ fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-/// Opening in every way, and a check, refuse `dir` naming `what` and a table; nothing is written.
+/// Opening in every way, and a check, refuse `dir` and name `what` and a table; nothing is written.
 fn assert_refused(dir: &Path, what: &str) {
     let before = bytes(dir);
     let options = Options::default();
@@ -62,7 +62,7 @@ fn tables_of_another_kind_are_refused_before_anything_is_written() {
 #[test]
 fn a_later_version_of_tables_is_refused_before_anything_is_written() {
     let dir = fixture("rocksdb-7.8-default");
-    // The oldest table: in the lowest level, the last that a reader would come to.
+    // The oldest table: it is at the lowest level, so a reader would come to it last.
     let table = files_ending(dir.path(), ".sst").remove(0);
     let mut content = std::fs::read(&table).unwrap();
     let version = content.len() - 12;
@@ -71,7 +71,7 @@ fn a_later_version_of_tables_is_refused_before_anything_is_written() {
     assert_refused(dir.path(), "table of format version 9");
 }
 
-/// Opens to read, and returns how many tables were opened for that.
+/// Opens read-only, and returns how many tables were opened for that.
 fn tables_opened(dir: &Path) -> usize {
     let vfs = Arc::new(SimVfs::new());
     vfs.copy_in_from(dir, "/db").unwrap();
@@ -103,7 +103,7 @@ fn opening_looks_at_no_table_that_titan_wrote() {
     assert_eq!(tables_opened(dir.path()), 0);
 }
 
-/// Damage is told by who reads the table: the rest can be had.
+/// Readers of a damaged table report the damage: the other tables can be read.
 #[test]
 fn a_damaged_table_does_not_keep_the_rest_from_being_read() {
     let dir = fixture("rocksdb-7.8-default");
@@ -115,7 +115,7 @@ fn a_damaged_table_does_not_keep_the_rest_from_being_read() {
     let report = check(dir.path(), &Options::default(), &mut |_| {}).unwrap();
     assert!(report.problems.iter().any(|e| e.is_corruption()));
     let mut options = Options::default();
-    // A compaction may be due, and one that meets the damage stops writes.
+    // A compaction may be due, and one that finds the damage stops writes.
     options.default.disable_auto_compactions = true;
     let db = Db::open(dir.path(), &options).unwrap();
     db.put(b"other", b"value").unwrap();

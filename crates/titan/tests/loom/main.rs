@@ -1,5 +1,5 @@
-//! Closing a whole database under every schedule with few preemptions: no job starts after it,
-//! those that run are waited for, nobody is left waiting. Only in builds with `--cfg loom`.
+//! Closing a whole database under every schedule with few preemptions: no job starts afterwards,
+//! running jobs are waited for, and no thread is left waiting. Only in builds with `--cfg loom`.
 #![cfg(loom)]
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use titan::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options};
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
-/// In words: opening and compacting need more than a model's threads have.
+/// In words: opening and compacting need more stack than the threads of a model have.
 const STACK: usize = 1 << 17;
 
 fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {

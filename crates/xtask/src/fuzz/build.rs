@@ -1,18 +1,18 @@
-//! Compiling what is in `fuzz/`: a workspace of its own, with a target directory of its own.
+//! Compiles what is in `fuzz/`: a separate workspace with its own target directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::rebuild::chosen_by_rustup;
 
-/// What makes LLVM count edges for libFuzzer; as cargo-fuzz has it.
+/// Makes LLVM count edges for libFuzzer, as cargo-fuzz does.
 const COUNTERS: [&str; 4] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
 ];
-/// And what makes it report what is compared with what.
+/// Makes LLVM report the operands of comparisons.
 const COMPARES: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The names of all targets.
@@ -29,10 +29,10 @@ pub(super) fn targets() -> Result<Vec<String>, String> {
 /// How targets are compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Instrumentation {
-    /// Comparisons are reported, from which the fuzzer learns what bytes are expected. Takes half
-    /// of the time, and is of no use where inputs are not what is decoded, but say what to do.
+    /// Comparisons are reported, from which the fuzzer learns which bytes are expected. This takes
+    /// half of the time, and is of no use if inputs are not decoded but say what to do.
     pub(super) compares: bool,
-    /// Under the address sanitizer: needs a nightly toolchain, takes several times as long.
+    /// Under the address sanitizer: needs a nightly toolchain, and is several times slower.
     pub(super) asan: bool,
 }
 
@@ -49,7 +49,7 @@ impl Instrumentation {
     }
 }
 
-/// Compiles targets, and says in which directory they are.
+/// Compiles targets, and returns the directory in which they are.
 pub(super) fn fuzzers(names: &[&str], kind: Instrumentation) -> Result<PathBuf, String> {
     let host = host()?;
     let dir = kind.dir();
@@ -69,7 +69,7 @@ pub(super) fn fuzzers(names: &[&str], kind: Instrumentation) -> Result<PathBuf, 
     Ok(dir.join(host).join("release"))
 }
 
-/// Compiles and runs what writes the committed corpus.
+/// Compiles and runs the program that writes the committed corpus.
 pub(super) fn seeds() -> Result<ExitCode, String> {
     let mut cargo = chosen_by_rustup();
     cargo.args(["run", "--locked", "--bin", "seeds"]);
@@ -84,7 +84,7 @@ fn cargo_in(mut cargo: Command, dir: &Path) -> Command {
     cargo
 }
 
-/// Name of the platform that this is. Said to cargo so that build scripts are not instrumented.
+/// The name of this platform. Cargo is told it so that build scripts are not instrumented.
 fn host() -> Result<String, String> {
     let output = Command::new("rustc").arg("-vV").output();
     let output = output.map_err(|e| format!("rustc: {e}"))?;

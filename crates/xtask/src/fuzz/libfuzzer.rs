@@ -1,4 +1,4 @@
-//! One process of libFuzzer: its arguments, what it says, how it ended.
+//! One process of libFuzzer: its arguments, its output, how it ended.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use titan_campaigns::Run;
 
-/// Bytes of an input at most: what is decoded is small, and long inputs are slow.
+/// The most bytes of an input: what is decoded is small, and long inputs are slow.
 const MAX_LEN: u64 = 1024;
-/// A table has more than that without a single entry.
+/// A table has more than that even without entries.
 const MAX_TABLE: u64 = 4096;
-/// Seconds after which an input counts as one that never ends.
+/// Seconds after which an input counts as hanging.
 const TIMEOUT: u64 = 20;
-/// Memory at most, libFuzzer's own included: an allocation beyond it, even one that is never
-/// written to, ends the process.
+/// The most memory, libFuzzer's own included: a larger allocation ends the process, even if it is
+/// never written to.
 const MEMORY: u64 = 768 << 20;
 /// libFuzzer's exit status when it is interrupted.
 const INTERRUPTED: i32 = 72;
-/// Lines kept to show what went before a failure.
+/// Lines that are kept to show what came before a failure.
 const LINES: usize = 60;
 
 /// A target to be run.
 pub(super) struct Fuzzer {
     name: String,
     binary: PathBuf,
-    /// What the repository has.
+    /// The committed corpus.
     committed: PathBuf,
-    /// Where new inputs go.
+    /// Where new inputs are written.
     found: PathBuf,
     failures: PathBuf,
     asan: bool,
@@ -60,7 +60,7 @@ impl Fuzzer {
         &self.name
     }
 
-    /// How long to go on. Without any limit the committed corpus is run once.
+    /// Sets how long to continue. Without any limit the committed corpus is run once.
     pub(super) fn limit(&mut self, time: Option<Duration>, runs: Option<u64>, seed: u64) {
         (self.time, self.runs, self.seed) = (time, runs, seed);
     }
@@ -75,10 +75,11 @@ impl Fuzzer {
         })
     }
 
-    /// Runs the target to its end and tells `run` of the executions. Gives a line that sums it up.
+    /// Runs the target to its end and reports its executions to `run`. Returns a line that
+    /// summarises them.
     ///
     /// # Errors
-    /// What failed, and how to see it again.
+    /// What failed, and how to reproduce it.
     pub(super) fn run(&self, run: &Run) -> Result<String, String> {
         for dir in [&self.committed, &self.found, &self.failures] {
             std::fs::create_dir_all(dir).map_err(|e| self.says(e))?;
@@ -118,7 +119,7 @@ impl Fuzzer {
             _ => MAX_LEN,
         };
         command
-            // libFuzzer's seeds have 32 bits, and 0 stands for a random one.
+            // libFuzzer's seeds have 32 bits, and 0 means a random one.
             .arg(number("seed", self.seed % 0xffff_fffe + 1))
             .arg(number("max_len", max_len))
             .arg(number("timeout", TIMEOUT))
@@ -133,7 +134,7 @@ impl Fuzzer {
         }
         match (self.runs, self.time) {
             (Some(runs), _) => drop(command.arg(number("runs", runs))),
-            // The corpus, once.
+            // Runs the corpus once.
             (None, None) => drop(command.arg("-runs=0")),
             (None, Some(_)) => {}
         }
@@ -144,7 +145,8 @@ impl Fuzzer {
             command.arg(&self.found);
         }
         command.arg(&self.committed);
-        // Buffers of the same large size come and go: faster where the heap keeps their memory.
+        // Buffers of the same large size are allocated and freed again and again: this is faster if
+        // the heap keeps their memory.
         command.env("MALLOC_MMAP_THRESHOLD_", "33554432");
         command.env("MALLOC_TRIM_THRESHOLD_", "268435456");
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -153,14 +155,14 @@ impl Fuzzer {
     }
 
     /// Keeps the process from reserving more than it can need. The address sanitizer reserves
-    /// terabytes, and has a limit of its own.
+    /// terabytes, and has its own limit.
     fn limit_memory(&self, process: u32) {
         let limit = Rlimit {
             current: Some(MEMORY),
             maximum: Some(MEMORY),
         };
         if let (Some(pid), false) = (pid(process), self.asan) {
-            // Only where the kernel refuses does a run go on without.
+            // If the kernel refuses, the run continues without the limit.
             let _ = prlimit(Some(pid), Resource::Data, limit);
         }
     }
@@ -187,21 +189,21 @@ fn pid(process: u32) -> Option<Pid> {
     i32::try_from(process).ok().and_then(Pid::from_raw)
 }
 
-/// Asks a process to end, and to say how often it ran.
+/// Asks a process to end and to print how often it ran.
 fn interrupt(process: u32) {
     if let Some(pid) = pid(process) {
-        // An error says that it has ended already.
+        // An error means that the process has already ended.
         let _ = kill_process(pid, Signal::INT);
     }
 }
 
 /// Whether a process ended because it was asked to.
 fn is_interrupted(status: ExitStatus) -> bool {
-    // By the signal itself if that comes before libFuzzer waits for it.
+    // By the signal itself, if that arrives before libFuzzer waits for it.
     status.code() == Some(INTERRUPTED) || status.signal() == Some(Signal::INT.as_raw())
 }
 
-/// What libFuzzer said so far.
+/// What libFuzzer has printed so far.
 #[derive(Default)]
 struct Output {
     executions: u64,
@@ -212,7 +214,7 @@ struct Output {
 }
 
 impl Output {
-    /// Takes in a line: `#N KIND cov: N ...`, a line of statistics, or something to remember.
+    /// Parses a line: `#N KIND cov: N ...`, a line of statistics, or something to remember.
     fn line(&mut self, line: String) {
         if let Some(rest) = line.strip_prefix('#')
             && let Some(executions) = leading_number(rest)
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn only_an_interruption_is_one() {
-        // As `wait` has them: the exit status in the second byte, a signal in the first.
+        // As `wait` returns them: the exit status in the second byte, a signal in the first.
         assert!(is_interrupted(ExitStatus::from_raw(72 << 8)));
         assert!(is_interrupted(ExitStatus::from_raw(2)));
         for other in [1 << 8, 77 << 8, 6, 9, 11] {

@@ -1,15 +1,16 @@
 //! `cargo xtask fuzz`: builds the fuzz targets in `fuzz/` and runs them, several at once.
 //!
-//! libFuzzer is linked into each target, so cargo-fuzz is not needed; the targets are laid out as
-//! it wants them, and it runs them too. What the fuzzer finds goes to `target/fuzz`:
+//! libFuzzer is linked into each target, so cargo-fuzz is not needed. The targets have the layout
+//! that cargo-fuzz expects, so it can run them too. What the fuzzer finds is written to
+//! `target/fuzz`:
 //!
 //! | there | is |
 //! |---|---|
 //! | `corpus/TARGET` | inputs that reached something new, kept for the next run |
 //! | `failures/TARGET-*` | inputs that failed |
 //!
-//! `fuzz/corpus` is only read. An input that failed belongs there once its cause is mended: the
-//! decoders' tests run all that is in it.
+//! `fuzz/corpus` is only read. An input that failed should be added to it once its cause is fixed:
+//! the decoders' tests run everything in it.
 
 mod build;
 mod libfuzzer;
@@ -26,13 +27,13 @@ use crate::campaign::{self, Budget};
 use build::Instrumentation;
 use libfuzzer::Fuzzer;
 
-/// The targets that run whole databases: so much slower that they get more of the time.
+/// The targets that run whole databases: they are so much slower that they get more of the time.
 const SLOW: [&str; 2] = ["directory", "operations"];
 const SHARES_OF_SLOW: u32 = 5;
-/// How many runs of a decoder one of theirs stands for.
+/// How many runs of a decoder count as one run of a slow target.
 const RUNS_OF_SLOW: u64 = 50;
 
-/// Feeds decoders, damaged databases and lists of operations what a fuzzer thinks up.
+/// Feeds inputs that a fuzzer generates to decoders, damaged databases and lists of operations.
 #[derive(Args)]
 #[command(
     after_help = "Without --minutes and --runs each target runs its committed corpus, once.\n\
@@ -47,20 +48,20 @@ pub(crate) struct FuzzArgs {
     /// Only this target; may be repeated.
     #[arg(long, value_name = "T")]
     target: Vec<String>,
-    /// Go on until each decoder has run so often, and whole databases a fiftieth of it; at most for
-    /// the time given.
+    /// Continue until each decoder has run N times, and whole databases a fiftieth of it; at most
+    /// for the given time.
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
-    /// Processes at once; without it, as many as there are cores.
+    /// The number of processes at once; without it, the number of cores.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Compile with the address sanitizer: needs a nightly toolchain, takes several times as long.
+    /// Compile with the address sanitizer: needs a nightly toolchain, and is several times slower.
     #[arg(long)]
     asan: bool,
     /// Run this input, and print what happens.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seeds"])]
     input: Option<PathBuf>,
-    /// Write the committed corpus and the databases to be damaged anew; fuzz nothing.
+    /// Write the committed corpus and the databases to be damaged again; fuzz nothing.
     #[arg(long)]
     seeds: bool,
 }
@@ -105,7 +106,7 @@ fn prepare(args: &FuzzArgs) -> Result<Task, String> {
         };
         return fuzzer(name.clone()).replay(input).map(Task::Done);
     }
-    // One target alone is run by all processes; several take turns.
+    // If there is one target, all processes run it; several take turns.
     let each = (args.jobs() / names.len()).max(1);
     let names = names
         .iter()
@@ -158,14 +159,13 @@ fn runs(fuzzer: &Fuzzer, of_decoders: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Runs all fuzzers, some at a time, the long ones first.
+/// Runs all fuzzers, several at a time, the long ones first.
 fn fuzz(run: &Run, mut fuzzers: Vec<Fuzzer>, args: &FuzzArgs) {
     fuzzers.sort_by_key(shares);
     let jobs = args.jobs().min(fuzzers.len());
     let started = Instant::now();
     let waiting = Mutex::new(fuzzers);
-    // What the fuzzers before it left of the time is divided among the one that is next and those
-    // behind it.
+    // The time that the previous fuzzers left is divided among the next one and those after it.
     let next = || {
         let mut waiting = waiting.lock().ok()?;
         let all: u32 = waiting.iter().map(shares).sum();

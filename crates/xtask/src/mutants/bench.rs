@@ -1,4 +1,4 @@
-//! The build that has all planted bugs, and tests that run with one of them or none.
+//! The build with all planted bugs, and the tests that run with one of them or none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +12,13 @@ use titan_campaigns::Run;
 use super::planted::Mutant;
 use crate::rebuild::Rebuild;
 
-/// A test that takes longer hangs.
+/// A test that takes longer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How often a running test is looked at.
+/// How often a running test is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Names the bug that is planted, for the program under test.
+/// The variable that names the planted bug for the program under test.
 const PLANTED: &str = "TITAN_MUTANT";
 
 /// How a test ended.
@@ -26,11 +26,11 @@ const PLANTED: &str = "TITAN_MUTANT";
 pub(super) enum Outcome {
     Passed,
     Failed,
-    /// It took too long, or as long as the run.
+    /// It took too long, or longer than the campaign.
     Hung,
 }
 
-/// Test programs that are built, each with all bugs.
+/// The built test programs, each with all bugs.
 pub(super) struct Bench {
     rebuild: Rebuild,
 }
@@ -59,13 +59,14 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Cargo finds everything built, as nothing that it knows of depends on what is planted.
+    /// Cargo builds nothing here, since nothing that it tracks depends on which bug is planted.
     fn cargo_test(&self, test: &[String], planted: Option<&str>) -> Command {
         let mut cargo = self.rebuild.cargo("test");
         cargo
             .arg("--quiet")
             .args(test)
-            // Nobody looks at backtraces of planted bugs; building without them is faster.
+            // Backtraces of planted bugs are not needed; building without debug information is
+            // faster.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env_remove(PLANTED)
             .stdin(Stdio::null());
@@ -75,7 +76,7 @@ impl Bench {
         cargo
     }
 
-    /// Runs a test with this bug, or with none. Stopping the run ends the test.
+    /// Runs a test with this bug, or with none. Stopping the campaign ends the test.
     pub(super) fn test(
         &self,
         test: &[String],
@@ -88,7 +89,8 @@ impl Bench {
             .cargo_test(test, planted)
             .stdout(out)
             .stderr(Stdio::null())
-            // So that the test ends with cargo. An interruption reaches the campaign alone.
+            // So that the test can be ended together with cargo, and an interruption reaches only
+            // the campaign.
             .process_group(0)
             .spawn()
             .map_err(|e| format!("cargo: {e}"))?;

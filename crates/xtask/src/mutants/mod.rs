@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: planted bugs, and the tests that must catch them.
 //!
-//! A bug is a point in the sources of `titan`, which only a build with `--cfg mutants` has:
+//! A bug is a point in the sources of `titan` that only a build with `--cfg mutants` has:
 //!
 //! ```text
 //! // MUTANT: a table is installed without having been synced.
@@ -9,10 +9,10 @@
 //!
 //! The first argument is its name; the second is what follows `cargo test` to run the test that
 //! must fail. The tests are built once, in `target/mutants`; the variable `TITAN_MUTANT` names the
-//! bug that is planted. First each test must pass with nothing planted. Then each bug is planted by
-//! itself and its test runs: the bug is *caught* if the test fails, or never ends. At last each test
-//! must pass once more with nothing planted: a test that fails by chance catches nothing. Mutants
-//! for which there was no time are named. The sources must not change during the campaign.
+//! planted bug. First each test must pass with nothing planted. Then each bug is planted by itself
+//! and its test runs: the bug is *caught* if the test fails or hangs. At the end each test must
+//! pass once more with nothing planted: a test that fails by chance catches nothing. Mutants for
+//! which there was no time are listed. The sources must not change during the campaign.
 //!
 //! | file | owns |
 //! |---|---|
@@ -33,7 +33,7 @@ use self::bench::{Bench, Outcome};
 use self::planted::{Mutant, load};
 use crate::campaign::{self, Budget};
 
-/// Plants known bugs, one at a time, and shows that the tests catch each.
+/// Plants known bugs, one at a time, and verifies that the tests catch each.
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask mutants wal-sync-left-out filter-says-no")]
 pub(crate) struct MutantsArgs {
@@ -64,7 +64,7 @@ pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
 fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
     run.phase("building the tests");
     let bench = match Bench::build(&mutants) {
-        // The build was ended with it: that says nothing.
+        // The build was stopped together with the campaign: its result means nothing.
         _ if run.is_stopped() => return Ok(()),
         built => built?,
     };
@@ -84,7 +84,7 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
         run.phase(&mutant.name);
         let started = Instant::now();
         let planted = bench.test(&mutant.test, Some(&mutant.name), run);
-        // The test was ended with it: that says nothing.
+        // The test was stopped together with the campaign: its result means nothing.
         if run.is_stopped() {
             break;
         }
@@ -113,7 +113,7 @@ fn plant_all(run: &Run, mut mutants: Vec<Mutant>) -> Result<(), String> {
     with_nothing_planted(run, &bench, &mutants)
 }
 
-/// Whether the tests pass as they should, unless the run is stopped.
+/// Whether the tests pass as they should, unless the campaign is stopped.
 fn with_nothing_planted(run: &Run, bench: &Bench, mutants: &[Mutant]) -> Result<(), String> {
     let tests: BTreeSet<&[String]> = mutants.iter().map(|m| &*m.test).collect();
     run.phase(format!("{} tests, with nothing planted", tests.len()));

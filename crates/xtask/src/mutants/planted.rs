@@ -1,4 +1,4 @@
-//! Planted bugs as points of the sources: `mutant!("NAME", "TEST")`.
+//! Planted bugs as points in the sources: `mutant!("NAME", "TEST")`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const SOURCES: &str = "crates/titan/src";
 /// How a point starts.
 const POINT: &str = "mutant!(";
-/// How the comment above it starts.
+/// How the comment above a point starts.
 const COMMENT: &str = "// MUTANT:";
 
 /// One planted bug.
@@ -29,7 +29,7 @@ impl Mutant {
     }
 }
 
-/// The mutants of these names, or all; in the order of their names.
+/// The mutants of these names, or all, in the order of their names.
 pub(super) fn load(names: &[String]) -> Result<Vec<Mutant>, String> {
     let mut known = BTreeMap::new();
     for mutant in scan(crate::root())? {
@@ -63,7 +63,7 @@ fn scan(root: &Path) -> Result<Vec<Mutant>, String> {
     Ok(mutants)
 }
 
-/// Adds the Rust files of a directory and of those in it.
+/// Adds the Rust files of a directory and its subdirectories.
 fn list(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -76,7 +76,7 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The points of one file. Each must have a comment of its own between it and the point before.
+/// The points of one file. Each must have its own comment between it and the previous point.
 fn points(file: &str, text: &str) -> Result<Vec<Mutant>, String> {
     let mut found = Vec::new();
     let mut plants: Option<String> = None;

@@ -8,7 +8,7 @@ use titan::{
 use super::small;
 use crate::directory::{contents, scan};
 
-/// A batch as bytes: operations, of which `count` take a sequence number.
+/// A batch as bytes: operations, `count` of which take a sequence number.
 fn encoded(count: u32, operations: &[&[u8]]) -> Vec<u8> {
     let mut data = vec![0; 8];
     data.extend_from_slice(&count.to_le_bytes());
@@ -70,7 +70,7 @@ fn unknown_and_dropped_families_are_refused_and_nothing_is_written() {
 
     assert_eq!(db.get(b"key").unwrap().unwrap(), "before");
     assert!(db.background_error().is_none());
-    // The name is free again; the new family has nothing of the old one.
+    // The name is free again; the new family has no data of the old one.
     let again = db
         .create_column_family("dropped", ColumnFamilyOptions::default())
         .unwrap();
@@ -185,7 +185,7 @@ fn operations_that_cannot_be_applied_leave_nothing_in_the_log() {
     assert_eq!(db.get(b"another").unwrap().unwrap(), "goes on");
 }
 
-/// Entries that RocksDB users may have, and that cannot be read here, hide nothing else.
+/// Entries that RocksDB users may have and that cannot be read here do not affect other keys.
 #[test]
 fn merge_operands_and_entities_are_named_and_other_keys_read_fine() {
     for (tag, named) in [(MERGE, "merge"), (ENTITY, "wide-column")] {

@@ -13,12 +13,12 @@ use crate::directory::{Rows, contents, copy, file_starting, files, files_ending,
 fn options() -> Options {
     let mut options = must_exist();
     options.default.blob_compression_type = CompressionType::Lz4;
-    // What is on disk does not change while it is looked at.
+    // The files must not change while they are tested.
     options.default.disable_auto_compactions = true;
     options
 }
 
-/// A closed database with tables at several levels, blob files and a WAL, and what is in it.
+/// A closed database with tables at several levels, blob files and a WAL, and its content.
 fn database(last: impl FnOnce(&Db)) -> (tempfile::TempDir, Vec<(String, Rows)>) {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options();
@@ -58,7 +58,7 @@ fn database(last: impl FnOnce(&Db)) -> (tempfile::TempDir, Vec<(String, Rows)>) 
     (dir, all)
 }
 
-/// Reads everything; every answer must be right, and the errors are returned.
+/// Reads everything. Every result must be right; the errors are returned.
 fn read_all(db: &Db, expected: &[(String, Rows)], what: &str) -> Vec<Error> {
     let mut errors = Vec::new();
     let names: Vec<_> = db
@@ -109,7 +109,7 @@ fn walk(family: &ColumnFamily, rows: &Rows, forward: bool, what: &str) -> Result
     Ok(())
 }
 
-/// Opens and reads a damaged copy: right answers, or errors that name a file. Returns whether
+/// Opens and reads a damaged copy: the results are right, or errors name a file. Returns whether
 /// there were errors.
 fn survives(dir: &Path, expected: &[(String, Rows)], named: Option<&Path>, what: &str) -> bool {
     let errors = match Db::open(dir, &options()) {
@@ -117,7 +117,7 @@ fn survives(dir: &Path, expected: &[(String, Rows)], named: Option<&Path>, what:
         Err(e) => vec![e],
     };
     for e in &errors {
-        // A flipped version number may look like one of the future.
+        // A flipped version number may look like a later version.
         let kinds = [ErrorKind::Corruption, ErrorKind::Unsupported];
         assert!(kinds.contains(&e.kind()), "{what}: {e}");
         let path = e
@@ -131,8 +131,8 @@ fn survives(dir: &Path, expected: &[(String, Rows)], named: Option<&Path>, what:
     !errors.is_empty()
 }
 
-/// Flips bits and cuts the file, at all places of a small file and at a seeded sample of those
-/// of a larger one. Returns how many of the flips were noticed.
+/// Flips bits and truncates the file: at every position of a small file, and at a seeded sample of
+/// those of a larger one. Returns how many of the flips were noticed.
 fn damage_file(base: &Path, file: &Path, expected: &[(String, Rows)], own_name: bool) -> usize {
     let content = std::fs::read(file).unwrap();
     let name = file.file_name().unwrap();
@@ -239,8 +239,8 @@ fn the_last_bytes_of_a_manifest_matter_too() {
     }
 }
 
-/// RocksDB's records do not say what was durable before them. One that is there as a whole was
-/// written as a whole, whatever a crash may have cut off behind it.
+/// RocksDB's records do not say what was durable before them. A record that is complete was written
+/// as a whole, whatever a crash may have cut off after it.
 #[test]
 fn the_last_record_of_a_rocksdb_manifest_is_not_taken_for_a_torn_one() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -275,7 +275,8 @@ fn the_last_record_of_a_rocksdb_manifest_is_not_taken_for_a_torn_one() {
         std::fs::remove_file(dir.path().join("LOCK")).unwrap();
         assert_eq!(listing(dir.path()), before, "{what}");
     };
-    // Its checksum, and what that covers. A length beyond the file is that of a torn record.
+    // The checksum, and what it covers. A length beyond the end of the file looks like a torn
+    // record.
     for at in (last..last + 4).chain(last + 7..content.len()) {
         is_noticed(&|bytes| bytes[at] ^= 1, &format!("byte {at}"));
     }
@@ -305,7 +306,7 @@ fn damage_to_current_is_noticed_and_to_identity_and_options_does_no_harm() {
     ));
 }
 
-/// The names and sizes of a directory, to see that nothing was done to it.
+/// The names and sizes of a directory, to check that nothing was changed.
 fn listing(dir: &Path) -> Vec<(PathBuf, u64)> {
     let mut listing: Vec<_> = files(dir)
         .into_iter()
@@ -344,7 +345,7 @@ fn missing_files_are_never_taken_for_an_empty_database() {
             assert_eq!(e.path(), Some(named), "{name}: {e}");
             assert_eq!(listing(damaged.path()), before, "{name} is missing");
         }
-        // Put back, the database is there again.
+        // With the file back in place the database opens again.
         std::fs::copy(dir.path().join(name), &path).unwrap();
         Db::open(damaged.path(), &options()).unwrap();
     }

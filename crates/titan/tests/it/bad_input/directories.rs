@@ -80,10 +80,10 @@ fn this_process_opens_a_database_once_at_a_time() {
 
 /// Names the directory that the process of [`hold_a_database_open`] opens.
 const HOLD: &str = "TITAN_TEST_HOLD_OPEN";
-/// Set if that process is to look into LOCK meanwhile, as one that copies the directory does.
+/// Set if that process must open LOCK meanwhile, as a program that copies the directory does.
 const LOOK: &str = "TITAN_TEST_LOOK_INTO_LOCK";
 
-/// Not a test of its own: the other process of the next test.
+/// Not a test of its own: it runs as the other process of the next test.
 #[test]
 fn hold_a_database_open() {
     let Some(dir) = std::env::var_os(HOLD) else {
@@ -95,7 +95,7 @@ fn hold_a_database_open() {
         assert_eq!(std::fs::read(Path::new(&dir).join("LOCK")).unwrap(), b"");
     }
     println!("\nopen");
-    // Until the other side closes the pipe.
+    // Until the parent process closes the pipe.
     std::io::stdin().read_line(&mut String::new()).unwrap();
     db.close().unwrap();
 }
@@ -155,7 +155,7 @@ fn the_lock_and_that_of_rocksdb_exclude_each_other() {
     let open = || Db::open(dir.path(), &small()).err();
     let look = || Db::open_read_only(dir.path(), &small()).err();
     for attempt in [&open as &dyn Fn() -> _, &look] {
-        // A lock of a process goes when that closes the file, as our attempt does.
+        // A lock of a process is released when the process closes the file, as our attempt does.
         let theirs = opened();
         rustix::fs::fcntl_lock(&theirs, exclusive).unwrap();
         let e: titan::Error = attempt().unwrap();
@@ -176,7 +176,7 @@ fn the_lock_and_that_of_rocksdb_exclude_each_other() {
     rustix::fs::fcntl_lock(opened(), exclusive).unwrap();
 }
 
-/// Numbers are counted on from the largest one found; one this large leaves no room for that.
+/// Numbers continue from the largest one found; above one this large too few are left.
 #[test]
 fn names_with_numbers_out_of_reach_are_refused_or_nobody_s() {
     for (number, is_refused) in [
@@ -279,7 +279,7 @@ fn what_is_not_the_engine_s_is_never_touched() {
     check();
 }
 
-/// RocksDB creates a database with a MANIFEST that names no order, and only then makes it one's own.
+/// RocksDB creates a database with a MANIFEST that names no comparator, and replaces it afterwards.
 #[test]
 fn a_directory_that_rocksdb_was_killed_in_while_creating_it_opens_empty() {
     let manifest = b"\xc4\xc1\x9f\x5b\x06\x00\x01\x02\x00\x03\x02\x04\x00";
@@ -314,7 +314,7 @@ fn a_directory_that_rocksdb_was_killed_in_while_creating_it_opens_empty() {
     }
 }
 
-/// RocksDB notes nowhere what its `db_paths` were.
+/// RocksDB does not record its `db_paths` anywhere.
 #[test]
 fn tables_in_other_directories_are_not_taken_for_lost_ones() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -350,7 +350,7 @@ impl titan::EventListener for Told {
     }
 }
 
-/// A directory cannot be deleted as a file can.
+/// A directory cannot be deleted like a file.
 #[test]
 fn a_leftover_that_cannot_be_deleted_blocks_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -388,7 +388,7 @@ fn destroying_removes_everything() {
     assert!(!dir.exists());
 }
 
-/// What lies elsewhere, or is laid out by other rules, is refused, not missed.
+/// Files in other directories, or with another layout, cause a refusal; they are not ignored.
 #[test]
 fn databases_with_parts_elsewhere_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -404,7 +404,7 @@ fn databases_with_parts_elsewhere_are_refused() {
     assert!(error.path().is_some_and(|path| path.ends_with("titandb")));
     std::fs::remove_dir(dir.path().join("titandb")).unwrap();
 
-    // The WAL files go elsewhere, and OPTIONS says so.
+    // The WAL files are moved elsewhere, and OPTIONS says so.
     let logs = tempfile::tempdir().unwrap();
     let mut newest = None;
     for entry in std::fs::read_dir(dir.path()).unwrap() {
@@ -429,7 +429,7 @@ fn databases_with_parts_elsewhere_are_refused() {
         "{error}"
     );
 
-    // Who only looks finds them there; who writes states where they are.
+    // A read-only opening finds them there; an opening for writing must state where they are.
     let there = |dir: &Path| files_ending(dir, ".log").len();
     let value = |db: &Db| db.get(b"key").unwrap().unwrap();
     let mut stated = must_exist();

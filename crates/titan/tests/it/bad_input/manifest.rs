@@ -8,7 +8,7 @@ use titan::{Db, ErrorKind};
 use super::{must_exist, small};
 use crate::directory::{copy, file_starting};
 
-/// Appends a record as the log format has it: masked CRC32c of type and payload, length, type.
+/// Appends a record in the log format: masked CRC32c of type and payload, length, type.
 fn append_record(dir: &Path, payload: &[u8]) {
     const FULL: u8 = 1;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&[FULL]), payload);

@@ -1,8 +1,8 @@
-//! What must be refused, and what must survive: directories that are missing, locked, foreign or
-//! damaged; options, batches and records that make no sense; keys and values at the edges.
+//! What must be refused, and what must be survived: directories that are missing, locked, foreign
+//! or damaged; options, batches and records that are invalid; keys and values of extreme sizes.
 //!
-//! The rule for damage: an error of kind `Corruption` that names a file, or the right answer;
-//! never a panic, never a wrong value, never a fresh database in place of a damaged one.
+//! The rule for damage: either an error of kind `Corruption` that names a file, or the right
+//! result; never a panic, never a wrong value, never a new database in place of a damaged one.
 
 mod batches;
 mod damage;
@@ -17,7 +17,7 @@ mod wal_dir;
 
 use titan::{ColumnFamilyOptions, Options};
 
-/// Small files, values of 100 bytes in blob files.
+/// Small files, and values of 100 bytes in blob files.
 fn small() -> Options {
     Options {
         default: ColumnFamilyOptions {

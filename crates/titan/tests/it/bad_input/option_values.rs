@@ -1,8 +1,8 @@
-//! Options out of range, and files of options that say something else.
+//! Options out of range, and options files that contradict the database.
 
 use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Options};
 
-/// Each change makes the option named invalid.
+/// Each change makes the named option invalid.
 #[test]
 fn every_option_has_its_range_and_is_named() {
     type Db = fn(&mut DbOptions);
@@ -98,7 +98,7 @@ fn every_option_has_its_range_and_is_named() {
         let e = refused(&options, name);
         assert!(e.message().contains("pages"), "{e}");
     }
-    // The same for families created later, which then do not exist.
+    // The same for families that are created later, which then do not exist.
     let db = titan::Db::open(&dir, &Options::default()).unwrap();
     for (name, change) in of_family {
         let mut family = ColumnFamilyOptions::default();

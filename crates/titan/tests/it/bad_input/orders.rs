@@ -1,4 +1,4 @@
-//! Other orders of keys than the bytewise one.
+//! Comparators other than the bytewise one.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Comparator for ByLength {
     }
 }
 
-/// Writes, deletes and compacts under an order, beside a model.
+/// Writes, deletes and compacts under a comparator, and compares with a model.
 fn end_to_end(comparator: &Arc<dyn Comparator>, seed: u64) {
     let what = format!("{}, seed {seed}", comparator.name());
     let rng = &mut fastrand::Rng::with_seed(seed);
@@ -184,7 +184,7 @@ fn an_order_cannot_be_exchanged_nor_guessed() {
     assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
 }
 
-/// MyRocks, and others, have names of their own for the orders of bytes.
+/// MyRocks and other programs have their own names for the bytewise orders.
 #[test]
 fn a_name_that_the_options_know_is_a_built_in_order() {
     struct Other(KeyOrder);

@@ -1,11 +1,11 @@
-//! Snapshots and handles of one database, given to another: refused, whatever their numbers are.
+//! Snapshots and handles of one database are refused by another, whatever their numbers are.
 
 use titan::{
     ColumnFamilyId, ColumnFamilyOptions, Db, Error, ErrorKind, Options, ReadOptions, Result,
     WriteBatch, WriteOptions,
 };
 
-/// A database with a value, and the family `other` with the same number in all of them.
+/// A database with a value and the family `other`, which has the same number in all of them.
 fn database(dir: &tempfile::TempDir) -> Db {
     let db = Db::open(dir.path(), &Options::default()).unwrap();
     let other = db
@@ -31,7 +31,7 @@ fn refused<T>(result: Result<T>) -> Error {
 fn a_snapshot_of_another_database() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [a, b] = [0, 1].map(|n| database(&dirs[n]));
-    // So that its number is one that the other database has, too.
+    // So that the snapshot's number is also one of the other database.
     let at = |snapshot| ReadOptions {
         snapshot: Some(snapshot),
         ..ReadOptions::default()
@@ -48,8 +48,8 @@ fn a_snapshot_of_another_database() {
     let own = at(b.snapshot());
     assert_eq!(b.get_with(b"k", &own).unwrap().as_deref(), Some(&b"v"[..]));
 
-    // Another opening of the same directory counts sequence numbers on, but may have dropped what
-    // the snapshot saw.
+    // A later opening of the same directory continues the sequence numbers, but compactions may
+    // have dropped what the snapshot saw.
     b.close().unwrap();
     drop(b);
     let b = database(&dirs[1]);
@@ -70,7 +70,7 @@ fn a_batch_for_another_database() {
     let mut of_default = WriteBatch::new();
     of_default.delete(&*a, "k").unwrap();
     refused(b.write(of_default.clone(), &sync));
-    // Both in one batch belong nowhere, however they come together; nothing is added then.
+    // A batch with handles of both is refused, however they come together; nothing is added then.
     let before = batch.clone();
     refused(batch.put(&of_b, "x", "1"));
     refused(batch.delete_range(&*b, "a", "b"));
@@ -83,7 +83,7 @@ fn a_batch_for_another_database() {
         assert!(family.contains_key(b"k").unwrap());
     }
 
-    // What was taken back does not count, and an id is of whatever database it is given to.
+    // Operations that were rolled back do not count, and an id belongs to any database.
     let mut mixed = WriteBatch::new();
     mixed.put(of_a.id(), "id", "1").unwrap();
     mixed.set_save_point();
@@ -97,7 +97,7 @@ fn a_batch_for_another_database() {
     batch.put(&of_b, "y", "1").unwrap();
     b.write(batch, &sync).unwrap();
 
-    // A handle is of one opening.
+    // A handle belongs to one opening.
     let mut late = WriteBatch::new();
     late.put(&of_a, "late", "1").unwrap();
     drop((of_a, a));

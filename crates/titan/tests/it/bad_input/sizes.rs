@@ -1,10 +1,10 @@
-//! Keys and values at the edges of what can be stored.
+//! Keys and values of extreme sizes.
 
 use titan::{Bytes, CompressionType, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
 use super::small;
 
-/// Bytes that are told apart by place and seed, made without a second copy.
+/// Bytes that depend on position and seed, so that they can be compared without a second copy.
 fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let noise: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(4099).collect();
@@ -21,7 +21,7 @@ fn is_pattern(bytes: &[u8], len: usize, seed: u64) -> bool {
     bytes.len() == len && bytes.chunks(4099).all(|chunk| noise.starts_with(chunk))
 }
 
-/// Looks at a key from memory, from the replayed log, and from tables.
+/// Reads a key from memory, from the replayed log, and from tables.
 fn through_every_state(options: &Options, write: impl Fn(&Db), check: impl Fn(&Db, &str)) {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), options).unwrap();
@@ -96,7 +96,7 @@ fn ranges_that_hold_nothing_delete_nothing() {
         db.put(key, b"v").unwrap();
     }
     db.delete_range(b"b", b"b").unwrap();
-    // Refused or without effect, as long as nothing is lost.
+    // The range is refused or has no effect, as long as nothing is lost.
     let _ = db.delete_range(b"c", b"a");
     for step in ["in the memtable", "flushed", "compacted", "reopened"] {
         for key in [b"a", b"b", b"c"] {

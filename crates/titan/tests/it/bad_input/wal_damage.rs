@@ -1,4 +1,4 @@
-//! Damaged WAL files: what is recovered is a prefix of what was written, across families.
+//! Damaged WAL files: a prefix of what was written is recovered, over all families.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,11 +14,11 @@ fn options() -> Options {
     options
 }
 
-/// The state after each batch, the empty one first.
+/// The state after each batch; the empty state is the first.
 type History = Vec<Vec<(String, Rows)>>;
 
-/// A database that was written to until `switch`, when `flushed` were flushed one by one, and on
-/// until `end`; not closed, as after the end of the process.
+/// A database that was written to until `switch`, when the families in `flushed` were flushed one
+/// by one, and then until `end`. It is not closed, as after the end of the process.
 fn database(switch: u8, flushed: &[&str], end: u8) -> (tempfile::TempDir, History) {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options();
@@ -66,8 +66,8 @@ fn database(switch: u8, flushed: &[&str], end: u8) -> (tempfile::TempDir, Histor
     (crashed, history)
 }
 
-/// Opens a damaged directory: the state is one of the history, or the damage is named. Returns
-/// how many batches are there.
+/// Opens a damaged directory: either the state is one of the history, or the error names the
+/// damage. Returns how many batches were recovered.
 fn recovered(dir: &Path, history: &History, what: &str) -> Option<usize> {
     let report = titan::tools::check(dir, &options(), &mut |_| {}).unwrap();
     let db = match Db::open(dir, &options()) {
@@ -75,7 +75,7 @@ fn recovered(dir: &Path, history: &History, what: &str) -> Option<usize> {
         Err(e) => {
             assert_eq!(e.kind(), ErrorKind::Corruption, "{what}: {e}");
             assert!(e.path().is_some_and(|p| p.starts_with(dir)), "{what}: {e}");
-            // The check comes to the same.
+            // A check has the same result.
             let named = report.problems.iter().any(|p| p.path() == e.path());
             assert!(named, "{what}: {e}, but {:?}", report.problems);
             return None;
@@ -91,7 +91,7 @@ fn recovered(dir: &Path, history: &History, what: &str) -> Option<usize> {
         let found: Vec<_> = found.iter().map(text).collect();
         panic!("{what}: no state that ever was: {found:#?}");
     };
-    // It stays so, and can be written to.
+    // The state stays so, and the database can be written to.
     db.put(b"on", b"and on").unwrap();
     drop(db);
     let db = Db::open(dir, &options()).unwrap();
@@ -99,7 +99,7 @@ fn recovered(dir: &Path, history: &History, what: &str) -> Option<usize> {
     Some(at)
 }
 
-/// Damages each WAL file at many places; returns the numbers of batches recovered.
+/// Damages each WAL file at many positions; returns the numbers of batches recovered.
 fn damage_logs(dir: &Path, history: &History, what: &str) -> Vec<Option<usize>> {
     let whole = recovered(copy(dir).path(), history, what);
     assert_eq!(whole, Some(history.len() - 1), "{what}");
@@ -108,7 +108,7 @@ fn damage_logs(dir: &Path, history: &History, what: &str) -> Vec<Option<usize>> 
         let content = std::fs::read(&log).unwrap();
         let name = log.file_name().unwrap();
         let rng = &mut fastrand::Rng::with_seed(content.len() as u64);
-        // Behind the records are zeros that a log being written is extended by.
+        // After the records are the zeros by which a log is extended while it is written.
         let written = content.iter().rposition(|&b| b != 0).map_or(0, |i| i + 1);
         for _ in 0..60.min(written) {
             let at = rng.usize(0..written);

@@ -1,5 +1,5 @@
-//! WAL files in a directory of their own: none is missed without a word, and nothing is created that
-//! is not asked for.
+//! WAL files in a separate directory: no missing file goes unnoticed, and nothing is created
+//! without being asked for.
 
 use std::path::{Path, PathBuf};
 
@@ -58,11 +58,11 @@ fn another_directory_than_the_one_with_the_logs_is_refused() {
             }
         }
     }
-    // Who only looks may leave them out.
+    // A read-only opening may leave them out.
     let db = Db::open_read_only(&dir, &with(must_exist(), &dir)).unwrap();
     assert_eq!(db.get(b"key").unwrap(), None);
     drop(db);
-    // Another path to the same directory is no other directory.
+    // Another path to the same directory is accepted.
     let db = Db::open(&dir, &with(must_exist(), &other.join("../logs"))).unwrap();
     assert_eq!(value(&db), b"value");
     let text = std::fs::read_to_string(options_file(&dir)).unwrap();
@@ -89,7 +89,7 @@ fn a_missing_directory_is_not_created_where_a_database_is() {
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
         assert_eq!(error.path(), Some(&*missing), "{error}");
     }
-    // Nor where there is none, and none comes to be.
+    // Nor is a directory accepted that does not exist, and it is not created.
     let nowhere = place.path().join("nowhere");
     for error in [
         Db::open_read_only(&nowhere, &options).unwrap_err(),
@@ -132,7 +132,7 @@ fn without_current_the_logs_elsewhere_are_not_forgotten() {
     let to = RepairTo::Directory(target.clone());
     let report = tools::repair(&dir, &to, &must_exist(), &mut |_| {}).unwrap();
     assert_eq!(report.replayed, 1);
-    // The repaired one has its WAL files with it.
+    // The repaired database has its WAL files in its own directory.
     let text = std::fs::read_to_string(options_file(&target)).unwrap();
     assert!(!text.contains("wal_dir"), "{text}");
     let db = Db::open(&target, &must_exist()).unwrap();

@@ -1,4 +1,4 @@
-//! Batches are seen whole, and those that fail fail alone.
+//! Readers see whole batches, and a batch that fails does not affect others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn a_batch_for_a_dropped_family_fails_alone() {
     db.drop_column_family(&gone).unwrap();
     let gate = Gate::shut_at(&vfs, |call| call.kind == OpKind::Append);
     std::thread::scope(|scope| {
-        // One holds the queue up, so that the others are committed together.
+        // One write blocks the queue, so that the others are committed together.
         let first = scope.spawn(|| db.put(b"first", b"1"));
         eventually("the first write", || {
             gate.waiting.load(Ordering::SeqCst) == 1

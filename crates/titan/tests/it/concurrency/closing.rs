@@ -1,4 +1,4 @@
-//! Closing while everything goes on.
+//! Closing while everything else runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -102,7 +102,7 @@ fn closing_waits_for_a_compaction_that_a_user_runs() {
         assert!(!done.load(Ordering::SeqCst), "the compaction still writes");
         gate.open();
         close.join().unwrap();
-        // It may have been through with its last entry when it was told to give up.
+        // The compaction may have finished its last entry when it was told to stop.
         let outcome = compact.join().unwrap();
         assert!(outcome.is_ok() || outcome.is_err_and(|e| e.kind() == ErrorKind::Closed));
         assert!(!late.load(Ordering::SeqCst), "written to after closing");

@@ -44,7 +44,7 @@ fn a_listener_that_panics_stops_writes_and_nothing_waits_for_its_job() {
         };
         match is_flush {
             true => drop(db.flush()),
-            // On this thread, which is the user's: the panic is too.
+            // The job ran on this thread, which is the user's, and so did the panic.
             false => assert!(
                 catch_unwind(AssertUnwindSafe(|| db.compact_range(None, None, &force))).is_err()
             ),
@@ -70,7 +70,7 @@ fn a_listener_that_panics_stops_writes_and_nothing_waits_for_its_job() {
     assert_eq!(open(&options).get(b"k").unwrap().unwrap(), "last");
 }
 
-/// Panics whenever it is told anything about failures and flushes.
+/// Panics at every notification about failures and flushes.
 struct Hopeless;
 
 impl EventListener for Hopeless {
@@ -98,7 +98,7 @@ fn a_listener_that_panics_at_the_news_of_its_panic_does_not_end_the_process() {
     assert_eq!(db.close().unwrap_err().kind(), ErrorKind::WritesStopped);
 }
 
-/// Panics when a file cannot be deleted, while it is armed.
+/// Panics when a file cannot be deleted, while armed.
 #[derive(Default)]
 struct Orderly(AtomicBool);
 

@@ -28,7 +28,7 @@ fn busy() -> ColumnFamilyOptions {
     }
 }
 
-/// Held open or shut by a test; who meets it shut waits.
+/// A test opens and shuts it; a thread that reaches it while it is shut waits.
 #[derive(Default)]
 pub(crate) struct Gate {
     shut: Mutex<bool>,
@@ -37,7 +37,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// One at the file system, shut for the calls that `meets` it.
+    /// A gate at the file system, shut for the calls for which `meets` is true.
     pub(crate) fn shut_at(vfs: &SimVfs, meets: fn(&Call<'_>) -> bool) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
         gate.shut();
@@ -74,7 +74,7 @@ fn is_of_table(call: &Call<'_>) -> bool {
     call.path.extension().is_some_and(|e| e == "sst")
 }
 
-/// Each key has the same value in both families, always: every batch says so.
+/// Each key always has the same value in both families: every batch writes both.
 fn write_pair(db: &Db, a: &ColumnFamily, b: &ColumnFamily, rng: &mut fastrand::Rng) -> Result<()> {
     let key = key(rng.usize(..50));
     let mut batch = WriteBatch::new();
@@ -184,7 +184,7 @@ fn come_and_go(db: &Db, rng: &mut fastrand::Rng) -> Result<()> {
 
 type Act<'a> = &'a (dyn Fn(&mut fastrand::Rng) -> Result<()> + Sync);
 
-/// Calls `act` until `over` says so, or it fails.
+/// Calls `act` until `over` is true, or until it fails.
 fn repeat(seed: u64, act: Act<'_>, over: impl Fn() -> bool) -> Result<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     while !over() {

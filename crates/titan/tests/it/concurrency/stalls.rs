@@ -1,4 +1,4 @@
-//! Writes are held back where flushes and compactions do not keep up.
+//! Writes are delayed and stopped if flushes and compactions do not keep up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -107,7 +107,7 @@ fn writes_slow_down_and_stop_with_the_files_of_level_0() {
     );
     options.db.listeners.push(stalls.clone());
     let db = open(&options);
-    // Flushes are let through; the first compaction, which reads what they wrote, is not.
+    // Flushes may pass; the first compaction, which reads what they wrote, may not.
     let gate = Gate::shut_at(&vfs, |c| c.kind == OpKind::Open && is_of_table(c));
     let fill = |i: usize| {
         db.put(&key(0), &value(i, 50)).unwrap();

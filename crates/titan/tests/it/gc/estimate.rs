@@ -1,5 +1,5 @@
-//! What newer entries hide is told about as it is, whatever hides it, and given back once nobody
-//! writes.
+//! Shadowed data is reported as it is, whatever shadows it, and its space is given back once the
+//! database is idle.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::checked;
 use crate::support::{RECORD_HEADER, collecting, eventually, key, manual, open, options, value};
 
 const LEN: usize = 1000;
-/// Of one of the test's large values, in a blob file.
+/// A record of one of the test's large values, in a blob file.
 const RECORD: u64 = RECORD_HEADER + 9 + LEN as u64;
-/// Stays inline.
+/// A value that stays inline.
 const SMALL: usize = 50;
 
 fn usage(db: &Db) -> SpaceUsage {
@@ -21,7 +21,7 @@ fn usage(db: &Db) -> SpaceUsage {
     db.space_report().unwrap().total
 }
 
-/// What a full compaction finds after the estimate was told.
+/// The reported estimate, and what a full compaction then finds.
 fn estimate_and_truth(db: &Db) -> (u64, u64) {
     let before = usage(db);
     db.compact_range(None, None, &Default::default()).unwrap();
@@ -40,7 +40,7 @@ fn delete(db: &Db, keys: impl IntoIterator<Item = usize>) {
     keys.into_iter().for_each(|n| db.delete(&key(n)).unwrap());
 }
 
-/// Large values at even keys and small ones at odd ones, in several tables.
+/// Large values at even keys and small ones at odd keys, in several tables.
 fn mixed(db: &Db) {
     for start in [0, 100, 200] {
         put(db, (start..start + 100).step_by(2), LEN);
@@ -54,7 +54,7 @@ fn a_deletion_hides_what_its_key_has() {
     let vfs = SimVfs::new();
     let db = open(&options(&vfs, manual()));
     mixed(&db);
-    // Small values, and keys that are not there, also between those that are.
+    // Deletes small values, and keys that do not exist, also between existing ones.
     delete(&db, (1..300).step_by(2).chain(1000..2000));
     db.flush().unwrap();
     assert_eq!(usage(&db).shadowed_blob_bytes, 0);
@@ -73,7 +73,7 @@ fn a_small_value_hides_a_large_one() {
     let db = open(&options(&vfs, manual()));
     mixed(&db);
     put(&db, 0..90, SMALL - 1);
-    // A large one over small ones hides nothing.
+    // A large value over small ones shadows nothing.
     put(&db, (101..150).step_by(2), LEN);
     db.flush().unwrap();
     assert_eq!(estimate_and_truth(&db), (45 * RECORD, 45 * RECORD));
@@ -87,7 +87,7 @@ fn a_range_deletion_hides_what_it_covers() {
     let delete = |from, to| db.delete_range(&key(from), &key(to)).unwrap();
     // A whole table, and parts of its neighbours.
     delete(60, 240);
-    // What is covered is not counted again, whatever covers it.
+    // What is covered already is not counted again, whatever covers it.
     put(&db, (70..80).step_by(2), LEN);
     delete(150, 180);
     db.flush().unwrap();
@@ -146,7 +146,7 @@ fn sizes_that_differ_much_are_estimated_well() {
     let vfs = SimVfs::new();
     let db = open(&options(&vfs, manual()));
     let mut rng = fastrand::Rng::with_seed(7);
-    // Most are small, some a hundred times the average, as files in a directory are.
+    // Most are small, some a hundred times the average, like files in a directory.
     let len = |rng: &mut fastrand::Rng| (30.0 / (1.0 - rng.f64() * 0.9999).powf(0.9)) as usize;
     for n in 0..30_000 {
         let len = len(&mut rng);
@@ -177,7 +177,7 @@ fn what_memtables_hide_is_told() {
     assert_eq!(metrics.families[0].shadowed_blob_bytes, 50 * RECORD);
 }
 
-/// Compacts by itself, but late for its tables alone.
+/// Compacts automatically; the number of tables at level 0 alone causes compactions late.
 fn automatic() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: false,
@@ -209,7 +209,7 @@ fn blob_bytes(db: &Db) -> u64 {
     db.metrics().families[0].blob_bytes
 }
 
-/// Hides most of a thousand values in the memtable, in one way.
+/// One way to shadow most of a thousand values in the memtable.
 type Hide = fn(&Db);
 
 #[test]
@@ -232,7 +232,7 @@ fn a_database_that_is_left_alone_gives_back_what_its_memtable_hides() {
         db.flush().unwrap();
         db.wait_idle().unwrap();
         hide(&db);
-        // Time passes by itself. Nothing else happens.
+        // The clock advances by itself. Nothing else happens.
         let live = 60 * RECORD;
         eventually("giving back", || {
             db.wait_idle().unwrap();
@@ -254,7 +254,7 @@ fn a_database_that_is_left_alone_leaves_a_memtable_that_hides_little() {
     put(&db, 0..1000, LEN);
     db.flush().unwrap();
     let flushes = db.statistics().flushes();
-    // Many, but of what is not there or small.
+    // Many operations, but on keys that do not exist or have small values.
     delete(&db, 5000..8000);
     put(&db, 1001..1300, LEN);
     delete(&db, 0..10);
@@ -285,7 +285,7 @@ fn a_memtable_that_hides_much_is_flushed_before_it_is_full() {
         for n in 0..4000 {
             hide(&db, n);
             if n % 64 == 0 {
-                // Or it would all be written before anybody could look.
+                // Otherwise everything would be written before an estimate could run.
                 db.wait_idle().unwrap();
             }
         }

@@ -1,4 +1,5 @@
-//! What only an older version sees when it is collected: copied once, and garbage again after it.
+//! Records that only an older version sees when they are collected: they are copied once, and are
+//! garbage after that version is gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,8 +13,8 @@ fn garbage(db: &Db) -> u64 {
     blobs(db).iter().map(|f| f.garbage_bytes).sum()
 }
 
-/// Bytes that an older version holds count as no garbage while it lives, and as garbage from its
-/// end on: nobody writes or asks for anything, and they are collected.
+/// Bytes that an older version pins do not count as garbage while it exists. After its end they do,
+/// and they are collected without any write or request.
 #[test]
 fn what_a_reader_held_is_collected_once_it_has_gone() {
     for lazily in [false, true] {
@@ -64,7 +65,7 @@ fn what_a_reader_held_is_collected_once_it_has_gone() {
     }
 }
 
-/// Of two versions that hold something the older one is let go first, and then the other.
+/// Of two versions that pin something the older one is released first, and then the other.
 #[test]
 fn each_version_holds_its_own() {
     let vfs = SimVfs::new();
@@ -100,7 +101,7 @@ fn each_version_holds_its_own() {
     reopened(db, &options, &model);
 }
 
-/// Hears of collections.
+/// Collects the events of collections.
 #[derive(Default)]
 struct Heard(Mutex<Vec<GarbageCollectionEvent>>);
 
@@ -110,8 +111,8 @@ impl EventListener for Heard {
     }
 }
 
-/// A reader keeps all of some files, of which more and more dies: what was copied for it is not
-/// copied again, however much of it is garbage by then.
+/// A reader pins all of some files, in which more and more records die. Records that were copied
+/// for it are not copied again, however much of them is garbage by then.
 #[test]
 fn what_dies_while_a_reader_sees_it_is_copied_once() {
     let vfs = SimVfs::new();

@@ -1,4 +1,4 @@
-//! Collections that a user asks for: what they give up, and what may happen meanwhile.
+//! Collections that a user requests: what they free, and what may happen meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::support::{
 
 const LEN: usize = 4000;
 
-/// Does not collect by itself; a table and a blob file hold some sixteen keys.
+/// Does not collect automatically; a table and a blob file have some sixteen keys.
 fn off() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         blob_file_size: 64 << 10,
@@ -78,7 +78,7 @@ fn everything_is_collected_where_nothing_is_collected_by_itself() {
     assert_eq!(garbage(&db), 0);
     assert_eq!(now(&db), model);
 
-    // What it says is what happened.
+    // The summary is right.
     let gone: BTreeSet<String> = before.difference(&on_disk(&vfs)).cloned().collect();
     let named = summary
         .files
@@ -101,7 +101,7 @@ fn everything_is_collected_where_nothing_is_collected_by_itself() {
     assert!(total > 0 && told.iter().all(|p| p.total_bytes == total));
     assert_eq!(told.last().unwrap().done_bytes, total);
 
-    // There is nothing more to do.
+    // There is nothing left to do.
     let again = db.collect_garbage(None, None, &everything()).unwrap();
     assert!(again.files.is_empty() && again.bytes_read == 0, "{again:?}");
     reopened(db, &options, &model);
@@ -122,8 +122,8 @@ fn only_files_of_the_range_are_given_up() {
     let (from, to) = (key(100), key(119));
     let summary = db.collect_garbage(Some(&from), Some(&to), &compacted);
     let summary = summary.unwrap();
-    // Files hold 16 keys of the first round or so, or those of 48 that were written anew; tables
-    // hold some more, of which two may reach beyond the range.
+    // Files have about 16 keys of the first round, or up to 48 that were written again; tables have
+    // some more, and two of them may extend beyond the range.
     assert!(!summary.files.is_empty());
     assert!(
         summary.files.len() <= 8,
@@ -138,13 +138,13 @@ fn only_files_of_the_range_are_given_up() {
             left.contains(&file.number)
         );
     }
-    // The first keys are in the first file: it is far away.
+    // The first keys are in the first file, which is far from the range.
     assert!(left.contains(&all[0].number) && all[0].garbage_bytes > 0);
     assert!(garbage(&db) > 0);
     let again = db.collect_garbage(Some(&from), Some(&to), &compacted);
     assert!(again.unwrap().files.is_empty());
 
-    // What the range needs no more counts, though no table in the range refers to it now.
+    // Values that the range no longer needs count, though no table in the range points to them now.
     let before = garbage(&db);
     db.delete_range(&key(0), &key(8)).unwrap();
     model.retain(|k, _| *k >= key(8));
@@ -170,10 +170,11 @@ fn what_is_shadowed_is_found_by_compacting_alone() {
     assert!(nothing.files.is_empty());
     assert_eq!(db.statistics().compactions(), 0);
 
-    // A snapshot keeps it, in the last level at last; after it, compacting anew finds it.
+    // A snapshot keeps the values, at the end in the last level; after it, another compaction drops
+    // them.
     let snapshot = db.snapshot();
     let mut newer = model.clone();
-    // Of what has been there for the shortest time every other: no file goes by itself.
+    // Every other one of the newest values: no file becomes obsolete as a whole.
     put(&db, &mut newer, 2, (0..KEYS).step_by(6));
     db.collect_garbage(None, None, &everything()).unwrap();
     assert_eq!(garbage(&db), 0);
@@ -241,7 +242,7 @@ fn an_iterator_reads_on_and_what_it_held_goes_after_it() {
     assert!(!summary.files.is_empty(), "what nobody sees");
     let held = garbage(&db);
     assert!(held >= (KEYS / 2 * LEN) as u64);
-    // All of that is still read: copying it again would free nothing.
+    // All of these are still read: copying them again would free nothing.
     let again = db.collect_garbage(None, None, &everything()).unwrap();
     assert!(again.files.is_empty(), "{again:?}");
     for (key, value) in &old {
@@ -266,7 +267,7 @@ fn a_damaged_file_stays_and_the_others_go() {
     let model = with_garbage(&db);
     db.compact_range(None, None, &Default::default()).unwrap();
     let all = blobs(&db);
-    // In a value that lives: the second, in the first file.
+    // In a live value: the second, in the first file.
     let name = format!("{DIR}/{:06}.blob", all[0].number.0);
     let bytes = vfs.read_all(&name).unwrap();
     let at = bytes.windows(20).position(|w| *w == model[&key(1)][..20]);
@@ -284,7 +285,7 @@ fn a_damaged_file_stays_and_the_others_go() {
         assert_eq!(db.get(key).unwrap().unwrap(), value, "{n}");
     }
     assert_eq!(db.get(&key(1)).unwrap_err().kind(), ErrorKind::Corruption);
-    // Once it is whole again, so is what comes of it.
+    // Once the file is undamaged again, its records can be collected.
     vfs.flip_bit(&name, at.unwrap() as u64).unwrap();
     let summary = db.collect_garbage(None, None, &everything()).unwrap();
     assert_eq!(summary.files, damaged);
@@ -326,7 +327,7 @@ fn closing_ends_it_and_what_was_collected_stays() {
     let seen = Mutex::new(BTreeSet::new());
     vfs.set_hook(move |call| {
         if is_of_blob(call) {
-            // That of the second collection.
+            // The output of the second collection.
             let mut seen = seen.lock().unwrap();
             seen.insert(call.path.to_owned());
             let second = seen.len() > 1;
@@ -349,7 +350,7 @@ fn closing_ends_it_and_what_was_collected_stays() {
             done.store(true, Ordering::SeqCst);
         });
         eventually("closing", || db.get(b"k").is_err());
-        // Closing that did not wait would have ended by then.
+        // A close that did not wait would have ended by then.
         let early = (0..10_000).any(|_| {
             std::thread::yield_now();
             done.load(Ordering::SeqCst)
@@ -442,7 +443,8 @@ fn users_and_what_is_due_collect_at_once() {
             }
             done.store(true, Ordering::SeqCst);
         });
-        // A compaction that is still running keeps the version it began with, and what lives there.
+        // A compaction that is still running pins the version it began with, and what is live
+        // there.
         db.wait_idle().unwrap();
         db.collect_garbage(None, None, &everything()).unwrap();
         assert_eq!(garbage(&db), 0, "seed {seed}");

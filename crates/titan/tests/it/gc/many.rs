@@ -1,4 +1,4 @@
-//! What a collection of many small files takes of its process.
+//! The resources that a collection of many small files takes from its process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn many_small_files_are_collected_with_few_open() {
             listeners: vec![Arc::clone(&told) as Arc<_>],
             ..db
         },
-        // So that what lives in all of them would be one collection.
+        // So that the live records of all of them would be one collection.
         default: ColumnFamilyOptions {
             blob_file_size: 256 << 20,
             max_space_amp: 1.1,
@@ -54,7 +54,7 @@ fn many_small_files_are_collected_with_few_open() {
         (0..KEYS_PER_FILE).for_each(|n| put(file * KEYS_PER_FILE + n, 0));
         db.flush().unwrap();
     }
-    // Half of each dies, all of it found at once.
+    // Half of each file dies, and all of it is found at once.
     let pause = db.pause_garbage_collection().unwrap();
     (0..FILES * KEYS_PER_FILE)
         .step_by(2)

@@ -1,4 +1,5 @@
-//! Garbage collection: what lives is moved, found by everybody, and survives reopening.
+//! Garbage collection: live records are relocated, readers of every version find them, and they
+//! survive a reopening.
 
 mod estimate;
 mod held;
@@ -21,7 +22,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 const KEYS: usize = 200;
 const LEN: usize = 1000;
 
-/// Writes one of `share` keys, others in each round, and moves what is there down the tree.
+/// Writes one of `share` keys, others in each round, and compacts the data into lower levels.
 fn write(db: &Db, model: &mut Model, round: usize, share: usize) {
     let mut rng = fastrand::Rng::with_seed(round as u64);
     for n in 0..KEYS {
@@ -62,7 +63,7 @@ fn blobs(db: &Db) -> Vec<BlobFileSpace> {
     files.collect()
 }
 
-/// Closes the database, and finds the same in what is left, twice.
+/// Closes the database, reopens it twice, and compares its content.
 fn reopened(db: Db, options: &Options, model: &Model) {
     db.close().unwrap();
     drop(db);
@@ -105,7 +106,7 @@ fn what_lives_is_moved_and_found_by_everybody() {
     for round in 4..6 {
         write(&db, &mut model, round, 3);
     }
-    // This one sees what no snapshot keeps: only the version that it holds refers to it.
+    // No snapshot keeps what this iterator sees: only the version that it pins refers to it.
     let between = model.clone();
     let mut unkept = db.iter(&ReadOptions::default()).unwrap();
     for round in 6..9 {
@@ -115,7 +116,7 @@ fn what_lives_is_moved_and_found_by_everybody() {
     assert!(collections > 0, "nothing was collected");
     assert!(!files(&vfs, DIR, ".blobmap").is_empty());
     assert_eq!(contents(&db, &ReadOptions::default()), model);
-    // Whoever was there before finds what was there before.
+    // Readers that existed before still read the same.
     let at = ReadOptions {
         snapshot: Some(snapshot),
         ..ReadOptions::default()
@@ -138,7 +139,7 @@ fn what_lives_is_moved_and_found_by_everybody() {
     db.close().unwrap();
     checked(&options);
 
-    // Opening starts a MANIFEST, from which the next opening has to know all.
+    // Opening starts a MANIFEST, from which the next opening must know everything.
     open(&options).close().unwrap();
     checked(&options);
     let db = open(&options);

@@ -1,4 +1,4 @@
-//! Garbage that is not collected while somebody wants it so.
+//! Garbage is not collected while the user has paused collection.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ fn nothing_is_collected_by_itself_until_all_who_paused_go_on() {
     let mut model = with_garbage(&db);
     assert_eq!(db.statistics().garbage_collections(), 0);
     assert_eq!(db.metrics().garbage_collection_pauses, 2);
-    // Who asks for it gets it.
+    // A collection that is requested runs nevertheless.
     let by_hand = db.collect_garbage(None, None, &Default::default()).unwrap();
     assert!(!by_hand.files.is_empty());
     let collections = db.statistics().garbage_collections();
@@ -41,7 +41,7 @@ fn nothing_is_collected_by_itself_until_all_who_paused_go_on() {
     assert!(db.statistics().garbage_collections() > collections);
     assert_eq!(contents(&db, &Default::default()), model);
 
-    // It outlives the database without keeping it open.
+    // The pause outlives the database without keeping it open.
     let pause = db.pause_garbage_collection().unwrap();
     db.close().unwrap();
     db.pause_garbage_collection().unwrap_err();
@@ -62,7 +62,7 @@ fn one_that_runs_is_ended() {
     let options = options(&vfs, family);
     let db = open(&options);
     let pause = db.pause_garbage_collection().unwrap();
-    // More than a step: what lives takes more than a look at the pace.
+    // More than one step: the live records take more than one check of the rate.
     let put = |round: usize, keys: std::ops::Range<usize>| {
         for n in keys {
             let value = value(round * KEYS + n, 32 << 10);
@@ -117,7 +117,7 @@ fn writes_are_not_held_back_for_space_that_nobody_frees() {
     };
     let db = Db::open(dir.path(), &options).unwrap();
     let pause = db.pause_garbage_collection().unwrap();
-    // Most of each file is garbage, in all more than half of what may be beyond the bound.
+    // Most of each file is garbage, in total more than half of the allowed excess.
     let large = value(0, 8 << 20);
     for value in [&large[..], b"small"] {
         for n in (0..30).filter(|n| value == large || n % 7 > 0) {

@@ -1,5 +1,5 @@
-//! Garbage given back in its place: what lives stays readable, holes are no damage, and where they
-//! are of no use garbage is collected as always.
+//! Garbage is given back in place: live records stay readable, holes are no damage, and where holes
+//! are of no use garbage is relocated as usual.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Model, blobs, checked, now, reopened};
 use crate::support::{DIR, collecting, files, key, open, options, value};
 
 const KEYS: usize = 120;
-/// Several blocks and no whole number of them.
+/// Several blocks, and not a whole number of them.
 const LEN: usize = 20_000;
 
 fn punching() -> ColumnFamilyOptions {
@@ -24,7 +24,7 @@ fn punching() -> ColumnFamilyOptions {
     }
 }
 
-/// Writes every `share`-th key, others in each round, and finds what is garbage then.
+/// Writes every `share`-th key, others in each round, and finds the resulting garbage.
 fn write(db: &Db, model: &mut Model, round: usize, share: usize, len: usize) {
     for n in (round % share..KEYS).step_by(share) {
         let value = value(round * KEYS + n, len);
@@ -36,7 +36,7 @@ fn write(db: &Db, model: &mut Model, round: usize, share: usize, len: usize) {
     db.wait_idle().unwrap();
 }
 
-/// A database of which every third value has died, and what is in it.
+/// A database in which every third value has died, and its content.
 fn with_dead_values(options: &Options, len: usize) -> (Db, Model) {
     let db = open(options);
     let mut model = Model::new();
@@ -69,7 +69,8 @@ fn garbage_goes_and_nothing_is_copied() {
     let live = (KEYS * LEN) as u64;
     let allocated = total(&vfs, |path| vfs.allocated_bytes(path));
     assert!(allocated < live + live / 10, "{allocated}");
-    // What it says of space is what there is, and what is left is too little to go on.
+    // The report on space agrees with the files, and the remaining garbage is too little to
+    // continue.
     let report = db.space_report().unwrap();
     let there = total(&vfs, |path| {
         Ok(vfs.size(path)?.min(vfs.allocated_bytes(path)?))
@@ -85,14 +86,14 @@ fn garbage_goes_and_nothing_is_copied() {
     db.close().unwrap();
     checked(&options);
 
-    // What is known of the holes is there again, and more of the same files dies.
+    // The holes are known again, and more records of the same files die.
     let db = open(&options);
     holds(&db, &model);
     assert_eq!(db.statistics().gc_hole_bytes(), 0);
     write(&db, &mut model, 2, 3, LEN);
     assert!(db.statistics().gc_hole_bytes() > 0);
     holds(&db, &model);
-    // Hardly anything is left of the first files: that is moved, and they go.
+    // Hardly anything live is left in the first files: it is relocated, and the files are deleted.
     let first = files(&vfs, DIR, ".blob").remove(0);
     write(&db, &mut model, 3, 3, LEN);
     assert!(!files(&vfs, DIR, ".blob").contains(&first), "{first}");
@@ -200,7 +201,7 @@ fn tools_take_holes_for_what_they_are() {
     assert!(shown["record"] >= KEYS, "{shown:?}");
     assert!(!shown.contains_key("damage"), "{shown:?}");
 
-    // All that says what is where is lost.
+    // All files that say where records are have been lost.
     for name in files(&vfs, DIR, "") {
         if name == "CURRENT" || name.starts_with("MANIFEST") {
             vfs.remove(format!("{DIR}/{name}").as_ref()).unwrap();

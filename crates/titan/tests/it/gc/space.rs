@@ -1,4 +1,4 @@
-//! How soon garbage is found, and what is left of it when nobody writes.
+//! How soon garbage is found, and what is left of it in an idle database.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use titan_testkit::sim::SimVfs;
 use super::{KEYS, LEN, checked};
 use crate::support::{collecting, eventually, key, open, options, value};
 
-/// Compacts by itself, but late for its tables alone.
+/// Compacts automatically; the number of tables at level 0 alone causes compactions late.
 fn automatic() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: false,
@@ -59,7 +59,7 @@ fn what_flushes_hide_is_found_before_there_are_many_tables() {
             put_all(&db, round);
         }
         match collects {
-            // Each round hides 200 KB: five of them are more than a write buffer.
+            // Each round shadows 200 KB: five of them are more than a write buffer.
             true => assert!(blob_bytes(&db) < 6 * LIVE, "{}", blob_bytes(&db)),
             false => assert!(blob_bytes(&db) > 7 * LIVE, "{}", blob_bytes(&db)),
         }
@@ -81,7 +81,7 @@ fn new_keys_hide_nothing() {
     let db = open(&options);
     for round in 0..8 {
         for n in 0..KEYS {
-            // Among those that are there.
+            // Keys between the existing ones.
             db.put(&key(n * 10 + round), &value(n, LEN)).unwrap();
         }
         db.flush().unwrap();
@@ -103,7 +103,7 @@ fn what_a_snapshot_kept_goes_after_it() {
     db.wait_idle().unwrap();
     assert!(blob_bytes(&db) > 2 * LIVE, "both versions live");
     drop(snapshot);
-    // Nothing else tells anybody that there is something to do.
+    // No other event causes background jobs.
     eventually("what the snapshot kept", || blob_bytes(&db) < LIVE * 5 / 4);
     same(&db, 1);
     db.close().unwrap();
@@ -124,7 +124,7 @@ fn a_database_that_is_left_alone_settles() {
     for n in 0..KEYS {
         db.put(&key(n), &value(KEYS + n, LEN)).unwrap();
     }
-    // All of it waits in the memtable; time passes by itself.
+    // All of it is in the memtable; the clock advances by itself.
     eventually("settling", || {
         db.wait_idle().unwrap();
         db.metrics().families[0].memtable_bytes < LIVE / 10 && blob_bytes(&db) < LIVE * 5 / 4

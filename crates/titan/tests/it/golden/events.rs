@@ -1,4 +1,4 @@
-//! What listeners are told, as lines of text.
+//! Notifications of listeners, as lines of text.
 
 use std::sync::Arc;
 

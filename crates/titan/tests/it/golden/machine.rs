@@ -1,4 +1,4 @@
-//! A database in a simulated file system that commands act on.
+//! A database in a simulated file system, on which commands act.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Does what a command says; gives the lines that came of it.
+    /// Executes a command; returns its output.
     pub(super) fn perform(&mut self, command: &str, input: &[&str]) -> Vec<String> {
         let (name, argument) = command.split_once(' ').unwrap_or((command, ""));
         match name {
@@ -93,7 +93,7 @@ impl Machine {
         };
         let journal = self.vfs.journal();
         self.vfs = journal.crash_at(journal.len(), &loss);
-        // What the old one does when it is dropped is not seen in the new file system.
+        // The new file system does not see what the old database does when it is dropped.
         self.store = None;
         self.events.take();
         self.journal = 0;
@@ -161,7 +161,7 @@ impl Machine {
     }
 }
 
-/// The pieces of a file with this name and content.
+/// The items of a file with this name and content.
 fn items(path: &Path, content: &[u8]) -> Vec<InspectItem> {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join(path.file_name().unwrap());
@@ -180,7 +180,7 @@ fn is_log(path: &Path) -> bool {
     name.starts_with("MANIFEST") || path.extension() == Some(OsStr::new("log"))
 }
 
-/// An operation, with paths within the database's directory by their names.
+/// An operation; paths within the database's directory are shown as names.
 fn line(op: &FsOp) -> String {
     let text = op.to_string().replace(&format!("{DIR}/"), "");
     match op {

@@ -1,22 +1,23 @@
-//! Behaviour as text: operations in, and out comes what the engine did to the file system.
+//! Behaviour as text: the input is operations, the output is what the engine did to the file
+//! system.
 //!
-//! Each file of `tests/golden` is one database in a simulated file system. It has blocks: a command,
-//! the lines that belong to it, `----`, and what came of it, up to an empty line. Between blocks, lines
+//! Each file of `tests/golden` is one database in a simulated file system. It consists of blocks: a
+//! command, its input lines, `----`, and its output, up to an empty line. Between blocks, lines
 //! that begin with `#` are comments.
 //!
 //! | command | input | output |
 //! |---|---|---|
 //! | `create SETTINGS` | | operations on the file system; the settings are those of the campaigns, as text |
 //! | `create quietly SETTINGS` | | nothing |
-//! | `run` | operations, one a line (`titan_testkit::ops`) | operations on the file system; events |
+//! | `run` | operations, one per line (`titan_testkit::ops`) | operations on the file system; events |
 //! | `crash none`, `crash all` | | what an opening does after the process, or the machine, stopped |
 //! | `close`, `downgrade` | | operations on the file system |
-//! | `inspect SUFFIX KIND...` | | what `titan inspect` shows of the files whose names end so; with kinds, items of these |
+//! | `inspect SUFFIX KIND...` | | what `titan inspect` shows of the files with this suffix; with kinds, only items of these |
 //! | `files` | | names and sizes |
 //!
-//! An append to a MANIFEST or a WAL is followed by what it says. A test fails where the output differs;
-//! with `TITAN_GOLDEN=rewrite` in the environment it writes the new output into the file instead, so that
-//! `git diff` shows what changed.
+//! After an append to a MANIFEST or a WAL follows the content of its records. A test fails where
+//! the output differs; with `TITAN_GOLDEN=rewrite` in the environment it writes the new output into
+//! the file instead, so that `git diff` shows what changed.
 
 mod events;
 mod machine;
@@ -45,7 +46,7 @@ fn check(name: &str) {
     assert_eq!(is, should, "{name}: number of lines");
 }
 
-/// The text with the outputs that its commands have now.
+/// The text with the current outputs of its commands.
 fn run(text: &str) -> String {
     let mut machine = Machine::default();
     let (mut out, mut lines) = (String::new(), text.lines());
@@ -64,13 +65,13 @@ fn run(text: &str) -> String {
             writeln!(out, "{line}").unwrap();
         }
         out.push('\n');
-        // What came of it before.
+        // Skips the recorded output.
         let _ = lines.by_ref().take_while(|line| !line.is_empty()).count();
     }
     out
 }
 
-/// A test for each file, and none for a file that is not there.
+/// A test for each file, and none for a file that does not exist.
 macro_rules! golden {
     ($($test:ident,)*) => {
         $(#[test]

@@ -9,8 +9,8 @@ use titan_testkit::sim::SimVfs;
 use super::{Case, REPAIRED};
 use crate::support::DIR;
 
-/// Damages one file; returns what was done, and whether that leaves no trace: the end of the
-/// newest WAL is whatever it is.
+/// Damages one file. Returns what was done, and whether that leaves no trace: the end of the newest
+/// WAL can be anywhere.
 pub(super) fn damage(vfs: &SimVfs, rng: &mut fastrand::Rng) -> (String, bool) {
     let mut names = vfs.list(DIR).unwrap();
     names.retain(|name| name != "LOCK");
@@ -67,7 +67,7 @@ fn an_undamaged_database_keeps_everything() {
 
 #[test]
 fn what_survives_damage_is_there_and_what_does_not_is_told() {
-    // To look further: REPAIR_SEED=1000 REPAIR_ROUNDS=5000.
+    // To search further: REPAIR_SEED=1000 REPAIR_ROUNDS=5000.
     let number = |name: &str| {
         std::env::var(name)
             .ok()

@@ -1,4 +1,4 @@
-//! Where the repaired database may go.
+//! Where the repaired database may be written.
 
 use std::path::Path;
 

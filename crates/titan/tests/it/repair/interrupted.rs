@@ -1,4 +1,4 @@
-//! A repair that does not come to its end.
+//! A repair that is interrupted.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn an_interrupted_repair_in_place_can_be_run_again() {
         let mut case = Case::with_seed(seed);
         let mut rng = fastrand::Rng::with_seed(seed);
         let (done, traceless) = match seed {
-            // The MANIFEST stays good, and what was replayed must not speak against it.
+            // The MANIFEST stays good, and what was replayed must not contradict it.
             6.. => (damage_wal(&case.vfs), true),
             _ => damage(&case.vfs, &mut rng),
         };
@@ -61,7 +61,7 @@ fn an_interrupted_repair_in_place_can_be_run_again() {
                     report.lost.iter().any(|l| l.file.starts_with("MANIFEST"))
                 };
                 assert!(doubted(&report) || !doubted(&again), "{what}: {again:#?}");
-                // What the first run lost and told is not found missing again.
+                // The second run does not report again what the first run lost and reported.
                 again.lost.extend(report.lost.clone());
                 after.verify(DIR, &again, &what);
                 assert_eq!(after.contents(DIR), uninterrupted, "{what}");
@@ -121,7 +121,7 @@ fn a_repair_into_a_directory_that_failed_can_be_run_again() {
         assert!(!done.unwrap(), "{n}");
     }
     assert_eq!(case.contents(REPAIRED), case.newest());
-    // Done, it is not touched again.
+    // When the repair is done, another run changes nothing.
     let again = repair(Path::new(DIR), &to, &case.options, &mut |_| {});
     assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
 }

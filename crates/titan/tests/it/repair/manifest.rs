@@ -1,4 +1,4 @@
-//! Files that the MANIFEST does not know, or knows to be others.
+//! Files that the MANIFEST does not name, or describes differently.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn writes_to_a_family_that_the_manifest_does_not_know_yet_are_kept() {
     };
     let db = case.open(DIR);
     db.put(b"k", b"default").unwrap();
-    // A copy of a database in use, its MANIFEST taken before its WAL.
+    // A copy of a database in use, whose MANIFEST was copied before its WAL.
     let manifest = case.manifest();
     let early = vfs.read_all(&manifest).unwrap();
     let late = db.create_column_family("late", small()).unwrap();
@@ -64,8 +64,7 @@ fn a_damaged_table_whose_edit_is_missing_is_told() {
     assert!(told, "{report:#?}");
 }
 
-/// Two tables of one size, one in each of two families whose names are of one length, with their
-/// places exchanged.
+/// Two tables of equal size, of two families whose names have equal length, are swapped.
 #[test]
 fn tables_that_changed_places_are_noticed_and_put_right() {
     let (case, _) = empty();

@@ -1,4 +1,4 @@
-//! `repair`: what survives is there, what is gone is told, and nothing else is made up.
+//! `repair`: what survives is kept, losses are reported, and nothing else is made up.
 
 mod damage;
 mod directories;
@@ -22,11 +22,11 @@ const REPAIRED: &str = "/repaired";
 
 type Key = (String, Vec<u8>);
 
-/// A database, and everything that its keys ever were.
+/// A database, and everything that its keys ever had.
 struct Case {
     vfs: SimVfs,
     options: Options,
-    /// Every value a key had, newest last; `None` while it was not there.
+    /// Every value a key had, newest last; `None` while it did not exist.
     history: BTreeMap<Key, Vec<Option<Vec<u8>>>>,
 }
 
@@ -45,8 +45,8 @@ fn small() -> ColumnFamilyOptions {
 }
 
 impl Case {
-    /// A database with all that can be in one: several levels, tombstones of each kind, blob files
-    /// with garbage, WAL files that are still needed.
+    /// A database with everything that one can have: several levels, tombstones of each kind, blob
+    /// files with garbage, WAL files that are still needed.
     fn with_seed(seed: u64) -> Case {
         let mut rng = fastrand::Rng::with_seed(seed);
         let vfs = SimVfs::new();
@@ -93,7 +93,7 @@ impl Case {
         Db::open(dir, &self.options).unwrap()
     }
 
-    /// The MANIFEST in force.
+    /// The current MANIFEST.
     fn manifest(&self) -> String {
         let current = self.vfs.read_all(format!("{DIR}/CURRENT")).unwrap();
         format!("{DIR}/{}", String::from_utf8_lossy(&current).trim())
@@ -183,7 +183,7 @@ impl Case {
         all
     }
 
-    /// The repaired database is sound, holds nothing but what once was, and differs from the newest
+    /// The repaired database is sound, has nothing that never existed, and differs from the newest
     /// state only where the report says so.
     fn verify(&self, dir: &str, report: &RepairReport, what: &str) {
         let checked = check(Path::new(dir), &self.options, &mut |_| {}).unwrap();
@@ -207,13 +207,13 @@ impl Case {
                     .history
                     .get(&id)
                     .is_some_and(|values| values.iter().any(|value| value.as_ref() == Some(found)));
-                // Without a MANIFEST a family's name may be gone.
+                // Without a MANIFEST a family's name may be lost.
                 assert!(
                     known || family.starts_with("recovered"),
                     "{place}: never had this value"
                 );
             }
-            // Without a MANIFEST nothing is lost but the knowledge of what was deleted, and names.
+            // Without a MANIFEST nothing is lost but names and the knowledge of what was deleted.
             let nameless = contents
                 .keys()
                 .any(|(name, _)| name.starts_with("recovered"));

@@ -1,4 +1,4 @@
-//! Tables of which nothing says whose they are: the MANIFEST is gone, and so are their properties.
+//! Tables whose family is unknown: the MANIFEST is gone, and so are their properties.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,13 +16,13 @@ fn key(n: usize) -> Vec<u8> {
     format!("key{n:03}").into_bytes()
 }
 
-/// What a family has for a key: of one length in all families.
+/// A family's value for a key: of the same length in all families.
 fn value(family: &str, n: usize, len: usize) -> Vec<u8> {
     let phrase = format!("{family} {n:03} ").into_bytes();
     phrase.into_iter().cycle().take(len).collect()
 }
 
-/// A database of these families, each with values of the length in the same keys, in tables.
+/// A database of these families, each with values of this length for the same keys, in tables.
 fn filled(families: &[&str], len: usize) -> Case {
     let (case, _) = empty();
     let db = case.open(DIR);
@@ -55,8 +55,8 @@ fn damage_properties(case: &Case, name: &str) {
     case.vfs.flip_bit(&path, at.unwrap() as u64).unwrap();
 }
 
-/// Repairs and checks that every key of every family is somewhere: under the family's own name, or
-/// under one that claims nothing.
+/// Repairs, and checks that every key of every family is somewhere: under the family's own name, or
+/// under one made up by the repair.
 fn repair(case: &Case, families: &[&str], len: usize) -> RepairReport {
     let report = case.repair(&RepairTo::Directory(REPAIRED.into()));
     let checked = check(Path::new(REPAIRED), &case.options, &mut |_| {}).unwrap();
@@ -76,7 +76,7 @@ fn repair(case: &Case, families: &[&str], len: usize) -> RepairReport {
     report
 }
 
-/// The families that have anything after the repair.
+/// The families that have any data after the repair.
 fn in_use(case: &Case) -> Vec<String> {
     let contents = case.contents(REPAIRED).into_keys();
     let names: BTreeSet<String> = contents.map(|(family, _)| family).collect();
@@ -157,7 +157,7 @@ fn those_that_share_blob_files_are_of_one_family() {
     let found = in_use(&case);
     assert_eq!(found, ["recovered-1", "recovered-2"], "{report:#?}");
 
-    // One that knows its family is enough for all.
+    // One table that knows its family is enough for all.
     let case = whole;
     for tables in tables.chunks(tables.len() / 2) {
         for table in &tables[1..] {
@@ -170,8 +170,8 @@ fn those_that_share_blob_files_are_of_one_family() {
     assert!(found[0] == "default" || found[1] == "default", "{found:?}");
 }
 
-/// Garbage collection moved blob files of several tables into one, and one of the tables does not
-/// know its family any more.
+/// Garbage collection relocated the records of several tables' blob files into one file, and one of
+/// the tables has lost its family.
 #[test]
 fn one_whose_values_lie_beside_those_of_others_keeps_them() {
     let (mut case, _) = empty();

@@ -1,12 +1,12 @@
-//! WAL files as RocksDB leaves them: recycled, and without a word on what came before.
+//! WAL files as RocksDB leaves them: recycled, and without predecessor records.
 
 use titan::tools::{RepairReport, RepairTo};
 
 use super::{REPAIRED, empty};
 use crate::support::DIR;
 
-/// A WAL record with one batch of one operation, as RocksDB writes it: of a log with this number if
-/// files are recycled. 1 KiB if so, so that none crosses the border of a block.
+/// A WAL record with one batch of one operation, as RocksDB writes it. If files are recycled, it
+/// has this log number, and 1 KiB so that no record crosses the end of a block.
 fn record_of_rocksdb(recycled: Option<u32>, sequence: u64) -> Vec<u8> {
     let mut batch = sequence.to_le_bytes().to_vec();
     batch.extend([1, 0, 0, 0, 1, 5]);
