@@ -440,19 +440,21 @@ mod tests {
             .unwrap()
             .id();
         let shared = &db.core.shared;
+        shared.update_stalls(shared.state.lock());
         let mut state = shared.state.lock();
-        // Keeps the background thread from looking for garbage.
-        state.running.collections = 1;
         for (id, urgency) in [(calm, Urgency::Low), (busy, Urgency::High)] {
-            let outlook = &mut state.families.get_mut(&id).unwrap().outlook;
-            outlook.as_mut().unwrap().urgency = Some(urgency);
+            let outlook = state.families.get_mut(&id).unwrap().outlook.as_mut();
+            outlook.unwrap().urgency = Some(urgency);
         }
-        state.stall = StallEvent::Delayed(StallCause::SpaceAmplification);
+        let first = state.to_collect().map(|f| f.family.id);
+        let stall = StallEvent::Delayed(StallCause::SpaceAmplification);
+        state.stall = stall;
         let now = shared.options.clock.monotonic();
-        assert!(shared.is_waited_for(&mut state, calm, now));
-        state.running.collections = 0;
-        assert_eq!(state.to_collect().map(|f| f.family.id), Some(busy));
+        let hurries = shared.is_waited_for(&mut state, calm, now);
         state.stall = StallEvent::Normal;
+        drop(state);
+        assert_eq!(first, Some(busy));
+        assert!(hurries, "the urgent one waits for its end");
     }
 
     #[test]
