@@ -7,7 +7,8 @@
 //!
 //! What is read ahead and not used costs the device as much as what is. So the window runs ahead by
 //! half of what has been used since the last seek; but first by as much as the last two scans of
-//! this iterator both used, since later scans are mostly alike.
+//! this iterator both used, since later scans are mostly alike; or, if it is new, the last two of
+//! its family.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -211,5 +212,49 @@ impl ValueWindow {
 impl Drop for ValueWindow {
     fn drop(&mut self) {
         self.end_scan();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(history: &Arc<ScanHistory>, values: usize) -> usize {
+        let mut window = ValueWindow::new(1024, Arc::clone(history));
+        let first = window.target();
+        for _ in 0..values {
+            window.take_value();
+            window.count_used();
+        }
+        first
+    }
+
+    #[test]
+    fn a_new_iterator_expects_what_the_last_two_scans_both_used() {
+        let history = Arc::default();
+        assert_eq!(scan(&history, 100), 1);
+        assert_eq!(scan(&history, 100), 1, "one scan is no habit");
+        assert_eq!(scan(&history, 3), 101);
+        assert_eq!(scan(&history, 50), 4);
+        // An iterator whose values nobody takes says nothing.
+        assert_eq!(scan(&history, 0), 4);
+        assert_eq!(scan(&history, 0), 4);
+    }
+
+    #[test]
+    fn an_iterator_goes_by_its_own_scans_once_it_had_two() {
+        let history = Arc::default();
+        let mut window = ValueWindow::new(1024, Arc::clone(&history));
+        for _ in 0..2 {
+            window.take_value();
+            (0..10).for_each(|_| window.count_used());
+            window.reset();
+        }
+        scan(&history, 500);
+        scan(&history, 500);
+        assert_eq!(window.target(), 11);
+        // A seek without a value changes nothing.
+        window.reset();
+        assert_eq!(window.target(), 11);
     }
 }
