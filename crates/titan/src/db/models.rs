@@ -25,7 +25,7 @@ fn version() -> Arc<Version> {
 
 fn state() -> FamilyState {
     let name = "default".to_owned();
-    let recorded = version::Family::new(name, comparator(), FileNumber(1), version());
+    let recorded = version::FamilyVersions::new(name, comparator(), FileNumber(1), version());
     let options = Arc::new(ColumnFamilyOptions::default());
     family_state(ColumnFamilyId::DEFAULT, &recorded, options, FileNumber(1))
 }
