@@ -32,6 +32,23 @@ const LARGE_LOG: &str = "
     range second a 320 340
     kill";
 
+/// Closed, and then without the files whose names start like this.
+macro_rules! closed_without {
+    ($file:literal) => {
+        concat!(
+            "
+            fill default a 0 400 1 10 300
+            fill second a 0 200 1 0 100
+            flush
+            fill second a 150 250 1 0 100
+            delete default a 0 400 7
+            close
+            remove ",
+            $file
+        )
+    };
+}
+
 pub(super) const CASES: &[Case] = &[
     case("killed", "").steps(KILLED),
     case("killed-large-log", "write_buffer_size=67108864").steps(LARGE_LOG),
@@ -176,36 +193,9 @@ pub(super) const CASES: &[Case] = &[
     case("times-of-writes", "preserve_internal_time_seconds=3600")
         .since(8, 0)
         .steps(COMPACTED),
-    case("without-options-file", "").steps(
-        "
-        fill default a 0 400 1 10 300
-        fill second a 0 200 1 0 100
-        flush
-        fill second a 150 250 1 0 100
-        delete default a 0 400 7
-        close
-        remove OPTIONS",
-    ),
-    case("without-identity", "").steps(
-        "
-        fill default a 0 400 1 10 300
-        fill second a 0 200 1 0 100
-        flush
-        fill second a 150 250 1 0 100
-        delete default a 0 400 7
-        close
-        remove IDENTITY",
-    ),
-    case("without-lock", "").steps(
-        "
-        fill default a 0 400 1 10 300
-        fill second a 0 200 1 0 100
-        flush
-        fill second a 150 250 1 0 100
-        delete default a 0 400 7
-        close
-        remove LOCK",
-    ),
+    case("without-options-file", "").steps(closed_without!("OPTIONS")),
+    case("without-identity", "").steps(closed_without!("IDENTITY")),
+    case("without-lock", "").steps(closed_without!("LOCK")),
     case("opened-again-and-again", "").steps(
         "fill default a 0 100 1 10 300
          close

@@ -228,7 +228,10 @@ pub(super) fn cases() -> impl Iterator<Item = &'static Case> {
         tables::CASES,
         layouts::CASES,
         logs::CASES,
-        transactions::CASES,
+        transactions::COMMITTED,
+        transactions::PREPARED,
+        transactions::UNPREPARED,
+        transactions::OTHERS,
     ]
     .into_iter()
     .flatten()

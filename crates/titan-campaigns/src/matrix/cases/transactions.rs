@@ -132,103 +132,52 @@ const UNDECIDED_IN_AN_OLDER_LOG: &str = "
     fill default z 40 50 1 10 300
     kill";
 
-pub(super) const CASES: &[Case] = &[
-    case("committed-closed", "")
-        .kind("committed")
-        .steps(decided!("close")),
-    case("committed-killed", "")
-        .kind("committed")
-        .steps(decided!("kill")),
-    case("committed-flushed", "")
-        .kind("committed")
-        .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
-    case("committed-no-transactions", "")
-        .kind("committed")
-        .steps(WRITES),
-    case("committed-overwrites", "")
-        .kind("committed")
-        .steps(OVERWRITES),
-    case("committed-in-a-later-log", "")
-        .kind("committed")
-        .steps(COMMITTED_IN_A_LATER_LOG),
-    case("committed-rolled-back-in-a-later-log", "")
-        .kind("committed")
-        .steps(ROLLED_BACK_IN_A_LATER_LOG),
-    case("committed-after-a-kill", "")
-        .kind("committed")
-        .steps(COMMITTED_AFTER_A_KILL),
-    case("committed-undecided", "")
-        .kind("committed")
-        .steps(UNDECIDED)
-        .expect(unsupported("neither committed nor rolled back")),
-    case("committed-undecided-in-an-older-log", "")
-        .kind("committed")
-        .steps(UNDECIDED_IN_AN_OLDER_LOG)
-        .expect(unsupported("neither committed nor rolled back")),
-    case("prepared-closed", "")
-        .kind("prepared")
-        .steps(decided!("close")),
-    case("prepared-killed", "")
-        .kind("prepared")
-        .steps(decided!("kill")),
-    case("prepared-flushed", "")
-        .kind("prepared")
-        .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
-    case("prepared-no-transactions", "")
-        .kind("prepared")
-        .steps(WRITES),
-    case("prepared-overwrites", "")
-        .kind("prepared")
-        .steps(OVERWRITES),
-    case("prepared-in-a-later-log", "")
-        .kind("prepared")
-        .steps(COMMITTED_IN_A_LATER_LOG),
-    case("prepared-rolled-back-in-a-later-log", "")
-        .kind("prepared")
-        .steps(ROLLED_BACK_IN_A_LATER_LOG),
-    case("prepared-after-a-kill", "")
-        .kind("prepared")
-        .steps(COMMITTED_AFTER_A_KILL),
-    case("prepared-undecided", "")
-        .kind("prepared")
-        .steps(UNDECIDED)
-        .expect(unsupported("neither committed nor rolled back")),
-    case("prepared-undecided-in-an-older-log", "")
-        .kind("prepared")
-        .steps(UNDECIDED_IN_AN_OLDER_LOG)
-        .expect(unsupported("neither committed nor rolled back")),
-    case("unprepared-closed", "")
-        .kind("unprepared")
-        .steps(decided!("close")),
-    case("unprepared-killed", "")
-        .kind("unprepared")
-        .steps(decided!("kill")),
-    case("unprepared-flushed", "")
-        .kind("unprepared")
-        .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
-    case("unprepared-no-transactions", "")
-        .kind("unprepared")
-        .steps(WRITES),
-    case("unprepared-overwrites", "")
-        .kind("unprepared")
-        .steps(OVERWRITES),
-    case("unprepared-in-a-later-log", "")
-        .kind("unprepared")
-        .steps(COMMITTED_IN_A_LATER_LOG),
-    case("unprepared-rolled-back-in-a-later-log", "")
-        .kind("unprepared")
-        .steps(ROLLED_BACK_IN_A_LATER_LOG),
-    case("unprepared-after-a-kill", "")
-        .kind("unprepared")
-        .steps(COMMITTED_AFTER_A_KILL),
-    case("unprepared-undecided", "")
-        .kind("unprepared")
-        .steps(UNDECIDED)
-        .expect(unsupported("neither committed nor rolled back")),
-    case("unprepared-undecided-in-an-older-log", "")
-        .kind("unprepared")
-        .steps(UNDECIDED_IN_AN_OLDER_LOG)
-        .expect(unsupported("neither committed nor rolled back")),
+/// The cases of one policy. The policies differ in which records of the log have the writes
+/// of a transaction; its fate must not.
+macro_rules! of_policy {
+    ($policy:literal) => {
+        [
+            case(concat!($policy, "-closed"), "")
+                .kind($policy)
+                .steps(decided!("close")),
+            case(concat!($policy, "-killed"), "")
+                .kind($policy)
+                .steps(decided!("kill")),
+            case(concat!($policy, "-flushed"), "")
+                .kind($policy)
+                .steps(decided!("flush\nfill default y 0 10 1 0 10\nkill")),
+            case(concat!($policy, "-no-transactions"), "")
+                .kind($policy)
+                .steps(WRITES),
+            case(concat!($policy, "-overwrites"), "")
+                .kind($policy)
+                .steps(OVERWRITES),
+            case(concat!($policy, "-in-a-later-log"), "")
+                .kind($policy)
+                .steps(COMMITTED_IN_A_LATER_LOG),
+            case(concat!($policy, "-rolled-back-in-a-later-log"), "")
+                .kind($policy)
+                .steps(ROLLED_BACK_IN_A_LATER_LOG),
+            case(concat!($policy, "-after-a-kill"), "")
+                .kind($policy)
+                .steps(COMMITTED_AFTER_A_KILL),
+            case(concat!($policy, "-undecided"), "")
+                .kind($policy)
+                .steps(UNDECIDED)
+                .expect(unsupported("neither committed nor rolled back")),
+            case(concat!($policy, "-undecided-in-an-older-log"), "")
+                .kind($policy)
+                .steps(UNDECIDED_IN_AN_OLDER_LOG)
+                .expect(unsupported("neither committed nor rolled back")),
+        ]
+    };
+}
+
+pub(super) const COMMITTED: &[Case] = &of_policy!("committed");
+pub(super) const PREPARED: &[Case] = &of_policy!("prepared");
+pub(super) const UNPREPARED: &[Case] = &of_policy!("unprepared");
+
+pub(super) const OTHERS: &[Case] = &[
     case(
         "committed-blobs",
         "enable_blob_files=true min_blob_size=100",
