@@ -66,12 +66,10 @@ pub(crate) struct ValueWindow {
     max: usize,
     /// Entries since the last seek that were followed by another after their value was taken.
     used: usize,
-    /// The same of the previous scan.
-    used_before: usize,
+    /// The same of the previous scan of this iterator, if there was one.
+    used_before: Option<usize>,
     /// What this scan will probably use.
     expected: usize,
-    /// Scans of this iterator that have ended.
-    scans: usize,
     /// Whether this scan has taken a value.
     scanning: bool,
 }
@@ -87,8 +85,7 @@ impl ValueWindow {
             bytes: 0,
             max,
             used: 0,
-            used_before: 0,
-            scans: 0,
+            used_before: None,
             scanning: false,
         }
     }
@@ -107,11 +104,11 @@ impl ValueWindow {
             self.pop();
         }
         if self.end_scan() {
-            self.expected = match self.scans {
-                1 => self.history.expected(),
-                _ => self.used.min(self.used_before),
+            self.expected = match self.used_before {
+                Some(before) => self.used.min(before),
+                None => self.history.expected(),
             };
-            self.used_before = self.used;
+            self.used_before = Some(self.used);
         }
         self.used = 0;
     }
@@ -120,7 +117,6 @@ impl ValueWindow {
     fn end_scan(&mut self) -> bool {
         let scanned = std::mem::take(&mut self.scanning);
         if scanned {
-            self.scans = self.scans.saturating_add(1);
             self.history.note(self.used);
         }
         scanned
