@@ -1,29 +1,24 @@
 //! Running garbage collections.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::pause::paused;
 use super::running::{Running, RunningJob};
-use super::state::{FamilyState, State};
+use super::state::FamilyState;
 use super::yielding::YieldsToReads;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{BlobFileNumber, ColumnFamilyId, total};
+use crate::format::{BlobFileNumber, total};
 use crate::gc::job::{self, Collected, GcContext};
 use crate::gc::live::{LiveFile, live_files};
 use crate::gc::pinned::CopiedForOlder;
 use crate::gc::punch;
 use crate::gc::selection::{Collection, Urgency};
-use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent, StallEvent};
+use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent};
 use crate::version::Version;
 use crate::version::edit::VersionEdit;
-
-/// After so long without activity of users, a collection disturbs no user.
-const IDLE: Duration = Duration::from_millis(20);
 
 /// What a collection did.
 enum Done {
@@ -130,61 +125,6 @@ impl Shared {
                 Err(self.failure.set(self, e.context(doing)))
             }
         }
-    }
-
-    /// The throttle of a collection: none if a caller waits for the collection or no user is
-    /// active, else the configured rate. Fails if collecting is paused.
-    pub(super) fn pace_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
-        let clock = &*self.options.clock;
-        let due = Cell::new(Duration::ZERO);
-        // When activity of users was last seen, and their activity up to then.
-        let seen = Cell::new((clock.monotonic(), self.statistics.activity()));
-        move |bytes| {
-            due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
-            loop {
-                self.check_open()?;
-                let now = clock.monotonic();
-                let left = due.get().saturating_sub(now);
-                let mut state = self.heed_ended_versions(self.state.lock());
-                if state.collection_pauses > 0 {
-                    return Err(paused());
-                }
-                if self.is_waited_for(&mut state, family.id, now) {
-                    // An unthrottled step is not made up for later.
-                    due.set(now);
-                    return Ok(());
-                }
-                if left.is_zero() {
-                    return Ok(());
-                }
-                let activity = self.statistics.activity();
-                if activity != seen.get().1 {
-                    seen.set((now, activity));
-                } else if now.saturating_sub(seen.get().0) >= IDLE {
-                    // A step that disturbed no user is not made up for either.
-                    due.set(now);
-                    return Ok(());
-                }
-                let step = clock.begin_wait(left.min(IDLE));
-                self.progress.wait_for(&mut state, step);
-                state.waited_for_pace += clock.monotonic().saturating_sub(now);
-            }
-        }
-    }
-
-    /// Whether a due collection of a family must run unthrottled: since it is urgent, or since that
-    /// of another family is, which has to wait for the end of this one. Much garbage alone is no
-    /// reason: while nobody writes, space does not grow.
-    fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
-        // `resume` waits for the end of this, and so does every writer.
-        if state.manual_collections > 0 || self.failure.get().is_some() {
-            return true;
-        }
-        let writes = state
-            .writing
-            .is_going_on(self.counters.last_sequence(), now)
-            || state.stall != StallEvent::Normal;
-        !state.families.contains_key(&family) || (writes && state.is_collecting_urgent())
     }
 
     fn collect_and_install(
@@ -360,17 +300,16 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::{OnceLock, mpsc};
+    use std::sync::mpsc;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
+    use crate::format::ColumnFamilyId;
     use crate::gc::report::CollectionStatus;
     use crate::gc::selection::{Outlook, select};
     use crate::version::edit::BlobFileGarbage;
-    use crate::{
-        ColumnFamilyOptions, CompressionType, Db, Options, StallCause, Statistics, SystemClock,
-    };
+    use crate::{ColumnFamilyOptions, CompressionType, Db, Options};
 
     /// Makes the accounts say that half of each blob file is garbage.
     fn claim_garbage(shared: &Shared) {
@@ -394,120 +333,6 @@ mod tests {
         shared.install(&versions, &[id], |_| {});
         drop(versions);
         shared.update_stalls(shared.state.lock());
-    }
-
-    /// A clock that only waiting advances, with a user who reads meanwhile.
-    #[derive(Default)]
-    struct BusyClock {
-        nanos: AtomicU64,
-        reads: OnceLock<Arc<Statistics>>,
-    }
-
-    impl BusyClock {
-        fn pass(&self, time: Duration) {
-            self.nanos
-                .fetch_add(time.as_nanos() as u64, Ordering::SeqCst);
-        }
-    }
-
-    impl SystemClock for BusyClock {
-        fn monotonic(&self) -> Duration {
-            Duration::from_nanos(self.nanos.load(Ordering::SeqCst))
-        }
-
-        fn unix_time(&self) -> Duration {
-            self.monotonic()
-        }
-
-        fn begin_wait(&self, timeout: Duration) -> Duration {
-            if let Some(statistics) = self.reads.get() {
-                stats::add(&statistics.gets, 1);
-            }
-            self.pass(timeout);
-            Duration::ZERO
-        }
-    }
-
-    #[test]
-    fn the_most_urgent_family_is_collected_first_and_hurries_another() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut options = Options::default();
-        options.default.disable_auto_compactions = true;
-        let db = Db::open(dir.path(), &options).unwrap();
-        let calm = ColumnFamilyId::DEFAULT;
-        let busy = db
-            .create_column_family("busy", options.default.clone())
-            .unwrap()
-            .id();
-        let shared = &db.core.shared;
-        shared.update_stalls(shared.state.lock());
-        let mut state = shared.state.lock();
-        for (id, urgency) in [(calm, Urgency::Low), (busy, Urgency::High)] {
-            let outlook = state.families.get_mut(&id).unwrap().outlook.as_mut();
-            outlook.unwrap().urgency = Some(urgency);
-        }
-        let first = state.to_collect().map(|f| f.family.id);
-        let stall = StallEvent::Delayed(StallCause::SpaceAmplification);
-        state.stall = stall;
-        let now = shared.options.clock.monotonic();
-        let hurries = shared.is_waited_for(&mut state, calm, now);
-        state.stall = StallEvent::Normal;
-        drop(state);
-        assert_eq!(first, Some(busy));
-        assert!(hurries, "the urgent one waits for its end");
-    }
-
-    #[test]
-    fn much_garbage_is_urgent_while_somebody_writes_or_has_to_wait_and_no_longer() {
-        let dir = tempfile::tempdir().unwrap();
-        let clock = Arc::new(BusyClock::default());
-        let mut options = Options::default();
-        options.db.clock = Arc::clone(&clock) as _;
-        options.db.blob_garbage_collection_rate = 1 << 20;
-        // No idle cleanup, so that no other thread advances the clock.
-        options.default.disable_auto_compactions = true;
-        let db = Db::open(dir.path(), &options).unwrap();
-        let shared = &db.core.shared;
-        // Keeps the background thread from looking for garbage.
-        shared.state.lock().running.collections = 1;
-        clock.reads.get_or_init(|| Arc::clone(&shared.statistics));
-        let id = ColumnFamilyId::DEFAULT;
-        let set = |urgency, stall| {
-            let mut state = shared.state.lock();
-            state.stall = stall;
-            let outlook = &mut state.families.get_mut(&id).unwrap().outlook;
-            outlook.as_mut().unwrap().urgency = urgency;
-        };
-        let family = shared.family(id).unwrap();
-        let keep_pace = shared.pace_of(&family);
-        let takes = || {
-            let before = clock.monotonic();
-            keep_pace(1 << 20).unwrap();
-            (clock.monotonic() - before).as_millis()
-        };
-
-        db.put(b"k", b"v").unwrap();
-        set(Some(Urgency::High), StallEvent::Normal);
-        assert_eq!(takes(), 0, "somebody has just written");
-        set(Some(Urgency::Low), StallEvent::Normal);
-        assert_eq!(takes(), 1000, "the rate that the options say");
-        clock.pass(Duration::from_secs(1));
-        set(Some(Urgency::High), StallEvent::Normal);
-        assert_eq!(takes(), 1000, "nobody writes");
-        set(
-            Some(Urgency::High),
-            StallEvent::Delayed(StallCause::SpaceAmplification),
-        );
-        assert_eq!(takes(), 0, "writes are delayed");
-        set(Some(Urgency::High), StallEvent::Normal);
-        assert_eq!(takes(), 1000);
-        db.put(b"k", b"v").unwrap();
-        assert_eq!(takes(), 0, "writes have been resumed");
-        clock.pass(Duration::from_millis(999));
-        assert_eq!(takes(), 0);
-        clock.pass(Duration::from_millis(1));
-        assert_eq!(takes(), 1000);
-        shared.state.lock().running.collections = 0;
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`in_memory`], [`warm_up`] | the threads and their jobs |
 //! | [`look`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
-//! | [`yielding`] | which jobs yield to reads, and when |
+//! | [`yielding`], [`collection_rate`] | which jobs yield to reads, and when; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that appears whole |
@@ -31,6 +31,7 @@ mod background;
 mod checkpoint;
 mod collect;
 mod collect_range;
+mod collection_rate;
 mod column_family;
 mod commit;
 mod compact;
@@ -64,6 +65,8 @@ mod space;
 mod staging;
 mod stall_notifier;
 mod state;
+#[cfg(test)]
+mod test_clock;
 mod wal_dir;
 mod wal_limit;
 mod wals;

@@ -12,6 +12,8 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
+// Not those of models: niceness is of the process, and is left alone there.
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::process::{getpriority_process, setpriority_process};
@@ -136,9 +138,6 @@ impl<'a> YieldsToReads<'a> {
         if self.usual.get().is_some() || cfg!(any(loom, shuttle)) || !niceness_comes_back() {
             return;
         }
-        if STAYS_NICE.load(Ordering::Relaxed) {
-            return;
-        }
         // Where the system refuses, the job goes on as it is.
         if let Ok(usual) = getpriority_process(None) {
             let nicer = usual.saturating_add(NICER).min(NICEST);
@@ -207,13 +206,13 @@ impl Drop for AwaitsJobs<'_> {
 }
 
 /// Whether a thread of this process could not lower its niceness again.
-static STAYS_NICE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static STAYS_NICE: AtomicBool = AtomicBool::new(false);
 
 /// Whether threads of this process may lower their niceness again: tried once, on a thread that
-/// ends.
+/// ends, and no longer believed once it has failed.
 fn niceness_comes_back() -> bool {
     static COMES_BACK: OnceLock<bool> = OnceLock::new();
-    *COMES_BACK.get_or_init(|| {
+    let came_back = *COMES_BACK.get_or_init(|| {
         let try_it = || {
             let usual = getpriority_process(None)?;
             setpriority_process(None, usual.saturating_add(1))?;
@@ -221,45 +220,18 @@ fn niceness_comes_back() -> bool {
         };
         let tried = std::thread::Builder::new().spawn(try_it);
         tried.is_ok_and(|tried| matches!(tried.join(), Ok(Ok(()))))
-    })
+    });
+    came_back && !STAYS_NICE.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicU64;
 
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::SystemClock;
+    use crate::db::test_clock::TestClock;
     use crate::{Db, Options};
-
-    /// Advances by what is waited, and by what a test says.
-    #[derive(Default)]
-    struct TestClock {
-        micros: AtomicU64,
-    }
-
-    impl TestClock {
-        fn advance(&self, by: Duration) {
-            let micros = by.as_micros() as u64;
-            self.micros.fetch_add(micros, Ordering::SeqCst);
-        }
-    }
-
-    impl SystemClock for TestClock {
-        fn monotonic(&self) -> Duration {
-            Duration::from_micros(self.micros.load(Ordering::SeqCst))
-        }
-
-        fn unix_time(&self) -> Duration {
-            self.monotonic()
-        }
-
-        fn begin_wait(&self, timeout: Duration) -> Duration {
-            self.advance(timeout);
-            Duration::ZERO
-        }
-    }
 
     #[test]
     fn a_job_pauses_while_users_read_and_nothing_is_urgent() {
