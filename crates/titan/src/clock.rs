@@ -7,6 +7,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is where they belong")]
 
+use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,6 +32,12 @@ pub trait SystemClock: Send + Sync + 'static {
     /// draws them from the operating system.
     fn unique_id(&self) -> u128 {
         uuid::Uuid::new_v4().as_u128()
+    }
+}
+
+impl fmt::Debug for dyn SystemClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SystemClock")
     }
 }
 

@@ -81,7 +81,8 @@ pub use gc::report::{
     SpaceUsage,
 };
 pub use options::{
-    ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, Options, Stated, TakenOptions,
+    ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
+    TakenOptions,
 };
 pub use read::{DbIterator, LazyValue, ReadOptions, Snapshot};
 pub use stats::{

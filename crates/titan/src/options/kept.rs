@@ -13,8 +13,7 @@ use serde::Serialize;
 
 use super::file::OptionsFile;
 use super::rocksdb;
-use super::settings::{DbSettings, FamilySettings, Stated};
-use super::{ColumnFamilyOptions, Options};
+use super::{ColumnFamilyOptions, DbSettings, FamilySettings, Options, SettingTexts, Stated};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
@@ -47,9 +46,6 @@ pub(crate) struct Kept {
     db: DbSettings,
     families: BTreeMap<String, KeptFamily>,
 }
-
-/// Names and values of options, as the MANIFEST has them.
-pub(crate) type SettingTexts = Vec<(String, String)>;
 
 /// The options that an opening runs with, and those that it keeps for the next one.
 pub(crate) struct Resolved {

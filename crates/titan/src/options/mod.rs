@@ -3,16 +3,21 @@
 
 mod column_family;
 mod database;
+mod declare;
 pub(crate) mod file;
 pub(crate) mod kept;
 pub(crate) mod rocksdb;
-pub(crate) mod settings;
+mod setting;
+mod stated;
 
 pub use column_family::ColumnFamilyOptions;
-pub(crate) use database::validate_collection_rate;
+pub(crate) use column_family::FamilySettings;
 pub use database::{DataInMemory, DbOptions};
+pub(crate) use database::{DbSettings, validate_collection_rate};
+pub use declare::OptionInfo;
 pub use kept::{LoadedOptions, TakenOptions};
-pub use settings::Stated;
+pub(crate) use setting::SettingTexts;
+pub use stated::Stated;
 
 use std::collections::BTreeMap;
 

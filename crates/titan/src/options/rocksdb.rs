@@ -4,36 +4,18 @@
 //! Options that RocksDB does not have are not in the file. Those that we do not have become the nearest
 //! that we have, with a note: nothing in the file prevents a family from being opened.
 
+use super::declare::OptionTraits;
 use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
-use super::kept::SettingTexts;
-use super::settings::{DbSettings, FamilySettings, Setting};
+use super::setting::Setting;
+use super::{DbSettings, FamilySettings, SettingTexts};
 use crate::format::CompressionType;
 
-/// Options that RocksDB does not have.
-const PRIVATE: [&str; 8] = [
-    "block_cache_size",
-    "max_open_files_memory",
-    "data_in_memory",
-    "blob_garbage_collection_rate",
-    "blob_garbage_collection_low_threshold",
-    "blob_garbage_collection_high_threshold",
-    "blob_garbage_collection_punch_holes",
-    "max_space_amp",
-];
-
-/// Options of tables.
-const OF_TABLES: [&str; 2] = ["block_size", "block_restart_interval"];
-
-/// Options that RocksDB keeps in an `int`.
-const INTS: [&str; 7] = [
-    "max_open_files",
-    "max_background_jobs",
-    "max_write_buffer_number",
-    "level0_file_num_compaction_trigger",
-    "level0_slowdown_writes_trigger",
-    "level0_stop_writes_trigger",
-    "block_restart_interval",
-];
+/// What is true of the option of this name.
+fn traits_of(key: &str) -> OptionTraits {
+    let mut infos = FamilySettings::infos().chain(DbSettings::infos());
+    let info = infos.find(|info| info.name == key);
+    info.map_or(OptionTraits::NONE, |info| info.traits)
+}
 
 /// The OPTIONS file of a database: its options and, for each family, its name, the name of its
 /// comparator, and its options.
@@ -45,7 +27,7 @@ pub(crate) fn options_file<'f>(
     // RocksDB requires the section.
     file.set(DB_OPTIONS, "", "error_if_exists", false);
     for (key, value) in DbSettings::of_texts(db).entries() {
-        if !PRIVATE.contains(&key) {
+        if !traits_of(key).private {
             file.set(DB_OPTIONS, "", key, as_rocksdb_has_it(key, value));
         }
     }
@@ -71,12 +53,12 @@ fn add_family(file: &mut OptionsFile, name: &str, comparator: &str, settings: &F
     file.set(CF_OPTIONS, name, "table_factory", "BlockBasedTable");
     for (key, value) in settings.entries() {
         match key {
-            _ if PRIVATE.contains(&key) => {}
+            _ if traits_of(key).private => {}
             "bloom_bits_per_key" => {
                 let bits = settings.bloom_bits_per_key.unwrap_or_default();
                 file.set(TABLE_OPTIONS, name, "filter_policy", bloom_filter(bits));
             }
-            _ if OF_TABLES.contains(&key) => {
+            _ if traits_of(key).of_tables => {
                 file.set(TABLE_OPTIONS, name, key, as_rocksdb_has_it(key, value));
             }
             _ => file.set(CF_OPTIONS, name, key, as_rocksdb_has_it(key, value)),
@@ -93,7 +75,7 @@ fn as_rocksdb_has_it(key: &str, value: String) -> String {
         return codec.option_name().to_owned();
     }
     match value.parse::<u64>() {
-        Ok(number) if INTS.contains(&key) => number.min(i32::MAX as u64).to_string(),
+        Ok(number) if traits_of(key).int => number.min(i32::MAX as u64).to_string(),
         _ => value,
     }
 }
@@ -105,7 +87,7 @@ pub(crate) fn db_settings(file: &OptionsFile) -> DbSettings {
     let Some(section) = file.section(DB_OPTIONS, "") else {
         return settings;
     };
-    for &key in DbSettings::NAMES {
+    for key in DbSettings::infos().map(|info| info.name) {
         let text = section.get(key).map(without_fraction);
         // A negative number means as many files as there are; a rate of zero, RocksDB's choice.
         let chosen =
@@ -159,7 +141,7 @@ struct Import<'a> {
 impl Import<'_> {
     /// The text of an option, unless it is set to nothing.
     fn get(&self, key: &str) -> Option<&str> {
-        let section = match OF_TABLES.contains(&key) || key == "filter_policy" {
+        let section = match traits_of(key).of_tables || key == "filter_policy" {
             true => self.of_tables?,
             false => self.of_family,
         };
@@ -172,9 +154,10 @@ impl Import<'_> {
 
     /// Options whose values are the same in both, except for what zero and negative numbers mean.
     fn numbers(&mut self) {
-        for &key in FamilySettings::NAMES {
+        for info in FamilySettings::infos() {
+            let key = info.name;
             let special = ["compression", "blob_compression_type", "bloom_bits_per_key"];
-            if PRIVATE.contains(&key) || special.contains(&key) {
+            if info.traits.private || special.contains(&key) {
                 continue;
             }
             let Some(text) = self.get(key).map(|text| without_fraction(text).to_owned()) else {
@@ -562,7 +545,7 @@ mod tests {
             let (taken, notes) = family_settings(&file, "x").unwrap();
             assert_eq!(notes, [""; 0]);
             let mut expected = settings.entries();
-            expected.retain(|(key, _)| !PRIVATE.contains(key));
+            expected.retain(|(key, _)| !traits_of(key).private);
             assert_eq!(taken.entries(), expected);
         }
     }

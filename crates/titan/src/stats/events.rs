@@ -192,6 +192,12 @@ pub trait EventListener: Send + Sync + 'static {
     }
 }
 
+impl fmt::Debug for dyn EventListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EventListener")
+    }
+}
+
 /// All listeners of a database.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners(pub(crate) Vec<Arc<dyn EventListener>>);

@@ -17,7 +17,8 @@ use crate::format::file_name::MAX_FILE_NUMBER;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{BytewiseComparator, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::Options;
-use crate::options::kept::{Kept, SettingTexts};
+use crate::options::SettingTexts;
+use crate::options::kept::Kept;
 use crate::stats::Statistics;
 use crate::vfs::{Access, Vfs};
 

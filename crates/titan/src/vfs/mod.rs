@@ -28,6 +28,7 @@ mod overlay;
 mod resources;
 mod std_vfs;
 
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -164,6 +165,12 @@ pub trait Vfs: Send + Sync + 'static {
             true => self.lock(path),
             false => Err(Error::new(ErrorKind::NotFound, "no such lock file").in_file(path)),
         }
+    }
+}
+
+impl fmt::Debug for dyn Vfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vfs")
     }
 }
 

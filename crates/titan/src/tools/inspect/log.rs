@@ -9,7 +9,7 @@ use super::table::pointer_fields;
 use super::{Fields, Items};
 use crate::error::Error;
 use crate::format::FileNumber;
-use crate::options::settings::{DbSettings, FamilySettings};
+use crate::options::{DbSettings, FamilySettings};
 use crate::version::edit::{NewFile, VersionEdit};
 use crate::vfs::ReadableFile;
 use crate::wal::{LogEnd, LogReader, Record, TailMode};

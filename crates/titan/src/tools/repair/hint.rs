@@ -12,7 +12,7 @@ use super::report::Loss;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
-use crate::options::kept::SettingTexts;
+use crate::options::SettingTexts;
 use crate::version::edit::{NewFile, TableFacts, VersionEdit};
 use crate::version::{LogsSince, ManifestReader, read_current};
 use crate::vfs::{Access, Vfs};

@@ -1,0 +1,48 @@
+//! The text of the values of options.
+
+use crate::format::CompressionType;
+
+/// Names and values of options, as the MANIFEST has them.
+pub(crate) type SettingTexts = Vec<(String, String)>;
+
+/// The value of an option.
+pub(crate) trait Setting: Copy + PartialEq {
+    /// Its text, which [`Setting::parse`] reads back exactly.
+    fn text(self) -> String;
+    fn parse(text: &str) -> Option<Self>;
+}
+
+macro_rules! plain_setting {
+    ($($type:ty)*) => {$(
+        impl Setting for $type {
+            fn text(self) -> String {
+                self.to_string()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+        }
+    )*};
+}
+plain_setting!(bool usize u64 f64);
+
+/// The codecs that files can be written with, by their names in options.
+const CODECS: [(CompressionType, &str); 4] = [
+    (CompressionType::None, "none"),
+    (CompressionType::Snappy, "snappy"),
+    (CompressionType::Lz4, "lz4"),
+    (CompressionType::Zstd, "zstd"),
+];
+
+impl Setting for CompressionType {
+    fn text(self) -> String {
+        let name = CODECS.iter().find(|(codec, _)| *codec == self);
+        name.map_or_else(|| format!("{self:?}"), |(_, name)| (*name).to_owned())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let codec = CODECS.iter().find(|(_, name)| *name == text);
+        codec.map(|(codec, _)| *codec)
+    }
+}
