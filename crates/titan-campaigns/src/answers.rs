@@ -3,7 +3,7 @@
 use titan_testkit::ops::Op;
 use titan_testkit::reference::{Outcome, Reference};
 
-use crate::trouble::{Checked, Trouble};
+use crate::failure::{CheckFailure, Checked};
 
 /// The expected outcome of each operation.
 pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
@@ -17,7 +17,7 @@ pub(crate) struct Deviation {
     /// The number of operations performed before.
     pub(crate) after: usize,
     /// What is wrong.
-    pub(crate) what: Trouble,
+    pub(crate) what: CheckFailure,
 }
 
 /// Checks that an outcome is the expected one.
@@ -26,7 +26,9 @@ pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
         return Ok(());
     }
     let (Outcome::Pairs(found), Outcome::Pairs(expected)) = (found, expected) else {
-        return Err(Trouble::wrong(format!("{found}; expected is: {expected}")));
+        return Err(CheckFailure::wrong(format!(
+            "{found}; expected is: {expected}"
+        )));
     };
     // Of long ones only the part that differs.
     let differs = found.iter().zip(expected).position(|(a, b)| a != b);
@@ -37,7 +39,7 @@ pub(crate) fn same(found: &Outcome, expected: &Outcome) -> Checked<()> {
             Outcome::Pairs(vec![pair]).to_string()
         })
     };
-    Err(Trouble::wrong(format!(
+    Err(CheckFailure::wrong(format!(
         "entry {at} of {}: {}; expected is, of {}: {}",
         found.len(),
         entry(found),

@@ -5,13 +5,13 @@ use std::path::Path;
 use titan::{CollectGarbageOptions, ColumnFamily, CompactRangeOptions, Db, Options, WriteBatch};
 use titan_testkit::ops::Write;
 
+use crate::failure::{CheckFailure, Checked};
 use crate::reads::{contents, look};
-use crate::trouble::{Checked, Trouble};
 
 /// A family that must exist.
 pub fn family(db: &Db, name: &str) -> Checked<ColumnFamily> {
     let family = db.column_family(name);
-    family.ok_or_else(|| Trouble::wrong(format!("family {name} is missing")))
+    family.ok_or_else(|| CheckFailure::wrong(format!("family {name} is missing")))
 }
 
 /// The batch of an operation. `stored` returns the key under which a family stores a key of it.
@@ -41,7 +41,7 @@ pub(crate) fn collect(family: &ColumnFamily) -> Checked<()> {
     let summary = family.collect_garbage(None, None, &CollectGarbageOptions::default())?;
     match summary.damaged.first() {
         None => Ok(()),
-        Some(damaged) => Err(Trouble::wrong(format!(
+        Some(damaged) => Err(CheckFailure::wrong(format!(
             "a file cannot be collected: {}",
             damaged.error
         ))),
@@ -60,7 +60,7 @@ pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> 
     destroy()?;
     db.checkpoint(&copy)?;
     if look(Path::new(&copy), options)? != contents(db)? {
-        return Err(Trouble::wrong("a checkpoint has something else"));
+        return Err(CheckFailure::wrong("a checkpoint has something else"));
     }
     Ok(destroy()?)
 }

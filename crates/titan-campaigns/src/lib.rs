@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`run`] | what all campaigns share: seed, time, findings, progress |
 //! | [`pool`] | jobs on all cores, with detection of hangs |
-//! | [`trouble`] | the errors of checks |
+//! | [`failure`] | the errors of checks |
 //! | [`settings`] | the small settings that workloads run under |
 //! | [`workloads`] | operations to run: scripts and random ones |
 //! | [`store`] | a simulated database that operations are applied to |
@@ -35,6 +35,7 @@ pub mod beside;
 pub mod calls;
 pub mod crash;
 pub mod differential;
+pub mod failure;
 pub mod faults;
 pub mod fuzz;
 pub mod lists;
@@ -52,7 +53,6 @@ pub mod schedules;
 pub mod session;
 pub mod settings;
 pub mod store;
-pub mod trouble;
 pub mod workloads;
 
 pub use run::{Run, Tally};

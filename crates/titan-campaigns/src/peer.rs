@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::trouble::{Checked, Doing, Trouble};
+use crate::failure::{CheckFailure, Checked, Doing};
 
 /// RocksDB, running. It is killed when this is dropped.
 pub(crate) struct Peer {
@@ -23,7 +23,7 @@ impl Peer {
             .doing(program.get_program().display())?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let pipes = input.zip(output);
-        let pipes = pipes.ok_or_else(|| Trouble::wrong("RocksDB's process has no pipes"))?;
+        let pipes = pipes.ok_or_else(|| CheckFailure::wrong("RocksDB's process has no pipes"))?;
         Ok(Peer {
             process,
             input: BufWriter::new(pipes.0),
@@ -44,7 +44,7 @@ impl Peer {
         read.doing("RocksDB's process")?;
         match answer.pop() {
             Some('\n') => Ok(answer),
-            _ => Err(Trouble::wrong(format!(
+            _ => Err(CheckFailure::wrong(format!(
                 "RocksDB's process ended: {:?}",
                 self.process.wait()
             ))),
@@ -56,7 +56,7 @@ impl Peer {
         self.send(line)?;
         match self.receive()?.as_str() {
             "ok" => Ok(()),
-            answer => Err(Trouble::wrong(format!("RocksDB: {answer}"))),
+            answer => Err(CheckFailure::wrong(format!("RocksDB: {answer}"))),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::failure::{CheckFailure, Checked};
 use crate::run::Run;
-use crate::trouble::{Checked, Trouble};
 
 /// A step of a job that takes this long is taken to hang.
 const HANG: Duration = Duration::from_secs(120);
@@ -138,23 +138,23 @@ fn start<J: Send + 'static>(
             work(job, &task);
             Ok(())
         });
-        if let Err(trouble) = done {
+        if let Err(failure) = done {
             let (_, describe) = &*task.step.lock();
-            task.fail(format!("{trouble}\n{}", describe()));
+            task.fail(format!("{failure}\n{}", describe()));
         }
         let _ = task.tell.send((task.id, Told::Done));
     };
     thread::Builder::new().spawn(job).map(drop)
 }
 
-/// The result of `check`; turns a panic into trouble.
+/// The result of `check`; turns a panic into a failure.
 pub fn catch<T>(check: impl FnOnce() -> Checked<T>) -> Checked<T> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
     caught.unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         let text = text.unwrap_or_default();
-        Err(Trouble::Wrong(format!("panicked: {text}")))
+        Err(CheckFailure::Wrong(format!("panicked: {text}")))
     })
 }
 

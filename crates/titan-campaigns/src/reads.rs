@@ -7,8 +7,8 @@ use std::path::Path;
 use titan::{ColumnFamily, ColumnFamilyId, Db, Options, ReadOptions, Result, Snapshot};
 use titan_testkit::model::{Model, Pairs};
 
+use crate::failure::{CheckFailure, Checked};
 use crate::record::Written;
-use crate::trouble::{Checked, Trouble};
 
 /// Everything in the database, read by scans in both directions and again by gets; all must agree.
 pub fn contents(db: &Db) -> Checked<Model> {
@@ -17,7 +17,7 @@ pub fn contents(db: &Db) -> Checked<Model> {
         let options = ReadOptions::default();
         let pairs = scan_in_order(&family, &options, false)?;
         if scan_in_order(&family, &options, true)? != pairs {
-            return Err(Trouble::wrong(format!(
+            return Err(CheckFailure::wrong(format!(
                 "scans of {} forward and backward disagree",
                 family.name()
             )));
@@ -25,7 +25,7 @@ pub fn contents(db: &Db) -> Checked<Model> {
         for (key, value) in &pairs {
             let got = family.get(key)?;
             if got.as_deref() != Some(&**value) {
-                return Err(Trouble::wrong(format!(
+                return Err(CheckFailure::wrong(format!(
                     "get and scan of \"{}\" in {} disagree",
                     key.escape_ascii(),
                     family.name()
@@ -73,7 +73,7 @@ fn scan_in_order(family: &ColumnFamily, options: &ReadOptions, reverse: bool) ->
     })?;
     match misplaced {
         None => Ok(pairs),
-        Some(key) => Err(Trouble::wrong(format!(
+        Some(key) => Err(CheckFailure::wrong(format!(
             "scan of {} meets \"{}\" out of order, or twice",
             family.name(),
             key.escape_ascii()
@@ -108,7 +108,7 @@ pub(crate) fn absent(db: &Db, written: &Written, found: &Model) -> Checked<()> {
     for family in db.column_families() {
         for key in written.get(family.name()).into_iter().flatten() {
             if found.get(family.name(), key).is_none() && family.get(key)?.is_some() {
-                return Err(Trouble::wrong(format!(
+                return Err(CheckFailure::wrong(format!(
                     "get of \"{}\" in {} finds what no scan meets",
                     key.escape_ascii(),
                     family.name()
@@ -131,7 +131,7 @@ pub(crate) fn compare_get(
         return Ok(());
     }
     let bytes = found.map(|value| value.len());
-    Err(Trouble::wrong(format!(
+    Err(CheckFailure::wrong(format!(
         "get of \"{}\" in {} found {bytes:?} bytes that are not what was written last",
         key.escape_ascii(),
         family.name()
@@ -168,7 +168,7 @@ pub(crate) fn compare_scan(
         if !agrees {
             let found = it.valid().then(|| it.key().escape_ascii().to_string());
             let expected = next.map(|(key, _)| key.escape_ascii().to_string());
-            return Err(Trouble::wrong(format!(
+            return Err(CheckFailure::wrong(format!(
                 "scan of {} is at {found:?}, expected is {expected:?}",
                 family.name()
             )));

@@ -11,7 +11,7 @@ use titan_testkit::history::History;
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Write};
 
-use crate::trouble::{Checked, Doing, Trouble};
+use crate::failure::{CheckFailure, Checked, Doing};
 
 /// For each family the keys ever written to it.
 pub(crate) type Written = BTreeMap<String, BTreeSet<Vec<u8>>>;
@@ -206,7 +206,9 @@ impl ByFamily {
             .families()
             .find(|name| !self.families.contains_key(*name))
         {
-            Some(name) => Err(Trouble::wrong(format!("family {name} was never created"))),
+            Some(name) => Err(CheckFailure::wrong(format!(
+                "family {name} was never created"
+            ))),
             None => Ok(()),
         }
     }

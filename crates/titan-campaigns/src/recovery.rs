@@ -9,11 +9,11 @@ use titan::{Db, Error, Metrics, Options};
 use titan_testkit::model::Model;
 use titan_testkit::sim::SimVfs;
 
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::reads::{absent, contents, look};
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::store::{DIR, file};
-use crate::trouble::{Checked, Doing, Trouble};
 
 /// Opens what a crash left. The contents must be allowed by the record, given the newest promise,
 /// and there must be no file too many or too few; opening it read-only before must have shown the
@@ -28,13 +28,15 @@ pub fn recover(
     let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
     let found = contents(&db).doing("reading")?;
     if seen.is_some_and(|seen| seen != found) {
-        return Err(Trouble::wrong("opening to read only shows something else"));
+        return Err(CheckFailure::wrong(
+            "opening to read only shows something else",
+        ));
     }
     record.allows(&found, promised)?;
     absent(&db, record.written(), &found).doing("reading")?;
     let wrong = misplaced_files(&db, image).doing("settling")?;
     if !wrong.is_empty() {
-        return Err(Trouble::wrong(wrong.join("\n")));
+        return Err(CheckFailure::wrong(wrong.join("\n")));
     }
     db.close().doing("closing")?;
     Ok(found)
@@ -45,12 +47,14 @@ pub fn recover(
 fn look_idly(image: &SimVfs, settings: &Settings) -> Checked<Option<Model>> {
     let before = image.journal().len();
     let seen = match look(Path::new(DIR), &settings.options(image)) {
-        Err(Trouble::Failed(e)) if e.is_not_found() => return Ok(None),
+        Err(CheckFailure::Failed(e)) if e.is_not_found() => return Ok(None),
         seen => seen?,
     };
     match image.journal().len() - before {
         0 => Ok(Some(seen)),
-        n => Err(Trouble::wrong(format!("{n} operations when only reading"))),
+        n => Err(CheckFailure::wrong(format!(
+            "{n} operations when only reading"
+        ))),
     }
 }
 
@@ -81,7 +85,7 @@ fn sound_as_to(
     let report = check(dir, options, &mut |_| {}).doing("checking")?;
     match report.problems.iter().find(|problem| counts(problem)) {
         None => Ok(report.notes),
-        Some(problem) => Err(Trouble::wrong(format!(
+        Some(problem) => Err(CheckFailure::wrong(format!(
             "the check finds {} problems, among them: {problem}",
             report.problems.len()
         ))),

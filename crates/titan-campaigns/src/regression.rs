@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 
 use titan_testkit::ops::{Op, Ops, reduce};
 
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::Task;
 use crate::settings::Settings;
-use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
 /// The time limit for reducing a failing list of operations.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a workload must survive: a crash, a fault.
-pub trait Trial: fmt::Display + FromStr<Err = Trouble> {
+pub trait Trial: fmt::Display + FromStr<Err = CheckFailure> {
     /// The first word of its line.
     const VERB: &'static str;
 }
@@ -71,7 +71,7 @@ impl<T: Trial> fmt::Display for Regression<T> {
 }
 
 impl<T: Trial> FromStr for Regression<T> {
-    type Err = Trouble;
+    type Err = CheckFailure;
 
     fn from_str(text: &str) -> Checked<Regression<T>> {
         let (mut settings, mut trials) = (Settings::default(), Vec::new());
@@ -87,7 +87,7 @@ impl<T: Trial> FromStr for Regression<T> {
             }
         }
         if trials.is_empty() {
-            return Err(Trouble::wrong(format!("a line {} is needed", T::VERB)));
+            return Err(CheckFailure::wrong(format!("a line {} is needed", T::VERB)));
         }
         Ok(Regression {
             settings,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
 use titan_testkit::sim::SimVfs;
 
-use crate::trouble::{Checked, Trouble};
+use crate::failure::{CheckFailure, Checked};
 
 /// Values of at least this size go to blob files, unless settings say otherwise.
 pub const MIN_BLOB: u64 = 100;
@@ -170,14 +170,14 @@ impl fmt::Display for Settings {
 }
 
 impl FromStr for Settings {
-    type Err = Trouble;
+    type Err = CheckFailure;
 
     /// Parses the output of `Display`; omitted settings have the usual values.
     fn from_str(text: &str) -> Checked<Settings> {
         let mut settings = Settings::default();
         for word in text.split_whitespace() {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let unknown = || Trouble::wrong(format!("unknown setting {word}"));
+            let unknown = || CheckFailure::wrong(format!("unknown setting {word}"));
             let number = || value.parse::<u64>().map_err(|_| unknown());
             match name {
                 "jobs" => settings.jobs = number()? as usize,

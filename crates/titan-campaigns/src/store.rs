@@ -10,10 +10,10 @@ use titan_testkit::ops::Op;
 use titan_testkit::sim::{Loss, Mark, SimVfs};
 
 use crate::calls::{batch, checkpoint, collect, compact, family};
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::reads::{View, absent, compare_get, compare_scan, contents};
 use crate::record::Record;
 use crate::settings::Settings;
-use crate::trouble::{Checked, Doing, Trouble};
 
 /// The directory of the database; the engine creates it.
 pub const DIR: &str = "/data/db";
@@ -169,7 +169,7 @@ impl Store {
                 }
             }
             Op::Iter { .. } | Op::Move { .. } | Op::DropIter { .. } => {
-                return Err(Trouble::wrong("a store keeps no iterators"));
+                return Err(CheckFailure::wrong("a store keeps no iterators"));
             }
         }
         let before = self.record.len();

@@ -11,26 +11,28 @@
 //! | [`op`], [`state`], [`value`], [`event`], [`plan`] | what both sides share: operations, contents of keys, self-describing values, the lines of the pipe, the plan of a life |
 //! | [`stressed`] | the process that is killed |
 //! | [`ledger`] | the outside record, and its comparison with what is found |
-//! | `campaign`, `trial`, `counts` | modes and their databases; the lives of one database; statistics |
+//! | `campaign`, `mode`, `database_run`, `counts` | runs the modes; what a mode is; the lives of one database; statistics |
 //! | `process` | one life, seen from outside |
-//! | `ground`, `disk`, `memory_group`, `shutdown` | where the database is and what ends with the process; mounts and groups that are always removed |
-//! | `story` | the history of a key |
+//! | `environment`, `disk`, `memory_group`, `shutdown` | where the database is and what ends with the process; mounts and groups that are always removed |
+//! | `key_history` | the history of a key |
 
 mod campaign;
 mod counts;
+mod database_run;
 mod disk;
+mod environment;
 pub mod event;
-mod ground;
+mod key_history;
 pub mod ledger;
 mod memory_group;
+mod mode;
 pub mod op;
 pub mod plan;
 mod process;
 mod shutdown;
 pub mod state;
-mod story;
 pub mod stressed;
-mod trial;
 pub mod value;
 
-pub use campaign::{Mode, stress};
+pub use campaign::stress;
+pub use mode::Mode;

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use super::history::{FAMILIES, OPERATIONS, Rows, Writer};
 use super::judge;
-use crate::trouble::{Checked, Trouble};
+use crate::failure::{CheckFailure, Checked};
 
 /// Runs `check`, `scan` of each family, and `space` beside the writer. Returns how many passed.
 ///
@@ -16,7 +16,7 @@ pub fn look(titan: &Path, db: &Path, writer: &Writer) -> Checked<u64> {
     beside(titan, db, writer, &["check"], |_, out| {
         match out.ends_with("no damage found\n") {
             true => Ok(()),
-            false => Err(Trouble::wrong(out.to_owned())),
+            false => Err(CheckFailure::wrong(out.to_owned())),
         }
     })?;
     looks += 1;
@@ -26,7 +26,7 @@ pub fn look(titan: &Path, db: &Path, writer: &Writer) -> Checked<u64> {
             let found = judge(&parse(out)?, index)?;
             match found == n {
                 true => Ok(()),
-                false => Err(Trouble::wrong(format!(
+                false => Err(CheckFailure::wrong(format!(
                     "batch {n} announced, {found} shown"
                 ))),
             }
@@ -40,7 +40,7 @@ pub fn look(titan: &Path, db: &Path, writer: &Writer) -> Checked<u64> {
         &["space", "--json"],
         |_, out| match out.contains("\"moment\"") {
             true => Ok(()),
-            false => Err(Trouble::wrong("no moment in the document")),
+            false => Err(CheckFailure::wrong("no moment in the document")),
         },
     )?;
     Ok(looks + 1)
@@ -55,17 +55,17 @@ fn beside(
     command: &[&str],
     judge: impl FnOnce(u64, &str) -> Checked<()>,
 ) -> Checked<()> {
-    let doing = |e: Trouble| Trouble::wrong(format!("titan {}: {e}", command.join(" ")));
+    let doing = |e: CheckFailure| CheckFailure::wrong(format!("titan {}: {e}", command.join(" ")));
     let acknowledged = writer.acknowledged();
     if !writer.is_at_work() {
-        return Err(Trouble::wrong("the writer has ended"));
+        return Err(CheckFailure::wrong("the writer has ended"));
     }
     let output = Command::new(titan).args(command).arg(db).output();
-    let output = output.map_err(|e| doing(Trouble::wrong(e.to_string())))?;
+    let output = output.map_err(|e| doing(CheckFailure::wrong(e.to_string())))?;
     let begun = writer.begun();
     let (out, complaints) = texts(&output);
     if !output.status.success() {
-        return Err(doing(Trouble::wrong(format!("{out}{complaints}"))));
+        return Err(doing(CheckFailure::wrong(format!("{out}{complaints}"))));
     }
     // As text, or with --json.
     let announced = ["sequence number ", "\"sequence\":"]
@@ -76,14 +76,14 @@ fn beside(
         .and_then(|number| number.parse::<u64>().ok());
     let Some(sequence) = sequence else {
         let text = format!("no moment is announced: {complaints}");
-        return Err(doing(Trouble::wrong(text)));
+        return Err(doing(CheckFailure::wrong(text)));
     };
     let n = sequence / OPERATIONS;
     if sequence % OPERATIONS != 0 || n < acknowledged || n > begun {
         let text = format!(
             "sequence number {sequence} is not the end of one of the batches {acknowledged} to {begun}"
         );
-        return Err(doing(Trouble::wrong(text)));
+        return Err(doing(CheckFailure::wrong(text)));
     }
     judge(n, &out).map_err(doing)
 }
@@ -104,8 +104,8 @@ fn parse(text: &str) -> Checked<Rows> {
         let (key, value) = line.split_once(" : ")?;
         Some((bytes(key)?, bytes(value)?))
     };
-    let rows = text
-        .lines()
-        .map(|line| row(line).ok_or_else(|| Trouble::wrong(format!("it printed: {line:.100}"))));
+    let rows = text.lines().map(|line| {
+        row(line).ok_or_else(|| CheckFailure::wrong(format!("it printed: {line:.100}")))
+    });
     rows.collect()
 }

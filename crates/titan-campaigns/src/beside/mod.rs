@@ -15,13 +15,13 @@ pub use commands::look;
 pub use history::{Writer, options};
 
 use crate::Run;
-use crate::trouble::{Checked, Trouble};
+use crate::failure::{CheckFailure, Checked};
 use history::{FAMILIES, LAST, Rows};
 
 /// Views a database under full load `views` times with each command of the program `titan`.
 pub fn beside(run: &Run, titan: &Path, views: u64) {
     let outcome = (|| -> Checked<()> {
-        let place = tempfile::tempdir().map_err(|e| Trouble::wrong(e.to_string()))?;
+        let place = tempfile::tempdir().map_err(|e| CheckFailure::wrong(e.to_string()))?;
         let path = place.path().join("db");
         let mut writer = Writer::start(&path)?;
         let mut view = 0;
@@ -51,11 +51,11 @@ pub fn moment_of(view: &Db) -> Checked<u64> {
     for (index, name) in FAMILIES.iter().enumerate() {
         let rows = match view.column_family(name) {
             Some(family) => rows(&family)?,
-            None => return Err(Trouble::wrong(format!("family {name} is missing"))),
+            None => return Err(CheckFailure::wrong(format!("family {name} is missing"))),
         };
         let n = judge(&rows, index)?;
         if *moment.get_or_insert(n) != n {
-            return Err(Trouble::wrong(format!(
+            return Err(CheckFailure::wrong(format!(
                 "batch {n} in {name}, {moment:?} before"
             )));
         }
@@ -69,7 +69,7 @@ pub fn moment_of(view: &Db) -> Checked<u64> {
         let last = family.get(LAST)?;
         if last.is_some_and(|last| last != n.to_string().as_bytes()) {
             let text = format!("{} is not of batch {n}", family.name());
-            return Err(Trouble::wrong(text));
+            return Err(CheckFailure::wrong(text));
         }
     }
     Ok(n)
@@ -89,7 +89,7 @@ fn rows(family: &titan::ColumnFamily) -> Checked<Rows> {
 
 /// The batch that a family names as the last, if all of it is as that batch left it.
 fn judge(rows: &Rows, family: usize) -> Checked<u64> {
-    let wrong = |text: String| Trouble::wrong(format!("{}: {text}", FAMILIES[family]));
+    let wrong = |text: String| CheckFailure::wrong(format!("{}: {text}", FAMILIES[family]));
     let last = rows.get(LAST).map(|n| String::from_utf8_lossy(n));
     let n: u64 = match last.as_deref().map(str::parse) {
         None => 0,

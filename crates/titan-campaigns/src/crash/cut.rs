@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
+use crate::failure::{CheckFailure, Checked};
 use crate::regression::Trial;
-use crate::trouble::{Checked, Trouble};
 
 /// How unsynced state is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,10 +101,10 @@ impl Trial for Cut {
 }
 
 impl FromStr for Cut {
-    type Err = Trouble;
+    type Err = CheckFailure;
 
     fn from_str(text: &str) -> Checked<Cut> {
-        let unknown = || Trouble::wrong(format!("not a crash: {text}"));
+        let unknown = || CheckFailure::wrong(format!("not a crash: {text}"));
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["crash", point, policy] = words[..] else {
             return Err(unknown());

@@ -7,11 +7,11 @@ use titan_testkit::ops::{Op, Ops};
 use titan_testkit::sim::{CrashPoint, Journal, SimVfs};
 
 use super::cut::{Policy, Promised};
+use crate::failure::{Checked, Doing};
 use crate::record::Record;
 use crate::recovery::recover;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::trouble::{Checked, Doing};
 use crate::workloads::Workload;
 
 /// The operations on the file system, and what a crash during them may leave.

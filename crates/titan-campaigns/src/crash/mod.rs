@@ -20,12 +20,12 @@ use titan_testkit::mix;
 use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
 use self::life::Life;
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::{Task, catch, run_all};
 use crate::recovery::{is_sound, is_sound_but_for_wals};
 use crate::regression::Regression;
 use crate::run::Run;
 use crate::store::file;
-use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::{self, Workload};
 
 pub use cut::{Cut, Policy};
@@ -93,9 +93,9 @@ pub fn crash(run: &Run, scope: Scope) {
     });
 }
 
-/// Trouble after these crashes.
+/// CheckFailure after these crashes.
 struct Failure {
-    trouble: Trouble,
+    failure: CheckFailure,
     cuts: Vec<Cut>,
     /// The newest operations before the last crash.
     tail: String,
@@ -111,8 +111,8 @@ struct Visit<'a> {
 impl Visit<'_> {
     fn everywhere(&self, seed: u64) -> Result<(), Failure> {
         self.step(&[]);
-        let life = catch(|| Life::of(&self.workload)).map_err(|trouble| Failure {
-            trouble,
+        let life = catch(|| Life::of(&self.workload)).map_err(|failure| Failure {
+            failure,
             cuts: Vec::new(),
             tail: String::new(),
         })?;
@@ -158,8 +158,8 @@ impl Visit<'_> {
         }
         let cut = cut_at(point, policy);
         self.step(&[cut]);
-        let Some(next) = lives_on(life, point, policy).map_err(|trouble| Failure {
-            trouble,
+        let Some(next) = lives_on(life, point, policy).map_err(|failure| Failure {
+            failure,
             cuts: vec![cut],
             tail: life.tail(point.index()),
         })?
@@ -194,8 +194,8 @@ impl Visit<'_> {
         cuts.push(cut_at(point, policy));
         self.step(&cuts);
         let recovered = catch(|| recovers(life, point, policy, checked));
-        let passed = recovered.map_err(|trouble| Failure {
-            trouble,
+        let passed = recovered.map_err(|failure| Failure {
+            failure,
             cuts,
             tail: life.tail(point.index()),
         })?;

@@ -7,9 +7,9 @@ use titan_testkit::sim::{CrashPoint, Loss};
 use super::cut::{Cut, Policy};
 use super::life::Life;
 use super::{Failure, cut_at, lives_on, recovers};
+use crate::failure::{CheckFailure, Checked};
 use crate::pool::{Task, catch};
 use crate::regression::{Regression, smaller};
-use crate::trouble::{Checked, Trouble};
 use crate::workloads::Workload;
 
 /// How far around the recorded point a second crash is tried, because the timing of threads
@@ -26,14 +26,14 @@ const ANYWHERE: usize = 16;
 pub fn replay(regression: &Regression<Cut>) -> Checked<u64> {
     again(regression).map_err(|failure| {
         let cuts: Vec<String> = failure.cuts.iter().map(Cut::to_string).collect();
-        Trouble::Wrong(format!("{}: {}", cuts.join(", "), failure.trouble))
+        CheckFailure::Wrong(format!("{}: {}", cuts.join(", "), failure.failure))
     })
 }
 
 fn again(regression: &Regression<Cut>) -> Result<u64, Failure> {
     let workload = regression.workload();
-    let life = catch(|| Life::of(&workload)).map_err(|trouble| Failure {
-        trouble,
+    let life = catch(|| Life::of(&workload)).map_err(|failure| Failure {
+        failure,
         cuts: Vec::new(),
         tail: String::new(),
     })?;
@@ -66,8 +66,8 @@ fn recover_next(
     second: &Cut,
 ) -> Result<u64, Failure> {
     let earlier = [cut_at(point, policy)];
-    let next = lives_on(life, point, policy).map_err(|trouble| Failure {
-        trouble,
+    let next = lives_on(life, point, policy).map_err(|failure| Failure {
+        failure,
         cuts: earlier.to_vec(),
         tail: life.tail(point.index()),
     })?;
@@ -87,8 +87,8 @@ fn recover(
     earlier: &[Cut],
 ) -> Result<u64, Failure> {
     let passed = catch(|| recovers(life, point, policy, true));
-    passed.map(u64::from).map_err(|trouble| Failure {
-        trouble,
+    passed.map(u64::from).map_err(|failure| Failure {
+        failure,
         cuts: [earlier, &[cut_at(point, policy)]].concat(),
         tail: life.tail(point.index()),
     })
@@ -133,7 +133,7 @@ pub(super) struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.failure.trouble)?;
+        writeln!(f, "{}", self.failure.failure)?;
         if !self.failure.tail.is_empty() {
             writeln!(f, "# after these operations of the file system:")?;
             f.write_str(&self.failure.tail)?;

@@ -8,10 +8,10 @@ use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator};
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
 
+use crate::failure::Checked;
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
 use crate::peer::Peer;
 use crate::session::Session;
-use crate::trouble::Checked;
 
 /// The options of both engines for a list.
 pub(super) struct Setup {

@@ -30,6 +30,7 @@ use titan_testkit::sim::SimVfs;
 use self::engines::{Setup, for_rocksdb};
 use self::peer::Program;
 use crate::answers::{Deviation, expected, same};
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::lists::list;
 use crate::peer::Peer;
 use crate::pool::{Task, run_all};
@@ -37,7 +38,6 @@ use crate::recovery::sound;
 use crate::regression::smaller;
 use crate::run::Run;
 use crate::session::Session;
-use crate::trouble::{Checked, Doing, Trouble};
 
 /// The directory of Titan's simulated database.
 const DIR: &str = "/db";
@@ -147,8 +147,8 @@ trait Engines {
     fn finish(&mut self) -> Checked<()>;
 }
 
-fn closed() -> Trouble {
-    Trouble::wrong("Titan is closed")
+fn closed() -> CheckFailure {
+    CheckFailure::wrong("Titan is closed")
 }
 
 /// Checks Titan's outcome.
@@ -170,7 +170,7 @@ fn rocksdb_agrees(found: &str, expected: &Outcome) -> Checked<()> {
     let words = || found.split(' ').zip(expected.split(' '));
     let at = words().take_while(|(a, b)| a == b).count();
     let word = |text: &str| text.split(' ').nth(at).unwrap_or("nothing").to_owned();
-    Err(Trouble::wrong(match found.starts_with("error") {
+    Err(CheckFailure::wrong(match found.starts_with("error") {
         true => format!("RocksDB: {found}"),
         false => {
             let (found, expected) = (word(found), word(&expected));

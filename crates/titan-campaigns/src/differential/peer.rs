@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::peer::Peer;
-use crate::trouble::{Checked, Doing, Trouble};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/rocksdb_peer.cc");
 
@@ -47,11 +47,11 @@ impl Program {
             let errors = String::from_utf8_lossy(&compiled.stderr);
             let missing = errors.contains("rocksdb/") && errors.contains("No such file");
             return Err(match missing || errors.contains("cannot find -lrocksdb") {
-                true => Trouble::wrong(
+                true => CheckFailure::wrong(
                     "RocksDB's library and headers are missing; on Debian: \
                      apt-get install librocksdb-dev",
                 ),
-                false => Trouble::wrong(errors),
+                false => CheckFailure::wrong(errors),
             });
         }
         fs::rename(&mine, &program).doing(program.display())?;

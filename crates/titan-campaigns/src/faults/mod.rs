@@ -16,11 +16,11 @@ use titan_testkit::mix;
 use titan_testkit::ops::Op;
 use titan_testkit::sim::{OpKind, SimVfs};
 
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::{Task, catch, run_all};
 use crate::regression::{Regression, smaller_in_time};
 use crate::run::Run;
 use crate::store::{DIR, Store};
-use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::{self, Workload};
 
 pub use plan::{Failing, Heal, Plan, Way};
@@ -85,8 +85,8 @@ pub fn faults(run: &Run, scope: Scope) {
     });
     run_all(run, jobs, move |(workload, target, one_in, seed), task| {
         let failed = sweep(&workload, target, one_in, seed, task);
-        if let Err((trouble, plan)) = failed {
-            task.fail(reduced(&workload, trouble, plan, task));
+        if let Err((failure, plan)) = failed {
+            task.fail(reduced(&workload, failure, plan, task));
         }
     });
 }
@@ -136,7 +136,7 @@ fn sweep(
     one_in: u64,
     seed: u64,
     task: &Task,
-) -> Result<(), (Trouble, Option<Plan>)> {
+) -> Result<(), (CheckFailure, Option<Plan>)> {
     let describe = |plan: Option<Plan>| {
         let workload = Arc::clone(workload);
         move || Regression::of(&workload, plan.into_iter().collect()).to_string()
@@ -210,15 +210,15 @@ fn plans(workload: &Workload, target: Target) -> Checked<Vec<Plan>> {
 
 /// The text of a failure: the reason, followed by a regression as `--replay` reads it, with the
 /// smallest workload found that fails in the same way.
-fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Task) -> String {
+fn reduced(workload: &Workload, failure: CheckFailure, plan: Option<Plan>, task: &Task) -> String {
     let Some(mut plan) = plan else {
         let regression = Regression::<Plan>::of(workload, Vec::new());
         return format!(
-            "{} without any fault: {trouble}\n{regression}",
+            "{} without any fault: {failure}\n{regression}",
             workload.name
         );
     };
-    let mut newest = trouble;
+    let mut newest = failure;
     let mut regression = Regression::of(workload, vec![plan]);
     regression.ops = smaller_in_time(regression.ops, task, |ops, in_time| {
         let candidate = Workload {
@@ -234,8 +234,8 @@ fn reduced(workload: &Workload, trouble: Trouble, plan: Option<Plan>, task: &Tas
         let indices = (0..=plan.index()).rev().step_by(step as usize);
         for index in indices.take_while(|_| in_time()) {
             let other = plan.at(index);
-            if let Err(trouble) = catch(|| round::run(&candidate, &other)) {
-                (newest, plan) = (trouble, other);
+            if let Err(failure) = catch(|| round::run(&candidate, &other)) {
+                (newest, plan) = (failure, other);
                 return true;
             }
         }

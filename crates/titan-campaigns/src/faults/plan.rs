@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use titan_testkit::sim::{Errno, Fault, FaultHandle, OpKind, SimVfs};
 
+use crate::failure::{CheckFailure, Checked};
 use crate::regression::Trial;
-use crate::trouble::{Checked, Trouble};
 
 /// The kinds of operation that fail.
 pub(super) const KINDS: [OpKind; 12] = [
@@ -197,10 +197,10 @@ impl Trial for Plan {
 }
 
 impl FromStr for Plan {
-    type Err = Trouble;
+    type Err = CheckFailure;
 
     fn from_str(text: &str) -> Checked<Plan> {
-        let unknown = || Trouble::wrong(format!("not a fault: {text}"));
+        let unknown = || CheckFailure::wrong(format!("not a fault: {text}"));
         let number = |text: &str| text.parse::<u64>().map_err(|_| unknown());
         let words: Vec<&str> = text.split_whitespace().collect();
         let (failing, heal) = match words[..] {

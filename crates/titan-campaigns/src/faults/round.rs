@@ -9,12 +9,12 @@ use titan_testkit::ops::Op;
 use titan_testkit::sim::{FaultHandle, Journal, Loss, SimVfs};
 
 use super::plan::{Heal, Plan};
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::reads::contents;
 use crate::record::Record;
 use crate::recovery::{is_sound, misplaced_files, recover};
 use crate::settings::Settings;
 use crate::store::{Store, power_cut};
-use crate::trouble::{Checked, Doing, Trouble};
 use crate::workloads::Workload;
 
 /// A fault that strikes once may do so during healing, so healing is tried twice; an operation on
@@ -88,7 +88,7 @@ fn is_clear(error: &Error) -> Checked<()> {
         error.kind(),
         ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::WritesStopped
     );
-    let unclear = |why: &str| Trouble::wrong(format!("{why}: {error}"));
+    let unclear = |why: &str| CheckFailure::wrong(format!("{why}: {error}"));
     if !allowed {
         return Err(unclear("an error of another kind"));
     }
@@ -119,7 +119,7 @@ impl Round<'_> {
         for _ in 0..=ATTEMPTS {
             let error = match self.store.apply(op) {
                 Ok(()) => return self.keeps_promise(op),
-                Err(Trouble::Failed(error)) => error,
+                Err(CheckFailure::Failed(error)) => error,
                 Err(wrong) => return Err(wrong),
             };
             let first = !self.fault.struck;
@@ -137,7 +137,7 @@ impl Round<'_> {
                 return Ok(());
             }
         }
-        Err(Trouble::wrong("fails again and again"))
+        Err(CheckFailure::wrong("fails again and again"))
     }
 
     /// Crashes the process or the machine after an operation that promises to be durable, the first
@@ -222,8 +222,8 @@ impl Round<'_> {
             }
             Ok(found) => self.store.record.is_now(&found),
             // `Closed`: reopening failed between closing and opening.
-            Err(Trouble::Failed(error)) if error.kind() == ErrorKind::Closed => Ok(()),
-            Err(Trouble::Failed(error)) => self.fault.excuse(&error).doing("reading"),
+            Err(CheckFailure::Failed(error)) if error.kind() == ErrorKind::Closed => Ok(()),
+            Err(CheckFailure::Failed(error)) => self.fault.excuse(&error).doing("reading"),
             Err(wrong) => Err(wrong),
         }
     }
@@ -268,7 +268,7 @@ impl Round<'_> {
         for _ in 1..ATTEMPTS {
             match act(&mut self.store) {
                 Ok(()) => return Ok(()),
-                Err(Trouble::Failed(error)) => self.fault.excuse(&error).doing(what)?,
+                Err(CheckFailure::Failed(error)) => self.fault.excuse(&error).doing(what)?,
                 Err(wrong) => return Err(wrong).doing(what),
             }
         }
@@ -303,7 +303,7 @@ impl Round<'_> {
         let wrong = misplaced_files(&self.store.db, &vfs)?;
         match wrong.is_empty() {
             true => Ok(()),
-            false => Err(Trouble::wrong(wrong.join("\n"))),
+            false => Err(CheckFailure::wrong(wrong.join("\n"))),
         }
     }
 }

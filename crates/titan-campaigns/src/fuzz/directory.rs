@@ -9,10 +9,10 @@ use titan_testkit::sim::SimVfs;
 
 use super::damage::Damaged;
 use super::{certified, small};
+use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::reads::scan;
 use crate::recovery::sound;
 use crate::store::{DIR, file};
-use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// Where a repaired database is put.
 const REPAIRED: &str = "/repaired";
@@ -229,7 +229,7 @@ impl Use {
         self.read(db).doing("reading after opening again")?;
         for (family, key) in written {
             let Some(handle) = db.column_family(family) else {
-                return Err(Trouble::wrong(format!("{family} is gone")));
+                return Err(CheckFailure::wrong(format!("{family} is gone")));
             };
             let found = self.stopped("get after reopening", handle.get(key))?;
             // A forged sequence number may be newer than any write.

@@ -27,8 +27,8 @@ pub fn operations(data: &[u8]) {
     let plan = Plan::read(&mut Input::new(data));
     let regression = plan.regression();
     let policy = Policy::Lose(plan.loss);
-    if let Err(trouble) = crash_once(&regression.workload(), plan.crash_at, policy) {
-        panic!("{trouble}\n{regression}");
+    if let Err(failure) = crash_once(&regression.workload(), plan.crash_at, policy) {
+        panic!("{failure}\n{regression}");
     }
 }
 

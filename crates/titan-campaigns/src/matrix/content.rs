@@ -11,14 +11,14 @@ use titan_testkit::model::{Model, Pairs};
 
 use super::cases::Expect;
 use crate::calls::family;
+use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::reads::{contents, scan};
-use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// Reads the output of `dump` of `RocksDbPeer.java`.
 pub(super) fn dumped(file: &Path) -> Checked<Model> {
     let bytes = std::fs::read(file).doing(file.display())?;
     let parsed = parse(&bytes);
-    parsed.ok_or_else(|| Trouble::wrong(format!("{} is cut off", file.display())))
+    parsed.ok_or_else(|| CheckFailure::wrong(format!("{} is cut off", file.display())))
 }
 
 fn parse(mut rest: &[u8]) -> Option<Model> {
@@ -68,7 +68,7 @@ pub(super) fn reads(db: &Db, expected: &Model, expect: Expect) -> Checked<()> {
 fn reads_but(db: &Db, expected: &Model, prefix: &str, text: &str) -> Checked<()> {
     let refused = |what: &str, e: titan::Error| match e.kind() {
         ErrorKind::Unsupported if e.to_string().contains(text) => Ok(()),
-        _ => Err(Trouble::wrong(format!("{what}: {e}, not \"{text}\""))),
+        _ => Err(CheckFailure::wrong(format!("{what}: {e}, not \"{text}\""))),
     };
     let bound = |bound: &str| Some(bound.as_bytes().to_vec());
     let mut readable = Model::without_families();
@@ -98,14 +98,16 @@ fn reads_but(db: &Db, expected: &Model, prefix: &str, text: &str) -> Checked<()>
                 Err(e) => refused("get", e)?,
                 Ok(_) => {
                     let key = key.escape_ascii();
-                    return Err(Trouble::wrong(format!("\"{key}\" in {name} is readable")));
+                    return Err(CheckFailure::wrong(format!(
+                        "\"{key}\" in {name} is readable"
+                    )));
                 }
             }
         }
         if !hidden.is_empty() {
             match scan(&family, &ReadOptions::default(), false) {
                 Err(e) => refused("scan", e)?,
-                Ok(_) => return Err(Trouble::wrong(format!("{name} can be scanned"))),
+                Ok(_) => return Err(CheckFailure::wrong(format!("{name} can be scanned"))),
             }
         }
         readable.insert_family(name, seen);

@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::cases::{Case, Expect};
 use super::content::reads;
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::recovery::sound;
-use crate::trouble::{Checked, Doing, Trouble};
 
 /// Bytewise order, under the name in a case.
 struct Renamed(&'static str);
@@ -83,9 +83,9 @@ pub(super) fn refused_to_write(
 /// Checks that this was refused, and for that reason.
 fn as_stated(way: &str, tried: titan::Result<()>, kind: ErrorKind, text: &str) -> Checked<()> {
     match tried {
-        Ok(()) => Err(Trouble::wrong(format!("{way} is not refused"))),
+        Ok(()) => Err(CheckFailure::wrong(format!("{way} is not refused"))),
         Err(e) if e.kind() == kind && e.to_string().contains(text) => Ok(()),
-        Err(e) => Err(Trouble::wrong(format!(
+        Err(e) => Err(CheckFailure::wrong(format!(
             "{way}: {e}, not {}: {text}",
             kind.name()
         ))),
@@ -188,6 +188,6 @@ fn unchanged(dir: &Path, before: &BTreeMap<String, u128>) -> Checked<()> {
     let changed = |name: &&String| before.get(*name) != after.get(*name);
     match before.keys().chain(after.keys()).find(changed) {
         None => Ok(()),
-        Some(name) => Err(Trouble::wrong(format!("{name} is not as it was"))),
+        Some(name) => Err(CheckFailure::wrong(format!("{name} is not as it was"))),
     }
 }

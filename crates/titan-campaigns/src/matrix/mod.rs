@@ -35,9 +35,9 @@ use self::cases::{Case, Expect, SMALL, cases};
 use self::content::{dumped, same};
 use self::release::{Program, Release};
 use self::written::Written;
+use crate::failure::{Checked, Doing, ensure};
 use crate::pool::{Task, catch, run_all};
 use crate::run::Run;
-use crate::trouble::{Checked, Doing, ensure};
 
 /// The releases of the whole campaign, oldest first: of every major version since 6.29.
 pub const VERSIONS: &[&str] = &[
@@ -121,8 +121,8 @@ impl Matrix {
     pub fn run(&self, run: &Run, releases: Releases) {
         run.look_at_everything();
         for seed in run.seeds(1) {
-            if let Err(trouble) = self.round(run, &releases, seed) {
-                run.fail(trouble);
+            if let Err(failure) = self.round(run, &releases, seed) {
+                run.fail(failure);
             }
         }
     }
@@ -139,8 +139,8 @@ impl Matrix {
         });
         let job = Arc::clone(&shared);
         run_all(run, releases.0.clone().into_iter(), move |release, task| {
-            if let Err(trouble) = job.judge(&release, task) {
-                task.fail(format!("RocksDB {}: {trouble}", release.version));
+            if let Err(failure) = job.judge(&release, task) {
+                task.fail(format!("RocksDB {}: {failure}", release.version));
             }
         });
         let verdicts = shared.verdicts.lock();
@@ -245,8 +245,8 @@ impl Shared {
                 let _ = fs::remove_dir_all(root);
                 true
             }
-            Err(trouble) => {
-                task.fail(format!("{what}: {trouble}\nkept in {}", root.display()));
+            Err(failure) => {
+                task.fail(format!("{what}: {failure}\nkept in {}", root.display()));
                 false
             }
         }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::cases::Series;
+use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::peer::Peer;
-use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/RocksDbPeer.java");
 const CLASS: &str = "RocksDbPeer";
@@ -35,7 +35,7 @@ impl Release {
     pub(super) fn fetch(version: &str, jars: &Path) -> Checked<Release> {
         let mut numbers = version.split('.').map(str::parse);
         let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
-            return Err(Trouble::wrong(format!(
+            return Err(CheckFailure::wrong(format!(
                 "\"{version}\" is no version of RocksDB, as 8.11.4 is"
             )));
         };

@@ -12,12 +12,12 @@ use titan_testkit::ops::Op;
 use super::content::{dumped, same};
 use super::release::Program;
 use super::{Matrix, copy_all};
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::lists::list;
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
 use crate::reads::look;
 use crate::recovery::sound;
 use crate::session::Session;
-use crate::trouble::{Checked, Doing, Trouble};
 
 /// The approximate number of operations of a list, and how often among 900 the database is
 /// reopened.
@@ -83,7 +83,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
             let options = match family.options().comparator.name() {
                 name if name == BytewiseComparator.name() => "",
                 name if name == ReverseBytewiseComparator.name() => "@comparator=reverse",
-                name => return Err(Trouble::wrong(format!("RocksDB has no {name}"))),
+                name => return Err(CheckFailure::wrong(format!("RocksDB has no {name}"))),
             };
             Ok(format!("\t{}\t{options}", family.name()))
         })

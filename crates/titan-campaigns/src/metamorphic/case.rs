@@ -19,9 +19,9 @@ use titan_testkit::ops::{Op, Ops};
 use super::configurations::{CONFIGURATIONS, Configuration, named};
 use super::executor::replay;
 use crate::answers::{Deviation, expected};
+use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::Task;
 use crate::regression::smaller;
-use crate::trouble::{Checked, Doing, Trouble};
 
 /// How often to try a list that does not fail: the timing of background threads varies.
 const ATTEMPTS: usize = 3;
@@ -58,7 +58,7 @@ impl Case {
             let replayed = replay(c, &self.ops.0, &expected);
             replayed.map_err(|d| {
                 let Deviation { after, what } = d;
-                Trouble::wrong(format!("{}: operation {after}: {what}", c.name))
+                CheckFailure::wrong(format!("{}: operation {after}: {what}", c.name))
             })
         })
     }
@@ -105,12 +105,12 @@ impl Case {
 }
 
 fn find(name: &str) -> Checked<&'static Configuration> {
-    named(name).ok_or_else(|| Trouble::wrong(format!("no configuration: {name}")))
+    named(name).ok_or_else(|| CheckFailure::wrong(format!("no configuration: {name}")))
 }
 
 /// Parses the output of `Display`. The error names the invalid line.
 impl FromStr for Case {
-    type Err = Trouble;
+    type Err = CheckFailure;
 
     fn from_str(text: &str) -> Checked<Case> {
         let mut case = Case {
@@ -130,7 +130,7 @@ impl FromStr for Case {
                 };
             } else if let Some(seed) = line.strip_prefix("seed: ") {
                 let seed = seed.parse();
-                case.seed = seed.map_err(|_| Trouble::wrong(format!("no seed: {line}")))?;
+                case.seed = seed.map_err(|_| CheckFailure::wrong(format!("no seed: {line}")))?;
             } else {
                 ops.push_str(line);
             }
@@ -139,7 +139,9 @@ impl FromStr for Case {
         }
         case.ops = Ops::parse(&ops).doing("reading the operations")?;
         match case.configurations.is_empty() {
-            true => Err(Trouble::wrong("a case says which configurations it is for")),
+            true => Err(CheckFailure::wrong(
+                "a case says which configurations it is for",
+            )),
             false => Ok(case),
         }
     }

@@ -13,8 +13,8 @@ use titan_testkit::sim::SimVfs;
 use super::configurations::Configuration;
 use super::properties;
 use crate::answers::{Deviation, same};
+use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::session::Session;
-use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 /// The directory of a database.
 enum Place {
@@ -157,8 +157,8 @@ impl Executor {
     }
 }
 
-fn closed() -> Trouble {
-    Trouble::wrong("the database is closed")
+fn closed() -> CheckFailure {
+    CheckFailure::wrong("the database is closed")
 }
 
 /// Checks that a configuration has the expected outcomes, and that everything that must

@@ -27,10 +27,10 @@ use titan_testkit::reference::Outcome;
 use self::case::Case;
 use self::configurations::{CONFIGURATIONS, Configuration};
 use crate::answers::expected;
+use crate::failure::Checked;
 use crate::lists::list;
 use crate::pool::{Task, run_all};
 use crate::run::Run;
-use crate::trouble::Checked;
 
 /// How often a list reopens the database: see [`list`].
 const REOPENINGS: u32 = 4;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use titan::{Options, ReadOptions};
 
+use crate::failure::{Checked, ensure};
 use crate::recovery::{misplaced_data, sound};
 use crate::session::Session;
-use crate::trouble::{Checked, ensure};
 
 /// Bytes of a blob record before key and value.
 const RECORD_HEADER: u64 = 32;

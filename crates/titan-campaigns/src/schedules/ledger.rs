@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::trouble::{Checked, Trouble, ensure};
+use crate::failure::{CheckFailure, Checked, ensure};
 
 /// The keys to which a writer writes in rotation.
 pub(crate) const SLOTS: u64 = 4;
@@ -119,7 +119,7 @@ impl Ledger {
             };
             let found_here = found.get(writer).unwrap_or(&nothing);
             let complain = |what: &str| {
-                Trouble::Wrong(format!(
+                CheckFailure::Wrong(format!(
                     "writer {writer}: {what}\n{found_here:?}\n{batches:#?}"
                 ))
             };

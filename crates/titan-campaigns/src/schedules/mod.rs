@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+use crate::failure::{CheckFailure, Checked};
 use crate::pool::catch;
 use crate::run::Run;
-use crate::trouble::{Checked, Trouble};
 use scenarios::SCENARIOS;
 
 /// How often a round runs its scenario. The scheduler with few priority changes learns the length
@@ -89,7 +89,7 @@ fn execute(
     scheduling: Scheduling,
     seed: u64,
     scenario: impl Fn(u64) -> Checked<()> + Send + Sync + 'static,
-) -> Result<u64, (u64, Trouble)> {
+) -> Result<u64, (u64, CheckFailure)> {
     let mut config = Config::new();
     config.stack_size = STACK;
     config.failure_persistence = FailurePersistence::None;

@@ -9,7 +9,7 @@ use titan::{
 use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
 use super::world::{World, compact, options, unless, value_of};
-use crate::trouble::{Checked, Trouble, ensure};
+use crate::failure::{CheckFailure, Checked, ensure};
 
 /// A scenario, given the seed of its data.
 type Scenario = fn(u64) -> Checked<()>;
@@ -35,7 +35,7 @@ impl Threads {
     }
 
     fn join(self) -> Checked<()> {
-        let panicked = |_| Err(Trouble::wrong("a thread panicked"));
+        let panicked = |_| Err(CheckFailure::wrong("a thread panicked"));
         let outcomes: Vec<Checked<()>> = self
             .0
             .into_iter()

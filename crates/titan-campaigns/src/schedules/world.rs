@@ -17,8 +17,8 @@ use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Call, Loss, SimVfs};
 
 use super::ledger::{Found, Ledger, SLOTS};
+use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::recovery::sound;
-use crate::trouble::{Checked, Doing, Trouble, ensure};
 
 const DIR: &str = "/db";
 
@@ -107,7 +107,7 @@ impl World {
     fn open(vfs: &SimVfs, options: &Options, ledger: Arc<Ledger>) -> Checked<World> {
         let db = Db::open(DIR, options)?;
         let Some(other) = db.column_family("other") else {
-            return Err(Trouble::wrong("family `other` is missing"));
+            return Err(CheckFailure::wrong("family `other` is missing"));
         };
         Ok(World {
             vfs: vfs.clone(),
@@ -204,7 +204,7 @@ impl World {
         self.watch.closed.store(false, Ordering::Relaxed);
         let touched = self.watch.touched.lock();
         match touched.unwrap_or_else(PoisonError::into_inner).take() {
-            Some(call) => Err(Trouble::Wrong(format!("after closing: {call}"))),
+            Some(call) => Err(CheckFailure::Wrong(format!("after closing: {call}"))),
             None => Ok(()),
         }
     }

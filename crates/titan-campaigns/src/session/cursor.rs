@@ -5,7 +5,7 @@ use titan_testkit::ops::{Bounds, Step};
 use titan_testkit::reference::Sum;
 
 use super::keys::{is_reversed, plain, stored, stored_as};
-use crate::trouble::Checked;
+use crate::failure::Checked;
 
 pub(super) struct Cursor {
     iterator: DbIterator,

@@ -3,7 +3,7 @@
 
 use titan::{BytewiseComparator, ColumnFamily, Comparator};
 
-use crate::trouble::{Checked, ensure};
+use crate::failure::{Checked, ensure};
 
 /// Whether a family stores its keys in reversed order.
 pub(super) fn is_reversed(family: &ColumnFamily) -> bool {

@@ -20,7 +20,7 @@ mod keys;
 use self::cursor::Cursor;
 use self::keys::stored;
 use crate::calls::{batch, checkpoint, collect, compact, family};
-use crate::trouble::{Checked, Doing, Trouble, ensure};
+use crate::failure::{CheckFailure, Checked, Doing, ensure};
 
 /// How writes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Session {
                 let cursor = self
                     .iterators
                     .get_mut(id)
-                    .ok_or_else(|| Trouble::wrong("no such iterator"))?;
+                    .ok_or_else(|| CheckFailure::wrong("no such iterator"))?;
                 return cursor.step(step).map(Outcome::Pairs);
             }
             Op::DropIter { id } => drop(self.iterators.remove(id)),
@@ -154,7 +154,7 @@ impl Session {
             Op::Checkpoint => checkpoint(&self.db, &self.dir, &self.options)?,
             Op::CreateCf { family } => return self.create(family),
             Op::DropCf { family } => return self.drop_family(family),
-            Op::Reopen => return Err(Trouble::wrong("a session does not reopen itself")),
+            Op::Reopen => return Err(CheckFailure::wrong("a session does not reopen itself")),
         }
         Ok(Outcome::Done)
     }
@@ -179,7 +179,7 @@ impl Session {
     fn read_options(&self, at: Option<u32>) -> Checked<ReadOptions> {
         let snapshot = at.map(|id| {
             let snapshot = self.snapshots.get(&id);
-            snapshot.ok_or_else(|| Trouble::wrong("no such snapshot"))
+            snapshot.ok_or_else(|| CheckFailure::wrong("no such snapshot"))
         });
         Ok(ReadOptions {
             snapshot: snapshot.transpose()?.cloned(),
@@ -302,7 +302,7 @@ impl Session {
 /// The kind of the error that must occur.
 fn refused<T>(what: &str, result: titan::Result<T>) -> Checked<ErrorKind> {
     match result {
-        Ok(_) => Err(Trouble::wrong(format!("{what} is possible"))),
+        Ok(_) => Err(CheckFailure::wrong(format!("{what} is possible"))),
         Err(e) => Ok(e.kind()),
     }
 }

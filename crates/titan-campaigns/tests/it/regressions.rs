@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use titan_campaigns::trouble::{Doing, Trouble};
+use titan_campaigns::failure::{CheckFailure, Doing};
 use titan_campaigns::{crash, faults, metamorphic};
 
 /// Runs all files of a folder.
-fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, Trouble>) {
+fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, CheckFailure>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("regressions")
         .join(folder);
@@ -16,7 +16,7 @@ fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, Trouble>) {
         let text = std::fs::read_to_string(&path).unwrap();
         match replay(&text).doing(path.display()) {
             Ok(passed) => assert!(passed > 0, "{} tests nothing", path.display()),
-            Err(trouble) => panic!("{trouble}"),
+            Err(failure) => panic!("{failure}"),
         }
         files += 1;
     }

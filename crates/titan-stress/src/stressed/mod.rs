@@ -3,12 +3,12 @@
 //! | file | owns |
 //! |---|---|
 //! | `world` | what its threads share; how they report events and handle errors |
-//! | `look` | reading a few keys in every way there is |
+//! | `reads` | reading a few keys in every way there is |
 //! | `dump` | reading everything, after opening |
-//! | `hand` | chooses an actor's next operation |
+//! | `op_source` | chooses an actor's next operation |
 //! | `writer` | an actor's thread: operations, and reading back their results |
 //! | `reader` | reading anyone's keys; the sums of the banks |
-//! | `historian` | snapshots, iterators and lazy values, kept and read again much later |
+//! | `view_keeper` | snapshots, iterators and lazy values, kept and read again much later |
 //! | `maintainer` | flushes, compactions, syncs, metrics |
 //! | `space` | what happens when the file system is full |
 //!
@@ -16,12 +16,12 @@
 //! standard input the campaign is gone, and this process aborts.
 
 mod dump;
-mod hand;
-mod historian;
-mod look;
 mod maintainer;
+mod op_source;
 mod reader;
+mod reads;
 mod space;
+mod view_keeper;
 mod world;
 mod writer;
 
@@ -96,7 +96,7 @@ fn run(plan: &Path) -> Result<(), String> {
         let reader = move |world: &World, rng| reader::read(world, rng, banks);
         threads.push(spawn(&world, &mut rng, reader));
     }
-    threads.push(spawn(&world, &mut rng, historian::remember));
+    threads.push(spawn(&world, &mut rng, view_keeper::keep_views));
     if world.plan.may_fill_up {
         threads.push(spawn(&world, &mut rng, |world, _| space::heal(world)));
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use fastrand::Rng;
 use titan::ErrorKind;
 
-use super::look::{Cells, EACH, Window};
+use super::reads::{Cells, EACH, Window};
 use super::world::{Problem, Step, World, ensure};
 use crate::op::{BANK, Family, Key};
 use crate::plan::choose;

@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use titan::{ColumnFamilyId, WriteBatch, WriteOptions};
 
-use super::hand::Hand;
-use super::look::{Cells, Window};
+use super::op_source::OpSource;
+use super::reads::{Cells, Window};
 use super::world::{Problem, Step, World, ensure};
 use crate::op::{Cell, Change, Durability, Family, Key, Op};
 use crate::plan::choose;
@@ -14,11 +14,11 @@ use crate::value::value;
 /// Runs as `actor`, whose keys have the contents `state`, until the life ends.
 pub(super) fn write(world: &World, mut rng: Rng, actor: usize, state: State) {
     let version = world.newest(actor) + 1;
-    let hand = Hand::new(actor, world.plan.scale, rng.fork());
+    let ops = OpSource::new(actor, world.plan.scale, rng.fork());
     let mut writer = Writer {
         world,
         actor,
-        hand,
+        ops,
         rng,
         state,
         version,
@@ -30,7 +30,7 @@ pub(super) fn write(world: &World, mut rng: Rng, actor: usize, state: State) {
 struct Writer<'a> {
     world: &'a World,
     actor: usize,
-    hand: Hand,
+    ops: OpSource,
     rng: Rng,
     state: State,
     /// The version of the next operation.
@@ -43,8 +43,8 @@ impl Writer<'_> {
     fn step(&mut self) -> Step {
         let wanted = self.world.space.renewals_wanted();
         let op = match self.renewed < wanted {
-            true => self.hand.renew(&self.state),
-            false => self.hand.next(&self.state),
+            true => self.ops.renew(&self.state),
+            false => self.ops.next(&self.state),
         };
         let version = self.version;
         self.version += 1;

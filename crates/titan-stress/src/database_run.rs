@@ -8,16 +8,16 @@ use fastrand::Rng;
 use titan::tools;
 use titan_campaigns::Run;
 
-use crate::campaign::Mode;
 use crate::counts::Counts;
+use crate::environment::{Environment, directory_size};
 use crate::event::Event;
-use crate::ground::{Ground, directory_size};
+use crate::key_history::key_history;
 use crate::ledger::{Disagreement, End, Ledger};
+use crate::mode::Mode;
 use crate::op::BANK;
 use crate::plan::{self, Plan};
 use crate::process::{Heard, Life};
 use crate::state::State;
-use crate::story::story;
 
 /// The time limit of opening, of reading everything and of closing.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -51,10 +51,10 @@ enum Waited {
 }
 
 /// One database and its lives.
-pub(crate) struct Trial<'a> {
+pub(crate) struct DatabaseRun<'a> {
     run: &'a Run,
     mode: Mode,
-    ground: Ground,
+    environment: Environment,
     seed: u64,
     rng: Rng,
     ledger: Ledger,
@@ -71,12 +71,12 @@ pub(crate) struct Trial<'a> {
     filled_up: u32,
 }
 
-impl<'a> Trial<'a> {
-    pub(crate) fn new(run: &'a Run, mode: Mode, ground: Ground, seed: u64) -> Self {
-        Trial {
+impl<'a> DatabaseRun<'a> {
+    pub(crate) fn new(run: &'a Run, mode: Mode, environment: Environment, seed: u64) -> Self {
+        DatabaseRun {
             run,
             mode,
-            ground,
+            environment,
             seed,
             rng: Rng::with_seed(seed),
             ledger: Ledger::new(&mode.scale()),
@@ -112,7 +112,9 @@ impl<'a> Trial<'a> {
                 Ending::InOrder => counts.in_order += 1,
             }
             if ending == Ending::InOrder || self.lives.is_multiple_of(CHECK_EVERY) {
-                counts.largest = counts.largest.max(directory_size(&self.ground.database()));
+                counts.largest = counts
+                    .largest
+                    .max(directory_size(&self.environment.database()));
                 outcome = self.check(ending);
                 counts.checks += 1;
             }
@@ -122,7 +124,7 @@ impl<'a> Trial<'a> {
         }
         counts.operations += self.ledger.operations();
         counts.filled_up += self.filled_up;
-        counts.peak_memory = counts.peak_memory.max(self.ground.peak_memory());
+        counts.peak_memory = counts.peak_memory.max(self.environment.peak_memory());
         if let Err(disagreement) = outcome {
             self.report(&disagreement);
         }
@@ -175,7 +177,7 @@ impl<'a> Trial<'a> {
         }
         self.ledger.judge(&self.found)?;
         self.add_up_banks()?;
-        self.ground.take_space(self.mode);
+        self.environment.take_space(self.mode);
         life.say("go");
         let work = self.work();
         if self.wait(&mut life, work, |_| false)? == Waited::Full {
@@ -197,9 +199,9 @@ impl<'a> Trial<'a> {
     /// Writes the plan of the next life.
     fn next_plan(&mut self) -> Result<PathBuf, String> {
         let scale = self.mode.scale();
-        let path = self.ground.file("plan.toml");
+        let path = self.environment.file("plan.toml");
         let plan = Plan {
-            dir: self.ground.database(),
+            dir: self.environment.database(),
             seed: self.rng.u64(..1 << 32),
             next: self.ledger.next(),
             may_fill_up: self.mode == Mode::Full,
@@ -215,7 +217,7 @@ impl<'a> Trial<'a> {
     fn begin(&mut self, plan: &Path) -> Result<Life, String> {
         self.opened = false;
         self.found.clear();
-        self.ground.start(plan)
+        self.environment.start(plan)
     }
 
     /// Waits for an event that must come, unless the life is to end with a full file system.
@@ -257,11 +259,11 @@ impl<'a> Trial<'a> {
                         }
                     }
                     if event == Event::Resumed {
-                        self.ground.take_space(self.mode);
+                        self.environment.take_space(self.mode);
                     }
                 }
                 Heard::Nothing if left.is_zero() => break,
-                Heard::Nothing => self.ground.sample(),
+                Heard::Nothing => self.environment.sample(),
                 Heard::End if full => return Ok(Waited::Full),
                 Heard::End => return Err(self.ended_early(life)),
             }
@@ -274,7 +276,7 @@ impl<'a> Trial<'a> {
         if self.opened && self.rng.u8(..4) == 0 {
             return true;
         }
-        self.ground.make_room();
+        self.environment.make_room();
         life.say("resume");
         !self.opened
     }
@@ -287,7 +289,7 @@ impl<'a> Trial<'a> {
             match life.hear(left.min(LOOK)) {
                 Heard::Event(event) => self.heed(&event)?,
                 Heard::Nothing if left.is_zero() => break,
-                Heard::Nothing => self.ground.sample(),
+                Heard::Nothing => self.environment.sample(),
                 Heard::End => {
                     // Without space, closing reports the error once more.
                     let may_end = self.ledger.is_closed() || self.mode == Mode::Full;
@@ -339,7 +341,7 @@ impl<'a> Trial<'a> {
         }
         let end = self.mode.end();
         self.ledger.ends(end);
-        self.ground.end(end, &mut life)?;
+        self.environment.end(end, &mut life)?;
         while let Heard::Event(event) = life.hear(PATIENCE) {
             // Every operation fails when the file system has failed.
             if end == End::Process || !matches!(event, Event::Failure(_)) {
@@ -353,7 +355,7 @@ impl<'a> Trial<'a> {
         let status = life
             .wait()
             .map_or_else(|e| e.to_string(), |status| status.to_string());
-        let complaints = std::fs::read_to_string(self.ground.file("complaints"));
+        let complaints = std::fs::read_to_string(self.environment.file("complaints"));
         let complaints = complaints.unwrap_or_default();
         let mut last: Vec<&str> = complaints.lines().rev().take(12).collect();
         last.reverse();
@@ -361,7 +363,7 @@ impl<'a> Trial<'a> {
             "the process ended by itself ({status}): {}",
             last.join("\n")
         );
-        if let killed @ 1.. = self.ground.killed_for_memory() {
+        if let killed @ 1.. = self.environment.killed_for_memory() {
             what += &format!("; {killed} were killed for want of memory");
         }
         what.into()
@@ -401,7 +403,7 @@ impl<'a> Trial<'a> {
 
     /// Reports everything that is needed to reproduce it.
     fn report(self, disagreement: &Disagreement) {
-        let record = self.ground.file("record");
+        let record = self.environment.file("record");
         let mut text = format!(
             "mode {}, seed {}, life {}: {}",
             self.mode.name(),
@@ -410,12 +412,12 @@ impl<'a> Trial<'a> {
             disagreement.what
         );
         if let Some((actor, key)) = disagreement.key {
-            text += &format!("\nthe story of {key} of actor {actor}:");
-            for line in story(&record, actor, key) {
+            text += &format!("\nthe history of {key} of actor {actor}:");
+            for line in key_history(&record, actor, key) {
                 text += &format!("\n  {line}");
             }
         }
-        let kept = self.ground.keep();
+        let kept = self.environment.keep();
         text += &format!(
             "\nkept in {}: db, plan.toml with all options, the record, complaints",
             kept.display()

@@ -11,7 +11,7 @@ use crate::op::Key;
 const LINES: usize = 30;
 
 /// The operations on a key, in order; the last lines.
-pub(crate) fn story(record: &Path, actor: usize, key: Key) -> Vec<String> {
+pub(crate) fn key_history(record: &Path, actor: usize, key: Key) -> Vec<String> {
     let Ok(file) = File::open(record) else {
         return Vec::new();
     };

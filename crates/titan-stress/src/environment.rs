@@ -7,10 +7,10 @@ use std::process::Command;
 use rustix::fs::{FallocateFlags, fallocate};
 use tempfile::TempDir;
 
-use crate::campaign::Mode;
 use crate::disk::{Disk, run};
 use crate::ledger::End;
 use crate::memory_group::MemoryGroup;
+use crate::mode::Mode;
 use crate::process::Life;
 
 /// Bytes of the file systems.
@@ -22,19 +22,19 @@ const BALLAST: u64 = 48 << 20;
 pub(crate) const MEMORY: u64 = 256 << 20;
 
 /// A directory for one database and its records. All of it is deleted at the end.
-pub(crate) struct Ground {
+pub(crate) struct Environment {
     disk: Option<Disk>,
     group: Option<MemoryGroup>,
     work: TempDir,
     program: PathBuf,
 }
 
-impl Ground {
+impl Environment {
     /// Prepares the directory of a mode for the stressed `program`.
     ///
     /// # Errors
     /// What is missing.
-    pub(crate) fn prepare(mode: Mode, program: &Path) -> Result<Ground, String> {
+    pub(crate) fn prepare(mode: Mode, program: &Path) -> Result<Environment, String> {
         let work = tempfile::Builder::new().prefix("titan-stress-").tempdir();
         let work = work.map_err(|e| format!("a temporary directory: {e}"))?;
         let (disk, group) = match mode {
@@ -43,7 +43,7 @@ impl Ground {
             Mode::Full => (Some(Disk::create(work.path(), SMALL_DISK)?), None),
             Mode::Memory => (None, Some(MemoryGroup::create(MEMORY)?)),
         };
-        Ok(Ground {
+        Ok(Environment {
             disk,
             group,
             work,

@@ -2,22 +2,22 @@
 
 use fastrand::Rng;
 
-use super::look::EACH;
+use super::reads::EACH;
 use crate::op::{ACCOUNTS, BANK, Change, Durability, Family, Key, Op, SINGLES};
 use crate::plan::{Scale, choose};
 use crate::state::State;
 
 /// Chooses an actor's operations.
-pub(super) struct Hand {
+pub(super) struct OpSource {
     scale: Scale,
     unlogged: bool,
     rng: Rng,
 }
 
-impl Hand {
+impl OpSource {
     pub(super) fn new(actor: usize, scale: Scale, rng: Rng) -> Self {
         let unlogged = actor == scale.unlogged();
-        Hand {
+        OpSource {
             scale,
             unlogged,
             rng,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use titan::{ColumnFamily, DbIterator, LazyValue, Snapshot};
 
-use super::look::{Cells, Window};
 use super::reader::{anyone, is_dropped};
+use super::reads::{Cells, Window};
 use super::world::{Step, World, ensure};
 use crate::op::{Cell, Key};
 
@@ -17,18 +17,18 @@ const KEPT: usize = 12;
 const LONGEST: Duration = Duration::from_millis(1500);
 
 /// Keeps and checks views until the life ends.
-pub(super) fn remember(world: &World, mut rng: Rng) {
+pub(super) fn keep_views(world: &World, mut rng: Rng) {
     let mut kept = VecDeque::new();
     world.keep_on(|| {
         // The views pin files whose space is needed.
         let room = !world.space.is_scarce();
         if room && kept.len() < KEPT {
-            kept.extend(Memory::take(world, &mut rng)?);
+            kept.extend(KeptView::take(world, &mut rng)?);
         }
         let now = Instant::now();
         match kept.pop_front() {
-            Some(memory) if now < memory.until && room => kept.push_back(memory),
-            Some(memory) => memory.verify(world, &mut rng)?,
+            Some(view) if now < view.until && room => kept.push_back(view),
+            Some(view) => view.verify(world, &mut rng)?,
             None => {}
         }
         world.rest(Duration::from_millis(10), &mut rng);
@@ -37,7 +37,7 @@ pub(super) fn remember(world: &World, mut rng: Rng) {
 }
 
 /// The first view of a snapshot.
-struct Memory {
+struct KeptView {
     handle: ColumnFamily,
     window: Window,
     snapshot: Snapshot,
@@ -50,20 +50,20 @@ struct Memory {
     until: Instant,
 }
 
-impl Memory {
-    fn take(world: &World, rng: &mut Rng) -> Step<Option<Memory>> {
+impl KeptView {
+    fn take(world: &World, rng: &mut Rng) -> Step<Option<KeptView>> {
         let (actor, family) = anyone(world, rng);
         let Some(handle) = world.family(actor, family) else {
             return Ok(None);
         };
         let window = Window::any(actor, family, world.plan.scale.keys, rng);
-        match Memory::of(world, handle, window, rng) {
+        match KeptView::of(world, handle, window, rng) {
             Err(problem) if is_dropped(family, &problem) => Ok(None),
             taken => taken.map(Some),
         }
     }
 
-    fn of(world: &World, handle: ColumnFamily, window: Window, rng: &mut Rng) -> Step<Memory> {
+    fn of(world: &World, handle: ColumnFamily, window: Window, rng: &mut Rng) -> Step<KeptView> {
         let snapshot = world.db.snapshot();
         let cells = world.look(&handle, &window, Some(&snapshot), rng)?;
         let options = window.options(Some(&snapshot), rng);
@@ -80,7 +80,7 @@ impl Memory {
             }
         }
         let until = Instant::now() + LONGEST.mul_f64(rng.f64());
-        Ok(Memory {
+        Ok(KeptView {
             handle,
             window,
             snapshot,

@@ -1,0 +1,68 @@
+//! The errors of checks: calls that failed, and violated expectations.
+
+use std::fmt;
+
+use titan::Error;
+use titan_testkit::history::Diff;
+
+/// Why a check failed.
+#[derive(Clone, Debug)]
+pub enum CheckFailure {
+    /// A call of the engine failed. Where faults are injected, that may be legitimate.
+    Failed(Error),
+    /// A violated expectation, in words.
+    Wrong(String),
+}
+
+/// A result, or why a check failed.
+pub type Checked<T> = Result<T, CheckFailure>;
+
+impl CheckFailure {
+    /// A violated expectation.
+    pub fn wrong(what: impl fmt::Display) -> CheckFailure {
+        CheckFailure::Wrong(what.to_string())
+    }
+}
+
+impl From<Error> for CheckFailure {
+    fn from(error: Error) -> CheckFailure {
+        CheckFailure::Failed(error)
+    }
+}
+
+impl From<Diff> for CheckFailure {
+    fn from(diff: Diff) -> CheckFailure {
+        CheckFailure::wrong(diff)
+    }
+}
+
+impl fmt::Display for CheckFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CheckFailure::Failed(error) => write!(f, "{error}"),
+            CheckFailure::Wrong(what) => f.write_str(what),
+        }
+    }
+}
+
+/// Adds a context where each one is a failed call.
+pub trait Doing<T> {
+    /// Turns any failure into a violated expectation, with what was being done.
+    fn doing(self, what: impl fmt::Display) -> Checked<T>;
+}
+
+impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl fmt::Display) -> Checked<T> {
+        self.map_err(|e| CheckFailure::Wrong(format!("{what}: {e}")))
+    }
+}
+
+/// Returns an error unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds {
+            return Err($crate::failure::CheckFailure::Wrong(format!($($what)*)));
+        }
+    };
+}
+pub(crate) use ensure;
