@@ -54,7 +54,7 @@ pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAG
 pub(crate) use location::{BlobLocation, BlobLocations, BlobPlace, no_location};
 pub(crate) use moved_chunk::MovedRecord;
 pub(crate) use reader::{BlobFileReader, RawRecord};
-pub(crate) use records::BlobRecord;
+pub(crate) use records::{BlobRecord, Records};
 pub(crate) use relocation::{RelocationBuilder, RelocationMap};
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
 pub(crate) use writer::{BlobFileSummary, BlobFileWriter};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::blob::layout::{BLOB_FILE_FRAME_LEN, FileFooter, FileHeader, RecordHeader};
-use crate::blob::records::Records;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::compression::decompress;
@@ -135,11 +134,6 @@ impl BlobFileReader {
         let record = self.read(extent)?;
         let shared = worth_sharing(index.size, extent.len());
         self.value_in(&record, extent, user_key, index, shared)
-    }
-
-    /// All records from the front, each verified, then the footer and its count.
-    pub(crate) fn records(&self) -> Records<'_> {
-        Records::new(self)
     }
 
     /// The number in the file's name.

@@ -74,7 +74,8 @@ enum Footer {
 }
 
 impl<'r> Records<'r> {
-    pub(super) fn new(reader: &'r BlobFileReader) -> Self {
+    /// All records of a file from the front, each verified, then the footer and its count.
+    pub(crate) fn of(reader: &'r BlobFileReader) -> Self {
         let (end, footer) = match reader.verify_footer() {
             Ok(count) => (reader.footer_start(), Footer::Count(count)),
             Err(e) => (reader.size(), Footer::Unreported(e)),

@@ -68,5 +68,5 @@ fn value(rng: &mut fastrand::Rng, len: usize) -> Vec<u8> {
 }
 
 fn all(reader: &BlobFileReader) -> Result<Vec<BlobRecord>> {
-    reader.records().collect()
+    Records::of(reader).collect()
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::grandparents::Grandparents;
+use super::inputs::Compaction;
 use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::JobOutput;
 use super::merge::{LevelsBelow, SurvivorIterator, surviving_tombstones};
 use super::output::OutputWriter;
-use super::picker::Compaction;
 use super::shadows::OlderTables;
 use super::shadows::outputs::hand_on;
 use crate::error::{Error, ErrorKind, Result};

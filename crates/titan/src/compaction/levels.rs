@@ -5,13 +5,21 @@
 //! by a share of the last (RocksDB's dynamic level sizes). Sizes are
 //! [logical](crate::version::TableFile::logical_size): values in blob files count.
 
-use super::picker::Circumstances;
-use crate::format::total;
+use crate::format::{SequenceNumber, total};
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
 /// The most shadowed bytes of an idle database, as a fraction of its live bytes.
 pub(crate) const IDLE_SHADOWED_SHARE: f64 = 0.02;
+
+/// What decides which compactions are due, apart from the version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Circumstances {
+    /// The database is idle, so compactions also drop small amounts of shadowed data.
+    pub(crate) idle_cleanup: bool,
+    /// The oldest live snapshot.
+    pub(crate) oldest_snapshot: Option<SequenceNumber>,
+}
 
 /// Target sizes of one version's levels.
 #[derive(Clone, Debug, PartialEq, Eq)]

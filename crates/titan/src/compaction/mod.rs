@@ -1,7 +1,7 @@
 //! Merging tables downward.
 //!
 //! * [`levels`] says how large each level should be and which is furthest over its size.
-//! * [`picker`] turns that into a [`Compaction`](picker::Compaction): a value that names inputs and
+//! * [`picker`] turns that into a [`Compaction`](inputs::Compaction): a value that names inputs and
 //!   output level, and can be run anywhere. [`level0_move`] says when level 0 need not be merged.
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose.
@@ -15,6 +15,7 @@
 //! file. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
 
 pub(crate) mod grandparents;
+pub(crate) mod inputs;
 pub(crate) mod job;
 pub(crate) mod job_env;
 pub(crate) mod job_output;

@@ -3,106 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::inputs::Compaction;
 use super::level0_move;
-use super::levels::{LevelTargets, ShadowedData};
+use super::levels::{Circumstances, LevelTargets, ShadowedData};
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{FileNumber, SequenceNumber};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
-
-/// A compaction to run: its inputs and its output level. While it exists its inputs are marked as
-/// compacting; dropping it, run or not, removes the marks.
-pub(crate) struct Compaction {
-    pub(crate) version: Arc<Version>,
-    pub(crate) start_level: usize,
-    pub(crate) output_level: usize,
-    /// From the start level, in the level's order.
-    pub(crate) inputs: Vec<Arc<TableFile>>,
-    /// From the output level.
-    pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
-    /// Rewrite even where moving the files would do.
-    pub(crate) force_rewrite: bool,
-    /// Whether the inputs are all of level 0 and can change level together as they are.
-    in_order: bool,
-    marks: InputMarks,
-}
-
-/// Inputs that are marked as compacting until this is dropped.
-pub(crate) struct InputMarks(Vec<Arc<TableFile>>);
-
-impl InputMarks {
-    fn set(inputs: Vec<Arc<TableFile>>) -> Self {
-        inputs.iter().for_each(|file| file.set_compacting(true));
-        InputMarks(inputs)
-    }
-}
-
-impl Drop for InputMarks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|file| file.set_compacting(false));
-    }
-}
-
-impl Compaction {
-    fn new(
-        version: &Arc<Version>,
-        start_level: usize,
-        output_level: usize,
-        inputs: Vec<Arc<TableFile>>,
-        output_level_inputs: Vec<Arc<TableFile>>,
-    ) -> Self {
-        let all = inputs.iter().chain(&output_level_inputs);
-        Compaction {
-            marks: InputMarks::set(all.cloned().collect()),
-            version: Arc::clone(version),
-            start_level,
-            output_level,
-            inputs,
-            output_level_inputs,
-            force_rewrite: false,
-            in_order: false,
-        }
-    }
-
-    /// Every input with its level.
-    pub(crate) fn all_inputs(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
-        let start = self.inputs.iter().map(|f| (self.start_level, f));
-        start.chain(
-            self.output_level_inputs
-                .iter()
-                .map(|f| (self.output_level, f)),
-        )
-    }
-
-    /// Whether the inputs can change level without being rewritten.
-    pub(crate) fn is_trivial_move(&self) -> bool {
-        !self.force_rewrite
-            && self.start_level != self.output_level
-            && self.output_level_inputs.is_empty()
-            && (self.start_level > 0 || self.inputs.len() == 1 || self.in_order)
-    }
-
-    /// Drops everything except the marks. The marks are dropped under the state lock. The version
-    /// must not be: it is an older one by now, and this may be its last holder.
-    pub(crate) fn into_marks(self) -> InputMarks {
-        self.marks
-    }
-
-    pub(crate) fn input_numbers(&self) -> Vec<(usize, FileNumber)> {
-        self.all_inputs()
-            .map(|(level, f)| (level, f.number()))
-            .collect()
-    }
-}
-
-/// What decides which compactions are due, apart from the version.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Circumstances {
-    /// The database is idle, so compactions also drop small amounts of shadowed data.
-    pub(crate) idle_cleanup: bool,
-    /// The oldest live snapshot.
-    pub(crate) oldest_snapshot: Option<SequenceNumber>,
-}
 
 /// The most urgent compaction that does not conflict with a running one. The caller holds the state
 /// lock, so that marks do not change meanwhile.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{MemoryFile, assert_names, decoded, decoded_at, sound};
-use crate::blob::BlobFileReader;
+use crate::blob::{BlobFileReader, Records};
 use crate::format::BlobFileNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::checksum::{crc32c, mask};
@@ -75,7 +75,7 @@ fn blob_file(bytes: &[u8]) {
     };
     let sealed = decoded_at(reader.verify_footer(), path);
     let (mut found, mut size, mut damage) = (0u64, 0, 0);
-    for record in reader.records() {
+    for record in Records::of(&reader) {
         let record = match record {
             Ok(record) => record,
             Err(e) => {

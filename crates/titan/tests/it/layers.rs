@@ -1,6 +1,7 @@
-//! The imports of the engine follow the order of modules in `docs/architecture.md`.
+//! The imports of the engine follow the order of modules in `docs/architecture.md`, and the files of
+//! a module do not import each other in circles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Files with code that only tests, models and fuzz targets compile.
@@ -119,4 +120,83 @@ fn modules_use_only_lower_ones() {
         "{imports} imports found: the test reads too little"
     );
     assert!(problems.is_empty(), "{problems:#?}");
+}
+
+/// The names after `super::` and `crate::MODULE::` in the code of a file: those of its siblings, and
+/// others.
+fn imported_siblings(code: &str, module: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for prefix in ["super::".to_owned(), format!("crate::{module}::")] {
+        for rest in code.split(&prefix).skip(1) {
+            let list = match rest.strip_prefix('{') {
+                Some(list) => list.split('}').next().unwrap(),
+                None => rest.split(';').next().unwrap(),
+            };
+            for path in list.split(',') {
+                let path = path.trim_start();
+                let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
+                names.insert(path.split_at(end.unwrap_or(path.len())).0.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// The files from which a file can be reached by imports that start from it.
+fn circle_through(file: &str, imports: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut paths = vec![vec![file.to_owned()]];
+    let mut seen = BTreeSet::new();
+    while let Some(path) = paths.pop() {
+        let last = path.last().unwrap();
+        for next in imports.get(last).into_iter().flatten() {
+            let mut longer = path.clone();
+            longer.push(next.clone());
+            if next == file {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                paths.push(longer);
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn files_of_a_module_are_in_no_circle() {
+    let src = crate_dir().join("src");
+    let mut circles = Vec::new();
+    let mut imports_found = 0;
+    for module in documented_order() {
+        let dir = src.join(&module);
+        if !dir.is_dir() {
+            continue;
+        }
+        let mut files = Vec::new();
+        sources(&dir, &mut files);
+        let mut imports = BTreeMap::new();
+        for path in &files {
+            let inside = path.strip_prefix(&dir).unwrap();
+            // Folders within a module are read by their own files.
+            if inside.components().count() > 1 || inside.ends_with("mod.rs") {
+                continue;
+            }
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let mut siblings = imported_siblings(&code(path), &module);
+            siblings
+                .retain(|sibling| *sibling != name && dir.join(format!("{sibling}.rs")).is_file());
+            imports_found += siblings.len();
+            imports.insert(name, siblings);
+        }
+        for file in imports.keys() {
+            if let Some(circle) = circle_through(file, &imports) {
+                circles.push(format!("{module}: {}", circle.join(" -> ")));
+            }
+        }
+    }
+    assert!(
+        imports_found > 200,
+        "{imports_found} imports found: the test reads too little"
+    );
+    assert!(circles.is_empty(), "{circles:#?}");
 }

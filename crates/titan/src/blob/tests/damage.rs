@@ -39,7 +39,7 @@ fn noticed(bytes: Vec<u8>, pairs: &[Pair], indexes: &[BlobIndex], what: &str) ->
         }
     }
     let mut by_walk = false;
-    for record in r.records() {
+    for record in Records::of(&r) {
         match record {
             Ok(record) => {
                 let (key, _) = pairs.iter().find(|(k, _)| record.key == k).unwrap();
@@ -109,7 +109,7 @@ fn an_unsealed_file_gives_its_records_and_says_so() {
     let (mut bytes, pairs, _) = small_file(CompressionType::Lz4);
     bytes.truncate(bytes.len() - 32);
     let r = open_bytes(bytes).unwrap();
-    let items: Vec<_> = r.records().collect();
+    let items: Vec<_> = Records::of(&r).collect();
     assert_eq!(items.len(), pairs.len() + 1);
     assert!(items[0].as_ref().unwrap_err().is_corruption());
     assert!(items[1..].iter().all(Result::is_ok));
@@ -120,7 +120,7 @@ fn the_walk_goes_on_behind_a_damaged_value() {
     let (mut bytes, pairs, indexes) = small_file(CompressionType::None);
     bytes[indexes[0].offset as usize] ^= 1;
     let r = open_bytes(bytes).unwrap();
-    let items: Vec<_> = r.records().collect();
+    let items: Vec<_> = Records::of(&r).collect();
     assert_eq!(items.len(), pairs.len());
     assert_eq!(
         items[0].as_ref().unwrap_err().offset(),
@@ -143,7 +143,7 @@ fn a_wrong_count_in_a_valid_footer_is_noticed() {
     };
     bytes[footer..].copy_from_slice(&wrong.encode());
     let r = open_bytes(bytes).unwrap();
-    let e = r.records().last().unwrap().unwrap_err();
+    let e = Records::of(&r).last().unwrap().unwrap_err();
     assert!(
         e.is_corruption() && e.message().contains("footer says 4"),
         "{e}"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Check;
 use super::tables::References;
 use crate::blob::{
-    BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord, RelocationMap,
+    BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BlobFileReader, BlobRecord, Records, RelocationMap,
 };
 use crate::block_cache::BlockCache;
 use crate::error::{Error, Result};
@@ -143,7 +143,7 @@ impl Walk<'_, '_> {
         pointers: Vec<Pointer>,
         sized: bool,
     ) -> Result<()> {
-        let mut records = reader.records();
+        let mut records = Records::of(reader);
         let footer = reader.verify_footer();
         let sealed = footer.is_ok();
         if let Err(e) = footer {

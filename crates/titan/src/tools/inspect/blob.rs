@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Fields, Items};
-use crate::blob::{BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC, BlobFileReader, RelocationMap};
+use crate::blob::{BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC, BlobFileReader, Records, RelocationMap};
 use crate::block_cache::BlockCache;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::vfs::ReadableFile;
@@ -64,7 +64,7 @@ pub(super) fn walk(
     items.show(0, "header", fields)?;
 
     let footer = reader.verify_footer();
-    let mut records = reader.records();
+    let mut records = Records::of(&reader);
     if footer.is_err() {
         // Reported below, at its offset.
         records.next();

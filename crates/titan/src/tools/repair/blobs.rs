@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Repair;
-use crate::blob::{BLOB_FILE_FRAME_LEN, BlobFileReader, RelocationMap};
+use crate::blob::{BLOB_FILE_FRAME_LEN, BlobFileReader, Records, RelocationMap};
 use crate::block_cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::BlobIndex;
@@ -237,7 +237,7 @@ fn walk(
     pointers.sort_unstable_by_key(|pointer| pointer.offset);
     let mut pointers = pointers.into_iter().peekable();
     let (mut count, mut bytes) = (0, 0);
-    let mut records = reader.records();
+    let mut records = Records::of(reader);
     let mut holes = false;
     loop {
         let start = records.position();
