@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use titan_campaigns::failure::CheckFailure;
 use titan_campaigns::run::{Observer, Run, Tally};
-use titan_campaigns::trouble::Trouble;
 
 /// Without a terminal, how often the present phase of a campaign is shown at most.
 const PHASES: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ pub(crate) fn run(
 /// Runs a regression from a file: each thing that is as it should be counts as passed.
 pub(crate) fn replay(
     file: &Path,
-    regression: impl FnOnce(&str) -> Result<u64, Trouble>,
+    regression: impl FnOnce(&str) -> Result<u64, CheckFailure>,
 ) -> Result<ExitCode, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let (passed, failed) = match regression(&text) {

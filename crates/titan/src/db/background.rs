@@ -3,24 +3,30 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::collect::CollectionJob;
+use super::compact::CompactionJob;
 use super::core::{Core, Shared};
 use super::family::Family;
+use super::flush::FlushJob;
 use super::idle_cleanup::Idle;
+use super::job::Running;
 use super::look::{Look, claim_look, is_to_be_looked_at};
-use super::running::{Running, RunningJob};
-use super::state::{FamilyState, Immutable, State};
-use super::yielding::YieldsToReads;
-use crate::compaction::picker::{self, Circumstances, Compaction};
+use super::running::RunningJob;
+use super::state::{FamilyState, State};
+use crate::compaction::inputs::Compaction;
+use crate::compaction::levels::Circumstances;
+use crate::compaction::picker;
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
 use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread;
 use crate::version::Version;
 
-enum Job {
-    Flush(Arc<Family>, Vec<Immutable>),
+/// A job for a background thread, which the state counts as running.
+enum Claimed {
+    Flush(FlushJob),
     Look(Look),
-    Compaction(Arc<Family>, Compaction),
+    Compaction(CompactionJob),
 }
 
 /// Starts the threads of a database. If one cannot be started, dropping the core ends those that
@@ -69,15 +75,9 @@ impl Shared {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| match job {
-                Job::Flush(family, immutables) => self.run_flush(family, immutables),
-                Job::Look(look) => {
-                    self.run_look(look);
-                    Ok(())
-                }
-                Job::Compaction(family, compaction) => {
-                    let yields = YieldsToReads::of_compaction(self);
-                    self.run_compaction(&family, compaction, &yields)
-                }
+                Claimed::Flush(job) => self.run_job(job).map(drop),
+                Claimed::Look(job) => self.run_job(job),
+                Claimed::Compaction(job) => self.run_job(job).map(drop),
             }));
             // A listener that is notified of a failed deletion may panic, too; that concerns no
             // data.
@@ -86,30 +86,31 @@ impl Shared {
     }
 
     /// Waits for a job; `None` when the database closes.
-    fn next_job(&self) -> Option<Job> {
-        let mut state = self.state.lock();
+    fn next_job(&self) -> Option<Claimed> {
         loop {
+            let seen = self.signals.work.seen();
             if self.is_closing() {
                 return None;
             }
-            if let Some(job) = self.find_job(&mut state) {
+            let job = self.find_job(&mut self.state.lock());
+            if job.is_some() {
                 // There may be another job, for another thread.
-                self.work.notify_one();
-                return Some(job);
+                self.signals.work.raise_for_one();
+                return job;
             }
-            self.work.wait(&mut state);
+            self.signals.work.wait(seen);
         }
     }
 
-    fn find_job(&self, state: &mut State) -> Option<Job> {
+    fn find_job(&self, state: &mut State) -> Option<Claimed> {
         if self.failure.get().is_some() {
             return None;
         }
-        if let Some((family, immutables)) = claim_flush(state) {
-            return Some(Job::Flush(family, immutables));
+        if let Some(flush) = claim_flush(state) {
+            return Some(Claimed::Flush(flush));
         }
         if let Some(look) = claim_look(state) {
-            return Some(Job::Look(look));
+            return Some(Claimed::Look(look));
         }
         // One of several threads is always left for flushes, and for estimates, which are brief.
         let limit = (self.options.max_background_jobs - 1).max(1);
@@ -122,12 +123,16 @@ impl Shared {
         self.claim_compaction(state)
     }
 
-    fn claim_compaction(&self, state: &mut State) -> Option<Job> {
+    fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
         let (id, compaction) = self.due_compaction(state)?;
         state.turn = ColumnFamilyId(id.0 + 1);
-        let family = state.families.get_mut(&id)?;
-        RunningJob::Compaction.count(family, &mut state.running);
-        Some(Job::Compaction(Arc::clone(&family.family), compaction))
+        state.begin(RunningJob::Compaction, id);
+        let family = state.families.get(&id)?;
+        Some(Claimed::Compaction(CompactionJob {
+            family: Arc::clone(&family.family),
+            compaction,
+            is_manual: false,
+        }))
     }
 
     /// A compaction that is due. A family is evaluated again only after something has changed.
@@ -154,44 +159,39 @@ impl Shared {
     /// is the bottleneck.
     fn run_collections(&self) {
         let mut idle = self.idle();
-        while let Some((family, collection)) = self.next_collection(&mut idle) {
+        while let Some(job) = self.next_collection(&mut idle) {
             // Panics have been recorded, as in `run_jobs`.
-            let run = || self.run_due_collection(&family, collection);
-            let _ = catch_unwind(AssertUnwindSafe(run));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.run_job(job)));
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
     }
 
     /// Waits for a collection that is due; `None` when the database closes.
-    fn next_collection(&self, idle: &mut Idle) -> Option<(Arc<Family>, Collection)> {
-        let mut state = self.state.lock();
+    fn next_collection(&self, idle: &mut Idle) -> Option<CollectionJob<'static>> {
         loop {
-            // First, since it releases the lock for a time.
-            state = self.heed_ended_versions(state);
+            let seen = self.signals.collector.seen();
+            self.heed_ended_versions();
             if self.is_closing() {
                 return None;
             }
             if self.failure.get().is_some() {
-                self.collector.wait(&mut state);
+                self.signals.collector.wait(seen);
                 continue;
             }
+            let state = self.state.lock();
             let Some(family) = state.to_collect() else {
-                state = self.wait_or_clean_up(state, idle);
+                self.wait_or_clean_up(state, seen, idle);
                 continue;
             };
             let candidate = FamilyToCollect::of(family, state.collections_begun);
             drop(state);
             let collection = candidate.select();
-            state = self.state.lock();
-            let claimed = self.claim_collection(&mut state, &candidate, collection);
-            drop(state);
-            // Not under the lock: it may be the last holder of an older version.
+            let claimed = self.claim_collection(&mut self.state.lock(), &candidate, collection);
             drop(candidate);
             if claimed.is_some() {
                 return claimed;
             }
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
-            state = self.state.lock();
         }
     }
 
@@ -202,7 +202,7 @@ impl Shared {
         state: &mut State,
         candidate: &FamilyToCollect,
         collection: Option<Collection>,
-    ) -> Option<(Arc<Family>, Collection)> {
+    ) -> Option<CollectionJob<'static>> {
         let may_begin = !self.is_closing()
             && state.to_collect().is_some()
             && state.collections_begun == candidate.collections_begun;
@@ -212,66 +212,74 @@ impl Shared {
             if let Some(outlook) = &mut family.outlook {
                 outlook.urgency = None;
             }
-            self.progress.notify_all();
+            self.signals.progress.raise();
         }
         let collection = collection?;
-        RunningJob::Collection.count(family, &mut state.running);
-        state.collections_begun += 1;
-        Some((Arc::clone(&family.family), collection))
+        let family = Arc::clone(&family.family);
+        state.begin(RunningJob::Collection, family.id);
+        Some(CollectionJob {
+            family,
+            collection,
+            manual_pace: None,
+        })
     }
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
     pub(super) fn wait_idle(&self) -> Result<()> {
-        let mut state = self.state.lock();
         loop {
+            let seen = self.signals.progress.seen();
             self.check_open()?;
             if self.failure.read_only {
                 return Ok(());
             }
             self.failure.check()?;
+            let mut state = self.state.lock();
             let busy = !state.running.is_idle()
                 || state.manual_collections > 0
-                || state.version_ended
-                || !self.stall_notifier.is_idle()
+                || self.signals.has_ended_version()
+                || !self.admission.notifier.is_idle()
                 || state.families.values().any(|f| {
                     !f.immutables.is_empty() || f.manual_compaction || is_to_be_looked_at(f)
                 })
                 || self.due_compaction(&mut state).is_some()
                 || state.to_collect().is_some();
+            drop(state);
             if !busy {
-                drop(state);
                 self.purge();
                 return Ok(());
             }
-            self.work.notify_all();
-            self.progress.wait(&mut state);
+            self.signals.work.raise();
+            self.signals.progress.wait(seen);
         }
     }
 
     /// Waits until no job runs. None starts meanwhile if a failure is in force.
     pub(super) fn wait_for_running_jobs(&self) {
-        let _awaits = self.awaits_jobs();
-        let mut state = self.state.lock();
-        while !state.running.is_idle() {
-            self.progress.wait(&mut state);
+        let _awaits = self.admission.awaits_jobs(&self.signals);
+        loop {
+            let seen = self.signals.progress.seen();
+            if self.state.lock().running.is_idle() {
+                return;
+            }
+            self.signals.progress.wait(seen);
         }
     }
 }
 
 /// Claims the immutable memtables of a family that may be flushed, and counts the flush as running.
-fn claim_flush(state: &mut State) -> Option<(Arc<Family>, Vec<Immutable>)> {
+fn claim_flush(state: &mut State) -> Option<FlushJob> {
     let barrier = state.flush_barrier.as_ref();
     let (id, count) = state
         .in_turn()
         .filter(|f| !f.flushing)
         .map(|f| (f.family.id, f.flushable(barrier)))
         .find(|(_, count)| *count > 0)?;
-    let family = state.families.get_mut(&id)?;
-    RunningJob::Flush.count(family, &mut state.running);
-    Some((
-        Arc::clone(&family.family),
-        family.immutables.iter().take(count).cloned().collect(),
-    ))
+    state.begin(RunningJob::Flush, id);
+    let family = state.families.get(&id)?;
+    Some(FlushJob {
+        family: Arc::clone(&family.family),
+        immutables: family.immutables.iter().take(count).cloned().collect(),
+    })
 }
 
 /// A family that has something to collect, to be evaluated without the state lock.

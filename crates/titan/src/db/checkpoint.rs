@@ -80,9 +80,9 @@ impl Shared {
     /// Flushes what is in memtables now. What is written later stays in memtables while the guard
     /// is alive.
     fn flush_to_barrier(&self) -> Result<BarrierGuard<'_>> {
-        let barrier = self.alone(|| {
+        let barrier = self.alone(|lead| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();
-            let barrier = self.switch_to_flush(&ids)?;
+            let barrier = self.switch_to_flush(lead, &ids)?;
             // MUTANT: memtables that were filled after the moment of a checkpoint are flushed
             // before it is captured.
             if !mutant!(
@@ -152,6 +152,6 @@ struct BarrierGuard<'a>(&'a Shared);
 impl Drop for BarrierGuard<'_> {
     fn drop(&mut self) {
         self.0.state.lock().flush_barrier = None;
-        self.0.work.notify_all();
+        self.0.signals.work.raise();
     }
 }

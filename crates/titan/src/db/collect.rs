@@ -1,139 +1,150 @@
 //! Running garbage collections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::running::{Running, RunningJob};
-use super::state::FamilyState;
+use super::job::Job;
+use super::running::RunningJob;
+use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{BlobFileNumber, total};
-use crate::gc::job::{self, Collected, GcContext};
+use crate::format::{BlobFileNumber, ColumnFamilyId, total};
+use crate::gc::job::{self, Copied, GcContext};
 use crate::gc::live::{LiveFile, live_files};
 use crate::gc::pinned::CopiedForOlder;
 use crate::gc::punch;
 use crate::gc::selection::{Collection, Urgency};
-use crate::stats::{self, GarbageCollectionEvent, HolePunchEvent};
-use crate::version::Version;
-use crate::version::edit::VersionEdit;
+use crate::stats::{self, EventListener, GarbageCollectionEvent, HolePunchEvent};
+use crate::version::edit::{Relocation, VersionEdit};
+use crate::version::files::PhysicalBlobFile;
+use crate::version::{Version, VersionSet};
 
 /// What a collection did.
-enum Done {
+pub(super) enum Outcome {
     /// With the bytes that the relocation freed.
-    Moved(GarbageCollectionEvent, u64),
+    Relocated(GarbageCollectionEvent, u64),
     Punched(HolePunchEvent),
     /// These physical files had no live records.
-    Nothing(Vec<BlobFileNumber>),
-}
-
-/// The outcome of a collection.
-pub(super) enum Outcome {
-    /// `None` if nothing was relocated.
-    Installed(Option<GarbageCollectionEvent>),
-    /// These files are damaged, and stay as they are.
+    NothingLive(Vec<BlobFileNumber>),
+    /// These files are damaged, and stay as they are. Undamaged live records in them stay readable.
     SetAside(Vec<BlobFileNumber>, Error),
 }
 
-impl Shared {
-    /// Runs a collection that is due, which the caller has counted as running, at the configured
-    /// rate.
-    pub(super) fn run_due_collection(
-        &self,
-        family: &Arc<Family>,
-        collection: Collection,
-    ) -> Result<Outcome> {
-        let running = Running::counted(self, family.id, RunningJob::Collection);
-        let yields = YieldsToReads::of_collection(self);
-        let pace = self.pace_of(family);
-        let pace = |bytes| {
-            yields.yield_to_reads();
-            pace(bytes)
-        };
-        self.run_collection(family, collection, &pace, running, &yields)
+/// A collection of garbage.
+///
+/// Its errors `Closed` and `Busy` and that of a dropped family mean that it was abandoned with
+/// nothing changed.
+pub(super) struct CollectionJob<'a> {
+    pub(super) family: Arc<Family>,
+    pub(super) collection: Collection,
+    /// For a collection that a caller waits for: called with the number of bytes before they are
+    /// read or written. `None` for one that is due, which runs at the configured rate.
+    pub(super) manual_pace: Option<&'a dyn Fn(u64) -> Result<()>>,
+}
+
+/// What is to be noted when a collection has ended.
+pub(super) struct Collected {
+    family: ColumnFamilyId,
+    is_urgent: bool,
+    took: Duration,
+}
+
+impl Job for CollectionJob<'_> {
+    const DOING: &'static str = "collecting garbage of";
+    type Done = Outcome;
+    type Claim = Collected;
+
+    fn kind(&self) -> RunningJob {
+        match self.manual_pace {
+            Some(_) => RunningJob::ManualCollection,
+            None => RunningJob::Collection,
+        }
     }
 
-    /// Runs a collection and installs it.
-    ///
-    /// # Errors
-    /// `Closed`, `Busy` and the error of a dropped family mean that the collection was abandoned
-    /// with nothing changed; every other failure has stopped writes.
-    pub(super) fn run_collection(
-        &self,
-        family: &Arc<Family>,
-        collection: Collection,
-        keep_pace: &dyn Fn(u64) -> Result<()>,
-        _running: Running<'_>,
-        yields: &YieldsToReads<'_>,
-    ) -> Result<Outcome> {
-        let started = self.options.clock.monotonic();
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    /// Drops the collection, so that the files that were its inputs can be deleted when the job has
+    /// ended.
+    fn run(self, shared: &Shared) -> (Result<Outcome>, Collected) {
+        let clock = &*shared.options.clock;
+        let started = clock.monotonic();
         // Discards what a count of pointers has added.
-        self.state.lock().waited_for_pace = Duration::ZERO;
-        let outcome = self.collect_and_install(family, &collection, keep_pace, yields);
-        // Other threads wait for what follows.
-        yields.hurry();
-        let took = self.options.clock.monotonic().saturating_sub(started);
-        let set_aside = match &outcome {
-            // They have no live records after all: collecting them again would find no more.
-            Ok(Done::Nothing(files)) => files.clone(),
-            Err(e) if e.is_corruption() => collection.damaged_files(e),
-            _ => Vec::new(),
+        shared.state.lock().waited_for_pace = Duration::ZERO;
+        let (family, collection) = (&*self.family, &self.collection);
+        let outcome = match self.manual_pace {
+            Some(pace) => {
+                let yields = YieldsToReads::never();
+                shared.collect_and_install(family, collection, pace, &yields)
+            }
+            None => {
+                let yields = YieldsToReads::of_collection(shared);
+                let rate = shared.pace_of(family);
+                let pace = |bytes| {
+                    yields.yield_to_reads();
+                    rate(bytes)
+                };
+                shared.collect_and_install(family, collection, &pace, &yields)
+            }
         };
-        let freed = match &outcome {
-            Ok(Done::Moved(_, freed)) => *freed,
-            Ok(Done::Punched(event)) => event.bytes,
-            Ok(Done::Nothing(_)) | Err(_) => 0,
+        let outcome = match outcome {
+            Err(e) if e.is_corruption() && !family.is_dropped() => {
+                Ok(Outcome::SetAside(collection.damaged_files(&e), e))
+            }
+            outcome => outcome,
         };
-        let urgent = collection.urgency == Urgency::High;
-        // Release the inputs before the job counts as done, so that their files can be deleted
-        // then.
-        drop(collection);
-        let mut state = self.state.lock();
-        let waited = std::mem::take(&mut state.waited_for_pace);
-        if urgent && freed > 0 {
-            // Less the waits: it may have begun while nobody wrote.
-            state.freeing.add(freed, took.saturating_sub(waited));
-        }
-        if let Some(family) = state.families.get_mut(&family.id) {
-            Arc::make_mut(&mut family.excluded)
-                .damaged
-                .extend(&set_aside);
-            family.has_changed();
-        }
-        self.update_stalls(state);
-        match outcome {
-            Ok(Done::Moved(event, _)) => {
-                self.listeners.notify(|l| l.garbage_collected(&event));
-                Ok(Outcome::Installed(Some(event)))
-            }
-            Ok(Done::Punched(event)) => {
-                self.listeners.notify(|l| l.holes_punched(&event));
-                Ok(Outcome::Installed(None))
-            }
-            Ok(Done::Nothing(_)) => Ok(Outcome::Installed(None)),
-            Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => Err(e),
-            Err(e) if family.is_dropped() => Err(e),
-            Err(e) if e.is_corruption() => {
-                // Undamaged live records in them stay readable.
-                self.listeners.notify(|l| l.garbage_collection_failed(&e));
-                Ok(Outcome::SetAside(set_aside, e))
-            }
-            Err(e) => {
-                let doing = format!("collecting garbage of column family {}", family.name);
-                Err(self.failure.set(self, e.context(doing)))
-            }
-        }
+        let collected = Collected {
+            family: family.id,
+            is_urgent: collection.urgency == Urgency::High,
+            took: clock.monotonic().saturating_sub(started),
+        };
+        (outcome, collected)
     }
 
+    fn release(collected: Collected, outcome: &Result<Outcome>, state: &mut State) {
+        let waited = std::mem::take(&mut state.waited_for_pace);
+        let freed = match outcome {
+            Ok(Outcome::Relocated(_, freed)) => *freed,
+            Ok(Outcome::Punched(event)) => event.bytes,
+            _ => 0,
+        };
+        if collected.is_urgent && freed > 0 {
+            // Less the waits: it may have begun while nobody wrote.
+            let took = collected.took.saturating_sub(waited);
+            state.freeing.add(freed, took);
+        }
+        let Some(family) = state.families.get_mut(&collected.family) else {
+            return;
+        };
+        // What has no live records after all would have none the next time.
+        if let Ok(Outcome::NothingLive(files) | Outcome::SetAside(files, _)) = outcome {
+            Arc::make_mut(&mut family.excluded).damaged.extend(files);
+        }
+        family.has_changed();
+    }
+
+    fn report(outcome: &Outcome, listener: &dyn EventListener) {
+        match outcome {
+            Outcome::Relocated(event, _) => listener.garbage_collected(event),
+            Outcome::Punched(event) => listener.holes_punched(event),
+            Outcome::NothingLive(_) => {}
+            Outcome::SetAside(_, error) => listener.garbage_collection_failed(error),
+        }
+    }
+}
+
+impl Shared {
     fn collect_and_install(
         &self,
         family: &Family,
         collection: &Collection,
         keep_pace: &dyn Fn(u64) -> Result<()>,
         yields: &YieldsToReads<'_>,
-    ) -> Result<Done> {
+    ) -> Result<Outcome> {
         let versions = {
             let versions = self.versions.lock();
             let known = versions.family(family.id);
@@ -168,17 +179,19 @@ impl Shared {
         // What only older versions pin can be deleted meanwhile.
         drop(versions);
         if let Some(event) = self.punch_holes(collection, &live, &context)? {
-            return Ok(Done::Punched(event));
+            return Ok(Outcome::Punched(event));
         }
         let collected = job::run(collection, live, &context);
         // Flushes wait for what follows.
         yields.hurry();
         let mut collected = collected?;
         let files = std::mem::take(&mut collected.physical);
-        let moved = self.install_collection(family, collection, collected, &accounts)?;
-        Ok(moved.map_or(Done::Nothing(files), |(event, freed)| {
-            Done::Moved(event, freed)
-        }))
+        let relocated = self.install_collection(family, collection, collected, &accounts)?;
+        Ok(
+            relocated.map_or(Outcome::NothingLive(files), |(event, freed)| {
+                Outcome::Relocated(event, freed)
+            }),
+        )
     }
 
     /// Punches holes where the family wants that and it is worth it; `None` if no space was given
@@ -224,78 +237,91 @@ impl Shared {
         &self,
         family: &Family,
         collection: &Collection,
-        mut collected: Collected,
+        copied: Copied,
         accounts: &BTreeMap<BlobFileNumber, u64>,
     ) -> Result<Option<(GarbageCollectionEvent, u64)>> {
-        let files = collected.files();
-        let contradicts = collected.contradicts(accounts);
-        let mut versions = self.versions.lock();
-        let Some(known) = versions.family(family.id) else {
-            self.env.discard(&files);
-            return Err(dropped(&family.name));
-        };
-        // Logical files that left the version meanwhile are not relocated.
-        let there = &known.current.blob_files;
-        let relocation = collected.relocation.take().and_then(|mut relocation| {
-            relocation
-                .logical
-                .retain(|logical| there.contains_key(logical));
-            (!relocation.logical.is_empty()).then_some(relocation)
-        });
-        let Some(relocation) = relocation else {
-            self.env.discard(&files);
-            return Ok(None);
-        };
-        // Not the version that this replaces: it sees the same as the next one.
-        let older: Vec<Arc<Version>> = known.older_versions().map(|(older, _)| older).collect();
-        let mut inputs = collection.places();
-        let edit = VersionEdit {
-            column_family: family.id,
-            relocations: vec![relocation.clone()],
-            ..VersionEdit::default()
-        };
-        // The records are durable in both files. Applying the edit moves the logical files of all
-        // versions; if it fails, they stay where they are, which the next MANIFEST will say.
-        versions.apply(edit)?;
-        let mut freed = 0;
-        if let Some(version) = versions.current(family.id) {
-            // Files with another compression than the first one were not relocated.
-            let left = version.blob_files.physical();
-            inputs.retain(|file, _| !left.contains_key(file));
-            let before = total(inputs.values().map(|file| file.bytes_on_disk()));
-            freed = before.saturating_sub(relocation.total_bytes);
+        let outputs = copied.files();
+        let contradicts = copied.contradicts(accounts);
+        let prepare = |versions: &VersionSet| {
+            let known = versions.family(family.id)?;
+            let relocation = relocation_of(&copied, &known.current)?;
+            let inputs = emptied(collection, &relocation, &known.current);
+            // Not the version that this replaces: it sees the same as the next one.
+            let older: Vec<Arc<Version>> = known.older_versions().map(|(older, _)| older).collect();
             let mut pinned = CopiedForOlder::default();
             for older in &older {
-                let moved = relocation.logical.iter();
-                let moved = moved.filter_map(|file| older.blob_files.get(file));
-                if pinned.note(older, moved) {
+                let relocated = relocation.logical.iter();
+                let relocated = relocated.filter_map(|file| older.blob_files.get(file));
+                // Where they will be.
+                let relocated = relocated.map(|file| (relocation.file, file));
+                if pinned.note(older, relocated) {
                     older.watch(&self.version_watch);
                 }
             }
-            self.install(&versions, &[family.id], |family| {
-                let excluded = Arc::make_mut(&mut family.excluded);
-                excluded.pinned.append(&mut pinned);
-                excluded.pinned.retain(&version);
-                if freed == 0 && contradicts {
-                    // Or it would be collected again and again.
-                    excluded.damaged.insert(relocation.file);
-                }
-            });
-        }
-        drop(versions);
+            // The records are durable in both files. Applying the edit relocates the logical files
+            // of all versions; if it fails, they stay where they are, which the next MANIFEST will
+            // say.
+            let edit = VersionEdit {
+                column_family: family.id,
+                relocations: vec![relocation.clone()],
+                ..VersionEdit::default()
+            };
+            let on_disk = total(inputs.values().map(|file| file.bytes_on_disk()));
+            let freed = on_disk.saturating_sub(relocation.total_bytes);
+            // The older versions live until they are watched and what they pin is excluded.
+            Some((vec![edit], (relocation, inputs, freed, pinned, older)))
+        };
+        let installed = self.install(&[family], &outputs, prepare, |family, prepared| {
+            let (relocation, _, freed, pinned, _) = prepared;
+            let excluded = Arc::make_mut(&mut family.excluded);
+            excluded.pinned.append(pinned);
+            excluded.pinned.retain(&family.version);
+            if *freed == 0 && contradicts {
+                // Or it would be collected again and again.
+                excluded.damaged.insert(relocation.file);
+            }
+        })?;
+        let Some((relocation, inputs, freed, ..)) = installed else {
+            return Ok(None);
+        };
         let event = GarbageCollectionEvent {
             column_family: family.id,
             input_bytes: total(inputs.values().map(|file| file.total_bytes)),
             inputs: inputs.into_keys().collect(),
             output: relocation.file,
-            bytes_read: collected.bytes_read,
-            bytes_written: collected.bytes_written,
+            bytes_read: copied.bytes_read,
+            bytes_written: copied.bytes_written,
         };
         stats::add(&self.statistics.garbage_collections, 1);
         stats::add(&self.statistics.gc_read_bytes, event.bytes_read);
         stats::add(&self.statistics.gc_blob_bytes, event.bytes_written);
         Ok(Some((event, freed)))
     }
+}
+
+/// The relocation of what was copied, without logical files that left the version meanwhile.
+fn relocation_of(copied: &Copied, version: &Version) -> Option<Relocation> {
+    let mut relocation = copied.relocation.clone()?;
+    let logical = &mut relocation.logical;
+    logical.retain(|file| version.blob_files.contains_key(file));
+    (!relocation.logical.is_empty()).then_some(relocation)
+}
+
+/// The physical files of a collection that the relocation leaves without logical files. Files with
+/// another compression than the first one are not relocated.
+fn emptied(
+    collection: &Collection,
+    relocation: &Relocation,
+    version: &Version,
+) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
+    let relocated: BTreeSet<&BlobFileNumber> = relocation.logical.iter().collect();
+    let mut emptied = collection.places();
+    for (number, file) in version.blob_files.iter() {
+        if !relocated.contains(number) {
+            emptied.remove(&file.shared.place().number);
+        }
+    }
+    emptied
 }
 
 #[cfg(test)]
@@ -314,7 +340,7 @@ mod tests {
     /// Makes the accounts say that half of each blob file is garbage.
     fn claim_garbage(shared: &Shared) {
         let id = ColumnFamilyId::DEFAULT;
-        let mut versions = shared.versions.lock();
+        let versions = shared.versions.lock();
         let current = versions.current(id).unwrap();
         let claim = |number: &BlobFileNumber| BlobFileGarbage {
             number: *number,
@@ -329,9 +355,12 @@ mod tests {
         };
         // Or it would pin what it sees for a moment.
         drop(current);
-        versions.apply(edit).unwrap();
-        shared.install(&versions, &[id], |_| {});
         drop(versions);
+        let family = shared.family(id).unwrap();
+        let prepare = |_: &VersionSet| Some((vec![edit], ()));
+        shared
+            .install(&[&family], &[], prepare, |_, ()| {})
+            .unwrap();
         shared.update_stalls(shared.state.lock());
     }
 

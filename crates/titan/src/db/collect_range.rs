@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::collect::Outcome;
+use super::collect::{CollectionJob, Outcome};
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::running::{Running, RunningJob};
+use super::running::RunningJob;
 use super::state::{FamilyState, State};
-use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
@@ -53,16 +52,15 @@ impl Shared {
         let mut yields = false;
         while let Some(collection) = self.claim_manual(family, &mut waiting, yields)? {
             let behind = progress.done_bytes.saturating_add(collection.live);
-            let running = Running::counted(self, family.id, RunningJob::ManualCollection);
             let pace = self.at_full_speed(family, options, progress, collection.live);
-            match self.run_collection(
-                family,
+            let outcome = self.run_job(CollectionJob {
+                family: Arc::clone(family),
                 collection,
-                &pace,
-                running,
-                &YieldsToReads::never(),
-            )? {
-                Outcome::Installed(event) => event.into_iter().for_each(|e| summary.add(e)),
+                manual_pace: Some(&pace),
+            })?;
+            match outcome {
+                Outcome::Relocated(event, _) => summary.add(event),
+                Outcome::Punched(_) | Outcome::NothingLive(_) => {}
                 Outcome::SetAside(files, error) => {
                     waiting.give_up(&files);
                     let damaged = |&file| DamagedBlobFile {
@@ -124,7 +122,8 @@ impl Shared {
         let known = known.ok_or_else(|| dropped(&family.name))?;
         let mut pinned = CopiedForOlder::default();
         for (older, _) in known.older_versions() {
-            pinned.note(&older, older.blob_files.values());
+            let files = older.blob_files.values();
+            pinned.note(&older, files.map(|file| (file.shared.place().number, file)));
         }
         Ok(Exclusions {
             pinned,
@@ -147,27 +146,27 @@ impl Shared {
         waiting: &mut Waiting,
         mut yields: bool,
     ) -> Result<Option<Collection>> {
-        let _awaits = self.awaits_jobs();
-        let mut state = self.state.lock();
-        loop {
+        let _awaits = self.admission.awaits_jobs(&self.signals);
+        let mut state = loop {
+            let seen = self.signals.progress.seen();
+            let state = self.state.lock();
             // Under the lock: closing waits for the jobs that it finds counted.
             self.check_open()?;
             self.failure.check()?;
             if state.running.is_collecting() {
                 yields = false;
             } else if !(yields && is_urgent(&state)) {
-                break;
+                break state;
             }
-            self.progress.wait(&mut state);
-        }
-        let state = &mut *state;
-        let Some(f) = state.families.get_mut(&family.id) else {
+            drop(state);
+            self.signals.progress.wait(seen);
+        };
+        let Some(f) = state.families.get(&family.id) else {
             return Err(dropped(&family.name));
         };
         let collection = waiting.next(&f.version, &family.options);
         if collection.is_some() {
-            RunningJob::ManualCollection.count(f, &mut state.running);
-            state.collections_begun += 1;
+            state.begin(RunningJob::ManualCollection, family.id);
         }
         Ok(collection)
     }
@@ -215,7 +214,7 @@ impl<'a> ManualCollection<'a> {
         shared.check_open()?;
         state.manual_collections += 1;
         // A throttled collection must go on at full speed.
-        shared.progress.notify_all();
+        shared.signals.progress.raise();
         Ok(ManualCollection(shared))
     }
 }
@@ -223,6 +222,6 @@ impl<'a> ManualCollection<'a> {
 impl Drop for ManualCollection<'_> {
     fn drop(&mut self) {
         self.0.state.lock().manual_collections -= 1;
-        self.0.progress.notify_all();
+        self.0.signals.progress.raise();
     }
 }

@@ -26,10 +26,12 @@ impl Shared {
         move |bytes| {
             due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
             loop {
+                let seen_progress = self.signals.progress.seen();
                 self.check_open()?;
                 let now = clock.monotonic();
                 let left = due.get().saturating_sub(now);
-                let mut state = self.heed_ended_versions(self.state.lock());
+                self.heed_ended_versions();
+                let mut state = self.state.lock();
                 if state.collection_pauses > 0 {
                     return Err(paused());
                 }
@@ -50,8 +52,10 @@ impl Shared {
                     return Ok(());
                 }
                 let step = clock.begin_wait(left.min(IDLE));
-                self.progress.wait_for(&mut state, step);
-                state.waited_for_pace += clock.monotonic().saturating_sub(now);
+                drop(state);
+                self.signals.progress.wait_for(seen_progress, step);
+                let waited = clock.monotonic().saturating_sub(now);
+                self.state.lock().waited_for_pace += waited;
             }
         }
     }

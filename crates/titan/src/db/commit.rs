@@ -1,27 +1,72 @@
-//! Committing a group of batches, and switching memtables.
-//!
-//! Runs on the leader of the commit queue, so on one thread at a time: sequence numbers are
-//! assigned, the WAL is appended to, and memtables are filled and switched in one order.
+//! Committing batches: what the database does at the stages of the
+//! [pipeline](crate::write::pipeline), and the switch of memtables.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::core::{FamilyMap, Shared};
+use super::core::Shared;
 use super::family::{Family, dropped};
-use super::state::{FamilyState, Immutable, LiveWal, State};
+use super::state::{Immutable, LiveWal};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::format::ColumnFamilyId;
 use crate::memtable::Memtable;
-use crate::stats::{self, StallCause, StallEvent};
-use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
-use crate::version::Counters;
 use crate::write::WriteOptions;
-use crate::write::batch::{BatchOp, WriteBatch, group_header};
-use crate::write::queue::Group;
+use crate::write::batch::WriteBatch;
+use crate::write::pipeline::{CommitEnv, Target};
+use crate::write::queue::{Group, Lead};
 
-/// The longest single sleep of a delayed write, so that it notices when the delay is over.
-const MAX_DELAY: Duration = Duration::from_millis(10);
+impl CommitEnv for Shared {
+    type Family = Arc<Family>;
+
+    /// Fails with `Closed` once the database is closing, with `WritesStopped` after a failure.
+    fn check_writable(&self) -> Result<()> {
+        if self.pipeline.is_closed() {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir));
+        }
+        self.check_open()?;
+        self.failure.check()
+    }
+
+    fn admit(&self, lead: &Lead<'_>, group: &Group) -> Result<()> {
+        self.make_room(lead)?;
+        self.wait_out_stall(lead, group)
+    }
+
+    fn target(&self, id: ColumnFamilyId) -> Result<Target<Arc<Family>>> {
+        let family = self
+            .family(id)
+            .ok_or_else(|| Error::invalid_argument(format!("column family {id} does not exist")))?;
+        if family.is_dropped() {
+            return Err(dropped(&family.name));
+        }
+        Ok(Target {
+            id,
+            memtable: Arc::clone(&family.super_version.load().memtable),
+            family,
+        })
+    }
+
+    fn stop(&self, error: Error) -> Error {
+        self.failure.set(error)
+    }
+
+    fn stop_if_panicking(&self) {
+        let message = "a thread panicked while it committed a batch";
+        self.failure.set_if_panicking(message);
+    }
+
+    fn inserted(&self, targets: &[Target<Arc<Family>>], logged: bool) {
+        if !logged {
+            self.note_unlogged(targets);
+        }
+        self.note_filled(targets.iter().map(|t| (t.id, &*t.memtable)));
+    }
+
+    fn published(&self, targets: &[Target<Arc<Family>>]) {
+        self.signals.wrote();
+        self.ask_for_looks(targets.iter().map(|target| &*target.family));
+    }
+}
 
 impl Shared {
     /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
@@ -40,167 +85,46 @@ impl Shared {
                 "a write without WAL cannot be synced",
             ));
         }
-        self.commits
-            .submit(batch, *options, |group| self.commit(group))
-    }
-
-    fn commit(&self, group: &mut Group) -> Result<()> {
-        self.check_writable()?;
-        let _unfinished = FailOnPanic(self);
-        self.make_room(group)?;
-        let families = self.resolve(group);
-        if group.batches.iter().all(WriteBatch::is_empty) {
-            return Ok(());
-        }
-        let first = self.counters.last_sequence().plus(1);
-        let mut next = first;
-        for batch in &mut group.batches {
-            batch.set_sequence(next);
-            next = next.plus(u64::from(batch.count()));
-        }
-        let last = SequenceNumber(next.0 - 1);
-        if last > SequenceNumber::MAX {
-            return Err(Error::unsupported(
-                "the database has used up its sequence numbers",
-            ));
-        }
-        if !group.options.disable_wal {
-            // ORDER: the WAL before the memtables, and durable before the acknowledgement (WAL-1).
-            let logged = self.log(group, first, last);
-            logged.map_err(|e| {
-                let e = e.context("writing the WAL");
-                // MUTANT: a failed write of the WAL does not stop later writes.
-                if mutant!(
-                    "writes-go-on-after-a-failure",
-                    "-p titan --test it faults::"
-                ) {
-                    return e;
-                }
-                self.failure.set(self, e)
-            })?;
-        }
-        // MUTANT: writes become visible before they are in the memtable.
-        if mutant!(
-            "sequence-published-early",
-            "-p titan --test it concurrency::batches::a_large_batch"
-        ) {
-            self.counters.publish_sequence(last);
-        }
-        let unpublished = Unpublished::of(&families, self.counters.last_sequence());
-        let user_bytes = insert(group, &unpublished.memtables).map_err(|e| {
-            self.failure
-                .set(self, e.context("inserting into a memtable"))
-        })?;
-        if group.options.disable_wal {
-            self.note_unlogged(&families);
-        }
-        self.note_filled(&unpublished.memtables);
-        unpublished.publish(&self.counters, last);
-        self.end_idle();
-        self.ask_for_looks(&families);
-        stats::add(&self.statistics.write_groups, 1);
-        stats::add(&self.statistics.keys_written, next.0 - first.0);
-        stats::add(&self.statistics.user_bytes_written, user_bytes);
-        Ok(())
-    }
-
-    /// Fails with `Closed` once the database is closing, with `WritesStopped` after a failure.
-    fn check_writable(&self) -> Result<()> {
-        if self.stopping.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir));
-        }
-        self.check_open()?;
-        self.failure.check()
-    }
-
-    fn check_not_stalled(&self) -> Result<()> {
-        match self.stall() {
-            StallEvent::Normal => Ok(()),
-            // The delay depends on what is in the batch.
-            StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
-            StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(stalled(cause)),
-        }
-    }
-
-    /// How writes are stalled. Takes no lock if they are not.
-    fn stall(&self) -> StallEvent {
-        match self.writes_stalled.load(Ordering::Acquire) {
-            true => self.state.lock().stall,
-            false => StallEvent::Normal,
-        }
+        self.pipeline.write(self, batch, *options)
     }
 
     /// Runs `f` while no batch is being committed, unless the database has been closed by then.
-    pub(super) fn alone<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(super) fn alone<T>(&self, f: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
         self.check_open()?;
-        self.commits.exclusive(|| {
+        self.pipeline.exclusive(|lead| {
             self.check_open()?;
-            f()
+            f(lead)
         })
     }
 
-    /// Makes every logged write durable. The caller must lead the commit queue. Called also before
-    /// families change: after a crash, everything up to some moment is there, and never a later
-    /// change without an earlier write.
-    pub(super) fn sync_wal(&self) -> Result<()> {
-        let synced = self.wal.sync();
-        synced.map_err(|e| self.failure.set(self, e.context("syncing the WAL")))
-    }
-
-    /// The families that the group writes to. Batches that cannot be applied are refused here,
-    /// before anything is changed: the WAL must be replayable.
-    fn resolve(&self, group: &mut Group) -> Vec<Arc<Family>> {
-        let all = self.families.load();
-        let mut used: Vec<Arc<Family>> = Vec::new();
-        for index in 0..group.batches.len() {
-            let Some(batch) = group.batches.get(index) else {
-                break;
-            };
-            if let Err(e) = resolve_batch(batch, &all, &mut used) {
-                group.refuse(index, e);
-            }
-        }
-        used
-    }
-
-    /// Appends the group to the WAL as one record, and syncs it if asked to.
-    fn log(&self, group: &Group, first: SequenceNumber, last: SequenceNumber) -> Result<()> {
-        let count: u64 = group.batches.iter().map(|b| u64::from(b.count())).sum();
-        let count = u32::try_from(count)
-            .map_err(|_| Error::invalid_argument("a group of batches has too many operations"))?;
-        let header = group_header(first, count);
-        let mut parts: Vec<&[u8]> = vec![&header];
-        parts.extend(group.batches.iter().map(WriteBatch::operations));
-        // Log data alone takes no sequence number.
-        self.wal.append(&parts, (count > 0).then_some(last))?;
-        // MUTANT: a synced write is acknowledged without a sync of the WAL.
-        let left_out = mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::");
-        if group.options.sync && !left_out {
-            self.wal.sync()?;
-        }
-        Ok(())
+    /// Makes every logged write durable.
+    pub(super) fn sync_wal(&self, lead: &Lead<'_>) -> Result<()> {
+        self.pipeline.sync(lead, self)
     }
 
     /// Notes full memtables; the next commit switches them.
-    pub(super) fn note_filled(&self, memtables: &[(ColumnFamilyId, Arc<Memtable>)]) {
-        let full = || memtables.iter().filter(|(_, m)| m.should_flush());
-        if full().next().is_some() {
-            self.filled.lock().extend(full().map(|(id, _)| *id));
+    pub(super) fn note_filled<'m>(
+        &self,
+        memtables: impl Iterator<Item = (ColumnFamilyId, &'m Memtable)>,
+    ) {
+        let mut full = memtables.filter(|(_, m)| m.should_flush()).peekable();
+        if full.peek().is_some() {
+            self.filled.lock().extend(full.map(|(id, _)| id));
         }
     }
 
-    fn note_unlogged(&self, families: &[Arc<Family>]) {
+    fn note_unlogged(&self, targets: &[Target<Arc<Family>>]) {
         let mut state = self.state.lock();
-        for family in families {
-            if let Some(family) = state.families.get_mut(&family.id) {
+        for target in targets {
+            if let Some(family) = state.families.get_mut(&target.id) {
                 family.unlogged = true;
             }
         }
     }
 
-    /// Switches full memtables, then waits while writes are stalled. Cost: independent of the
-    /// number of families, unless there is something to switch.
-    fn make_room(&self, group: &Group) -> Result<()> {
+    /// Switches full memtables. Cost: independent of the number of families, unless there is
+    /// something to switch.
+    fn make_room(&self, lead: &Lead<'_>) -> Result<()> {
         let mut full = std::mem::take(&mut *self.filled.lock());
         if !full.is_empty() {
             let families = self.families.load();
@@ -210,13 +134,13 @@ impl Shared {
                 family.is_some_and(|f| f.super_version.load().memtable.should_flush())
             });
         }
-        if full.is_empty() && self.wal_limit.is_exceeded(self.wal.current_size()) {
+        if full.is_empty() && self.wal_limit.is_exceeded(self.pipeline.current_wal_size()) {
             full = self.families_of_oldest_wal();
         }
-        if !full.is_empty() {
-            self.switch_memtables(&full)?;
+        match full.is_empty() {
+            true => Ok(()),
+            false => self.switch_memtables(lead, &full),
         }
-        self.wait_out_stall(group)
     }
 
     fn families_of_oldest_wal(&self) -> Vec<ColumnFamilyId> {
@@ -230,76 +154,9 @@ impl Shared {
             .collect()
     }
 
-    fn wait_out_stall(&self, group: &Group) -> Result<()> {
-        if !self.writes_stalled.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut state = self.state.lock();
-        let stall = state.stall;
-        if stall == StallEvent::Normal {
-            return Ok(());
-        }
-        let delay = self.delay(&state, stall, group)?;
-        if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
-            return Ok(());
-        }
-        let clock = &*self.options.clock;
-        let started = clock.monotonic();
-        let elapsed = || clock.monotonic().saturating_sub(started);
-        let mut waited = false;
-        let outcome = loop {
-            let stall = state.stall;
-            match stall {
-                StallEvent::Normal => break Ok(()),
-                StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
-                    if group.options.no_slowdown =>
-                {
-                    break Err(stalled(cause));
-                }
-                StallEvent::Delayed(_) => {
-                    let left = delay.saturating_sub(elapsed());
-                    if left.is_zero() {
-                        break Ok(());
-                    }
-                    let step = clock.begin_wait(left.min(MAX_DELAY));
-                    self.progress.wait_for(&mut state, step);
-                }
-                StallEvent::Stopped(_) => {
-                    if let Err(e) = self.failure.check().and_then(|()| self.check_open()) {
-                        break Err(e);
-                    }
-                    self.progress.wait(&mut state);
-                }
-            }
-            waited = true;
-        };
-        drop(state);
-        if waited {
-            stats::add(&self.statistics.stall_micros, elapsed().as_micros() as u64);
-        }
-        outcome
-    }
-
-    /// How long a group waits while writes are delayed.
-    fn delay(&self, state: &State, stall: StallEvent, group: &Group) -> Result<Duration> {
-        let rate = self.options.delayed_write_rate;
-        if stall != StallEvent::Delayed(StallCause::SpaceAmplification) {
-            let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
-            return Ok(Duration::from_secs_f64(bytes as f64 / rate as f64));
-        }
-        // Only puts take space: deletions give it back.
-        let mut bytes = 0;
-        for op in group.batches.iter().flat_map(|batch| batch.iter()) {
-            if let BatchOp::Put { key, value, .. } = op? {
-                bytes += (key.len() + value.len()) as u64;
-            }
-        }
-        Ok(state.freeing.delay(bytes, state.space_excess, rate))
-    }
-
     /// Makes the memtables of `ids` immutable and gives the families new ones, if any of them has
-    /// entries. The caller must lead the commit queue.
-    pub(super) fn switch_memtables(&self, ids: &[ColumnFamilyId]) -> Result<()> {
+    /// entries.
+    pub(super) fn switch_memtables(&self, lead: &Lead<'_>, ids: &[ColumnFamilyId]) -> Result<()> {
         let needed = {
             let state = self.state.lock();
             ids.iter().any(|id| {
@@ -309,18 +166,16 @@ impl Shared {
                     .is_some_and(|f| !f.memtable.is_empty())
             })
         };
-        if needed { self.start_wal(ids) } else { Ok(()) }
+        match needed {
+            true => self.start_wal(lead, ids),
+            false => Ok(()),
+        }
     }
 
-    /// Starts a new WAL file; the memtables of `ids` that have entries become immutable. The caller
-    /// must lead the commit queue.
-    pub(super) fn start_wal(&self, ids: &[ColumnFamilyId]) -> Result<()> {
-        let closed_size = self.wal.current_size();
+    /// Starts a new WAL file; the memtables of `ids` that have entries become immutable.
+    pub(super) fn start_wal(&self, lead: &Lead<'_>, ids: &[ColumnFamilyId]) -> Result<()> {
         let number = self.counters.new_file_number();
-        let started = self
-            .wal
-            .start(number, self.counters.last_sequence().plus(1));
-        started.map_err(|e| self.failure.set(self, e.context("starting a WAL")))?;
+        let closed_size = self.pipeline.start_wal(lead, self, number)?;
         let mut state = self.state.lock();
         if let Some(last) = state.wals.back_mut() {
             last.size = closed_size;
@@ -351,35 +206,9 @@ impl Shared {
         }
         self.wal_limit.set(&state, &self.options);
         // Before listeners are notified, of which one may panic.
-        self.work.notify_one();
+        self.signals.work.raise_for_one();
         self.update_stalls(state);
         Ok(())
-    }
-
-    /// Evaluates what has changed, and how writes are stalled; releases the state lock; notifies
-    /// listeners of changes. Wakes the thread that collects garbage if something is to be
-    /// collected.
-    pub(super) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
-        if std::mem::take(&mut state.version_ended) {
-            let families = state.families.values_mut();
-            families.for_each(FamilyState::has_changed);
-        }
-        state.evaluate(&self.stall_notifier);
-        let writes_stalled = state.stall != StallEvent::Normal;
-        self.writes_stalled.store(writes_stalled, Ordering::Release);
-        let urgent = writes_stalled || state.is_behind();
-        self.urgent.store(urgent, Ordering::Release);
-        let kept = state.keeps_for_snapshots();
-        self.kept_for_snapshots.store(kept, Ordering::Release);
-        self.progress.notify_all();
-        if state.to_collect().is_some() {
-            self.collector.notify_all();
-        }
-        drop(state);
-        if self.stall_notifier.notify(&self.listeners) {
-            let _state = self.state.lock();
-            self.progress.notify_all();
-        }
     }
 
     /// Families whose memtables have operations that are in no WAL.
@@ -393,118 +222,6 @@ impl Shared {
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
-}
-
-fn stalled(cause: StallCause) -> Error {
-    Error::new(ErrorKind::Busy, format!("writes are stalled: {cause}"))
-}
-
-/// Stops writes if a commit panics half way: the WAL may have sequence numbers already that the
-/// next group would use again.
-struct FailOnPanic<'a>(&'a Shared);
-
-impl Drop for FailOnPanic<'_> {
-    fn drop(&mut self) {
-        let message = "a thread panicked while it committed a batch";
-        self.0.failure.set_if_panicking(self.0, message);
-    }
-}
-
-/// Memtables that a group is inserted into. If this ends without the group being published, by an
-/// error or a panic, nothing of the group ever becomes part of the database.
-struct Unpublished {
-    memtables: Vec<(ColumnFamilyId, Arc<Memtable>)>,
-    published: SequenceNumber,
-}
-
-impl Unpublished {
-    /// The memtables of `families`, which are visible up to `published`.
-    fn of(families: &[Arc<Family>], published: SequenceNumber) -> Self {
-        let memtable = |family: &Family| Arc::clone(&family.super_version.load().memtable);
-        Unpublished {
-            memtables: families.iter().map(|f| (f.id, memtable(f))).collect(),
-            published,
-        }
-    }
-
-    /// Publishes the group, whose last operation is `last`.
-    fn publish(mut self, counters: &Counters, last: SequenceNumber) {
-        counters.publish_sequence(last);
-        self.memtables.clear();
-    }
-}
-
-impl Drop for Unpublished {
-    fn drop(&mut self) {
-        for (_, memtable) in &self.memtables {
-            // MUTANT: entries of a commit that failed half way stay in their memtables.
-            if !mutant!(
-                "failed-commit-half-visible",
-                "-p titan --test it refused_commit::"
-            ) {
-                memtable.refuse_after(self.published);
-            }
-        }
-    }
-}
-
-/// Inserts all operations; returns the bytes of their keys and values.
-fn insert(group: &Group, memtables: &[(ColumnFamilyId, Arc<Memtable>)]) -> Result<u64> {
-    let mut bytes = 0;
-    for batch in &group.batches {
-        let mut sequence = batch.sequence();
-        for op in batch.iter() {
-            let op = op?;
-            let Some((value_type, key, value)) = op.entry()? else {
-                continue;
-            };
-            let id = op.column_family();
-            let memtable = memtables.iter().find(|(family, _)| Some(*family) == id);
-            let Some((_, memtable)) = memtable else {
-                return Err(Error::internal(
-                    "a batch names a family it did not name before",
-                ));
-            };
-            memtable.add(sequence, value_type, key, value)?;
-            sequence = sequence.plus(1);
-            bytes += (key.len() + value.len()) as u64;
-        }
-    }
-    Ok(bytes)
-}
-
-/// Adds the families that a batch writes to to `used`.
-fn resolve_batch(batch: &WriteBatch, all: &FamilyMap, used: &mut Vec<Arc<Family>>) -> Result<()> {
-    for op in batch.iter() {
-        let op = op?;
-        op.entry()?;
-        let Some(id) = op.column_family() else {
-            continue;
-        };
-        // Most batches write to one family, again and again.
-        let family = match used.iter().position(|family| family.id == id) {
-            Some(index) => &used[index],
-            None => {
-                let family = all.get(&id).ok_or_else(|| {
-                    Error::invalid_argument(format!("column family {id} does not exist"))
-                })?;
-                if family.is_dropped() {
-                    return Err(dropped(&family.name));
-                }
-                used.push(Arc::clone(family));
-                family
-            }
-        };
-        if let BatchOp::DeleteRange { begin, end, .. } = op
-            && family.comparator.compare_user(begin, end).is_gt()
-        {
-            // RocksDB could not replay it, and would not open the database (FMT-1).
-            return Err(Error::invalid_argument(
-                "a range to be deleted ends before it begins",
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

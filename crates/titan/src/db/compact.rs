@@ -5,65 +5,68 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::running::{Running, RunningJob};
+use super::job::Job;
+use super::running::RunningJob;
+use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
-use crate::compaction::job::{self, CompactionResult, JobContext};
+use crate::compaction::inputs::{Compaction, InputMarks};
+use crate::compaction::job::{self, JobContext};
 use crate::compaction::levels::LevelTargets;
-use crate::compaction::picker::{Compaction, pick_range};
-use crate::error::{ErrorKind, Result};
+use crate::compaction::picker::pick_range;
+use crate::error::Result;
 use crate::format::ColumnFamilyId;
-use crate::stats::{self, CompactionEvent};
+use crate::stats::{self, CompactionEvent, EventListener};
+use crate::version::VersionSet;
 
-impl Shared {
-    /// Runs a compaction that the caller has counted as running, and installs it.
-    pub(super) fn run_compaction(
-        &self,
-        family: &Arc<Family>,
-        compaction: Compaction,
-        yields: &YieldsToReads<'_>,
-    ) -> Result<()> {
-        let _running = Running::counted(self, family.id, RunningJob::Compaction);
-        let outcome = self
-            .compact_and_install(family, &compaction, yields)
-            .map_err(|e| match e.kind() {
-                ErrorKind::Closed => e,
-                _ if family.is_dropped() => e,
-                // Before the job counts as done, so that no job starts on what failed.
-                _ => {
-                    let doing = format!("compacting column family {}", family.name);
-                    self.failure.set(self, e.context(doing))
-                }
-            });
-        let event_inputs = compaction.input_numbers();
-        let output_level = compaction.output_level;
-        let marks = compaction.into_marks();
-        let state = self.state.lock();
-        // The inputs are released under the state lock, which the picker holds.
-        drop(marks);
-        self.update_stalls(state);
-        self.work.notify_all();
-        let result = outcome?;
-        let moved = result.edit.new_files.iter().map(|(_, f)| f.number);
-        let event = CompactionEvent {
-            column_family: family.id,
-            inputs: event_inputs,
-            output_level,
-            outputs: moved.collect(),
-            bytes_read: result.bytes_read,
-            bytes_written: result.output.table_bytes(),
-            blob_files: result.output.blob_numbers(),
-        };
-        self.listeners.notify(|l| l.compaction_finished(&event));
-        Ok(())
+/// A compaction whose inputs are claimed.
+pub(super) struct CompactionJob {
+    pub(super) family: Arc<Family>,
+    pub(super) compaction: Compaction,
+    /// A caller waits for it.
+    pub(super) is_manual: bool,
+}
+
+impl Job for CompactionJob {
+    const DOING: &'static str = "compacting";
+    type Done = CompactionEvent;
+    type Claim = InputMarks;
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::Compaction
     }
 
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn run(self, shared: &Shared) -> (Result<CompactionEvent>, InputMarks) {
+        // Each table of level 0 is one more that every read visits: reads gain most if it is gone.
+        let yields = match self.is_manual || self.compaction.start_level == 0 {
+            true => YieldsToReads::never(),
+            false => YieldsToReads::of_compaction(shared),
+        };
+        let outcome = shared.compact_and_install(&self.family, &self.compaction, &yields);
+        (outcome, self.compaction.into_marks())
+    }
+
+    /// The picker reads the marks under the state lock.
+    fn release(marks: InputMarks, _: &Result<CompactionEvent>, _: &mut State) {
+        drop(marks);
+    }
+
+    fn report(event: &CompactionEvent, listener: &dyn EventListener) {
+        listener.compaction_finished(event);
+    }
+}
+
+impl Shared {
     fn compact_and_install(
         &self,
         family: &Family,
         compaction: &Compaction,
         yields: &YieldsToReads<'_>,
-    ) -> Result<CompactionResult> {
+    ) -> Result<CompactionEvent> {
         let context = JobContext {
             env: &self.rewriting_env(),
             family: &family.output(),
@@ -84,14 +87,9 @@ impl Shared {
         // Flushes wait for what follows.
         yields.hurry();
         let result = result?;
-        let mut versions = self.versions.lock();
-        if versions.family(family.id).is_none() {
-            self.env.discard(&result.output.files());
-            return Err(dropped(&family.name));
-        }
-        versions.apply(result.edit.clone())?;
-        self.install(&versions, &[family.id], |_| {});
-        drop(versions);
+        let outputs = result.output.files();
+        let prepare = |_: &VersionSet| Some((vec![result.edit.clone()], ()));
+        self.install(&[family], &outputs, prepare, |_, ()| {})?;
         let counters = &self.statistics;
         if result.trivial_move {
             stats::add(&counters.trivial_moves, 1);
@@ -101,7 +99,16 @@ impl Shared {
             stats::add(&counters.compaction_sst_bytes, result.output.table_bytes());
             stats::add(&counters.compaction_blob_bytes, result.output.blob_bytes());
         }
-        Ok(result)
+        let outputs = result.edit.new_files.iter().map(|(_, f)| f.number);
+        Ok(CompactionEvent {
+            column_family: family.id,
+            inputs: compaction.input_numbers(),
+            output_level: compaction.output_level,
+            outputs: outputs.collect(),
+            bytes_read: result.bytes_read,
+            bytes_written: result.output.table_bytes(),
+            blob_files: result.output.blob_numbers(),
+        })
     }
 
     /// See [`ColumnFamily::compact_range`](crate::ColumnFamily::compact_range).
@@ -125,11 +132,12 @@ impl Shared {
 
     /// Waits until no compaction of the family runs, and keeps others from starting.
     fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
-        let _awaits = self.awaits_jobs();
-        let mut state = self.state.lock();
+        let _awaits = self.admission.awaits_jobs(&self.signals);
         loop {
+            let seen = self.signals.progress.seen();
             self.check_open()?;
             self.failure.check()?;
+            let mut state = self.state.lock();
             let Some(claimed) = state.families.get_mut(&family.id) else {
                 return Err(dropped(&family.name));
             };
@@ -137,18 +145,22 @@ impl Shared {
                 claimed.manual_compaction = true;
                 break;
             }
-            self.progress.wait(&mut state);
+            drop(state);
+            self.signals.progress.wait(seen);
         }
         let claim = ManualClaim {
             shared: self,
             family: family.id,
         };
-        while state
-            .families
-            .get(&family.id)
-            .is_some_and(|f| f.running_compactions > 0)
-        {
-            self.progress.wait(&mut state);
+        loop {
+            let seen = self.signals.progress.seen();
+            let running = |f: &FamilyState| f.running_compactions > 0;
+            let state = self.state.lock();
+            if !state.families.get(&family.id).is_some_and(running) {
+                break;
+            }
+            drop(state);
+            self.signals.progress.wait(seen);
         }
         Ok(claim)
     }
@@ -194,20 +206,24 @@ impl Shared {
             let mut state = self.state.lock();
             // Under the lock: closing waits for the jobs that it finds counted.
             self.check_open()?;
-            let state = &mut *state;
-            let Some(f) = state.families.get_mut(&family.id) else {
+            let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
             };
             let picked = pick_range(&f.version, level, output_level, begin, end);
             if picked.is_some() {
-                RunningJob::Compaction.count(f, &mut state.running);
+                state.begin(RunningJob::Compaction, family.id);
             }
             picked
         };
         match picked {
             Some(mut compaction) => {
                 compaction.force_rewrite = force_rewrite;
-                self.run_compaction(family, compaction, &YieldsToReads::never())
+                self.run_job(CompactionJob {
+                    family: Arc::clone(family),
+                    compaction,
+                    is_manual: true,
+                })
+                .map(drop)
             }
             None => Ok(()),
         }
@@ -226,7 +242,8 @@ impl Drop for ManualClaim<'_> {
         if let Some(family) = state.families.get_mut(&self.family) {
             family.manual_compaction = false;
         }
-        self.shared.progress.notify_all();
-        self.shared.work.notify_all();
+        drop(state);
+        self.shared.signals.progress.raise();
+        self.shared.signals.work.raise();
     }
 }

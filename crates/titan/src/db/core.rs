@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::admission::Admission;
 use super::failure::BackgroundFailure;
 use super::family::Family;
-use super::stall_notifier::StallNotifier;
+use super::signals::Signals;
 use super::state::State;
 use super::wal_limit::WalLimit;
 use crate::blob::ValueFetcher;
@@ -18,14 +19,13 @@ use crate::open_files::OpenFiles;
 use crate::options::{DbOptions, TakenOptions};
 use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, Statistics};
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
-use crate::sync::{ArcSwap, Condvar, Mutex};
+use crate::sync::{ArcSwap, Mutex};
 use crate::version::{Counters, Moment, ObsoleteFiles, VersionSet, Watch};
 use crate::vfs::{FileLock, Vfs};
 use crate::write::batch::OpeningId;
-use crate::write::queue::CommitQueue;
-use crate::write::wal_set::WalSet;
+use crate::write::pipeline::CommitPipeline;
 
 /// The families by id; replaced whole when one is created or dropped. Ordered, so that every run
 /// visits them in the same order.
@@ -60,33 +60,15 @@ pub(crate) struct Shared {
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) iterators: Arc<IteratorList>,
     pub(super) families: ArcSwap<FamilyMap>,
-    pub(super) commits: CommitQueue,
-    pub(super) wal: WalSet,
+    pub(super) pipeline: CommitPipeline,
     pub(super) versions: Mutex<VersionSet>,
     pub(super) state: Mutex<State>,
-    /// Signalled when there may be a flush or a compaction for a background thread.
-    pub(super) work: Condvar,
-    /// Signalled when something has changed that a thread may wait for.
-    pub(super) progress: Condvar,
-    /// Signalled when there may be something to do for the thread that collects garbage.
-    pub(super) collector: Condvar,
-    /// Whether writes are stalled; then the state says how.
-    pub(super) writes_stalled: AtomicBool,
-    /// Whether background jobs no longer yield to reads: writes are stalled, or soon will be.
-    pub(super) urgent: AtomicBool,
-    /// How many callers wait for running jobs, which do not yield to reads meanwhile.
-    pub(super) awaiting: AtomicUsize,
+    pub(super) signals: Arc<Signals>,
+    pub(super) admission: Admission,
     /// Families whose memtable a commit has filled; the next one switches it.
     pub(super) filled: Mutex<Vec<ColumnFamilyId>>,
     pub(super) wal_limit: WalLimit,
-    pub(super) stall_notifier: StallNotifier,
-    /// Whether a table of the last level has entries that only snapshots see.
-    pub(super) kept_for_snapshots: AtomicBool,
-    /// Whether the thread that collects garbage waits for a write.
-    pub(super) notify_of_write: AtomicBool,
     pub(super) failure: BackgroundFailure,
-    /// Set when the database begins to close: no more batches are accepted.
-    pub(super) stopping: AtomicBool,
     /// Set once, when the database closes; running compactions end early.
     pub(super) closing: AtomicBool,
     /// Held while a checkpoint is made, one at a time.
@@ -123,34 +105,26 @@ impl Core {
         }
         // Batches that wait in the queue by now are committed and later ones are refused, so
         // nothing unlogged comes after the flush.
-        self.shared.stopping.store(true, Ordering::Release);
-        let unlogged = self
-            .shared
-            .commits
-            .exclusive(|| Ok(self.shared.families_with_unlogged_writes()))?;
+        let pipeline = &self.shared.pipeline;
+        pipeline.close();
+        let unlogged = pipeline.exclusive(|_| Ok(self.shared.families_with_unlogged_writes()))?;
         let flushed = if unlogged.is_empty() {
             Ok(())
         } else {
             self.shared.flush(&unlogged)
         };
         // The queue empties first, so that no commit meets a closed database half way.
-        let synced = self.shared.commits.exclusive(|| {
+        let synced = pipeline.exclusive(|lead| {
             // After a failure nothing more can be promised, and the caller must know.
             let synced = match self.shared.failure.read_only {
                 true => Ok(()),
                 false => self.shared.failure.check(),
             };
-            let synced = synced.and_then(|()| self.shared.sync_wal());
+            let synced = synced.and_then(|()| self.shared.sync_wal(lead));
             self.shared.closing.store(true, Ordering::Release);
             synced
         });
-        {
-            // Under the lock, or a thread that is about to wait would miss the signal.
-            let _state = self.shared.state.lock();
-            self.shared.work.notify_all();
-            self.shared.progress.notify_all();
-            self.shared.collector.notify_all();
-        }
+        self.shared.signals.raise_all();
         for thread in threads.drain(..) {
             // Nothing is left to be done about a thread that panicked.
             let _ = thread.join();
@@ -162,7 +136,7 @@ impl Core {
         self.shared.purge();
         // The WAL's file is closed while the directory is still ours: closing cuts the zeros at its
         // end.
-        self.shared.wal.abandon();
+        pipeline.close_wal();
         *self.shared.directory.lock() = None;
         flushed.and(synced)
     }

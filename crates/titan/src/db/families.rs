@@ -10,8 +10,7 @@ use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, Comparator, FileNumber};
 use crate::gc::space::loosened_allowance;
 use crate::memtable::Memtable;
-use crate::options::settings::FamilySettings;
-use crate::options::{ColumnFamilyOptions, Options};
+use crate::options::{ColumnFamilyOptions, FamilySettings, Options};
 use crate::read::SuperVersion;
 use crate::stats::StallEvent;
 use crate::sync::ArcSwap;
@@ -26,9 +25,9 @@ impl Shared {
         options: ColumnFamilyOptions,
     ) -> Result<Arc<Family>> {
         options.validate()?;
-        self.alone(|| {
+        self.alone(|lead| {
             self.failure.check()?;
-            self.sync_wal()?;
+            self.sync_wal(lead)?;
             let mut versions = self.versions.lock();
             if versions.families().values().any(|f| f.name == name) {
                 let exists = format!("column family {name} exists already");
@@ -41,7 +40,7 @@ impl Shared {
             let state = family_state(id, &recorded, Arc::new(options), wal);
             if let Err(e) = versions.create_family(id, recorded) {
                 drop(versions);
-                return Err(self.failure.set(self, e));
+                return Err(self.failure.set(e));
             }
             let family = Arc::clone(&state.family);
             let mut families = FamilyMap::clone(&self.families.load());
@@ -55,8 +54,7 @@ impl Shared {
         .inspect(|family| {
             self.tell_of_loosened_bound(family);
             // It may be the first with idle cleanup.
-            let _state = self.state.lock();
-            self.collector.notify_all();
+            self.signals.collector.raise();
         })
     }
 
@@ -76,14 +74,14 @@ impl Shared {
                 "the default column family cannot be dropped",
             ));
         }
-        self.alone(|| {
+        self.alone(|lead| {
             self.failure.check()?;
             // MUTANT: a family is dropped while earlier writes are not durable.
             if !mutant!(
                 "family-drop-before-wal-sync",
                 "-p titan --test it crash_recovery::a_log_that_only"
             ) {
-                self.sync_wal()?;
+                self.sync_wal(lead)?;
             }
             let mut versions = self.versions.lock();
             if versions.family(id).is_none() {
@@ -92,7 +90,7 @@ impl Shared {
             let needed = self.state.lock().oldest_log_needed(Some(id));
             if let Err(e) = versions.drop_family(id, needed) {
                 drop(versions);
-                return Err(self.failure.set(self, e));
+                return Err(self.failure.set(e));
             }
             family.dropped.store(true, Ordering::Release);
             let mut families = FamilyMap::clone(&self.families.load());
@@ -105,7 +103,7 @@ impl Shared {
                 .as_ref()
                 .is_some_and(|r| r.stall != StallEvent::Normal)
             {
-                self.stall_notifier.push(id, StallEvent::Normal);
+                self.admission.notifier.push(id, StallEvent::Normal);
             }
             drop(state);
             if let Some(removed) = removed {

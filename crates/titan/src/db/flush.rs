@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::core::Shared;
-use super::family::{Family, dropped};
-use super::running::{Running, RunningJob};
-use super::state::{FamilyState, FlushBarrier, Immutable};
+use super::family::Family;
+use super::job::Job;
+use super::running::RunningJob;
+use super::state::{FamilyState, FlushBarrier, Immutable, State};
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, UnknownOlderVersions, surviving_tombstones};
@@ -19,8 +20,10 @@ use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
-use crate::stats::{self, FlushEvent};
+use crate::stats::{self, EventListener, FlushEvent};
+use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
+use crate::write::queue::Lead;
 
 /// What a flush writes of memtables: not the entries of failed commits.
 struct Survivors {
@@ -136,15 +139,19 @@ impl Shared {
     /// Flushes the memtables of `ids` and waits until that is done.
     pub(super) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         // What is in the memtables now must be flushed; what is written meanwhile need not.
-        let newest = self.alone(|| self.switch_to_flush(ids))?;
+        let newest = self.alone(|lead| self.switch_to_flush(lead, ids))?;
         self.wait_for_flushes(&newest)
     }
 
     /// Makes what is in memtables immutable. Returns the newest memtable of each family that has
-    /// something to flush. The caller must lead the commit queue.
-    pub(super) fn switch_to_flush(&self, ids: &[ColumnFamilyId]) -> Result<FlushBarrier> {
+    /// something to flush.
+    pub(super) fn switch_to_flush(
+        &self,
+        lead: &Lead<'_>,
+        ids: &[ColumnFamilyId],
+    ) -> Result<FlushBarrier> {
         self.failure.check()?;
-        self.switch_memtables(ids)?;
+        self.switch_memtables(lead, ids)?;
         let state = self.state.lock();
         let newest = |id: &ColumnFamilyId| {
             let family = state.families.get(id)?;
@@ -156,9 +163,10 @@ impl Shared {
 
     /// Waits until these memtables, and all older ones of their families, are in tables.
     pub(super) fn wait_for_flushes(&self, newest: &FlushBarrier) -> Result<()> {
-        self.work.notify_all();
-        let mut state = self.state.lock();
+        self.signals.work.raise();
         loop {
+            let seen = self.signals.progress.seen();
+            let state = self.state.lock();
             let done = newest.iter().all(|(id, memtable)| {
                 state.families.get(id).is_none_or(|family| {
                     !family
@@ -170,38 +178,16 @@ impl Shared {
             if done {
                 return Ok(());
             }
+            drop(state);
             self.failure.check()?;
             self.check_open()?;
-            self.progress.wait(&mut state);
+            self.signals.progress.wait(seen);
         }
-    }
-
-    /// Runs a flush that the caller has marked as running.
-    pub(super) fn run_flush(&self, family: Arc<Family>, immutables: Vec<Immutable>) -> Result<()> {
-        let _running = Running::counted(self, family.id, RunningJob::Flush);
-        let outcome =
-            self.flush_and_install(&family, &immutables)
-                .map_err(|e| match family.is_dropped() {
-                    true => e,
-                    // Before the job counts as done, so that no job starts on what failed.
-                    false => {
-                        let doing = format!("flushing column family {}", family.name);
-                        self.failure.set(self, e.context(doing))
-                    }
-                });
-        self.update_stalls(self.state.lock());
-        let event = match outcome {
-            Ok(event) => event,
-            Err(_) if family.is_dropped() => return Ok(()),
-            Err(e) => return Err(e),
-        };
-        self.listeners.notify(|l| l.flush_finished(&event));
-        Ok(())
     }
 
     fn flush_and_install(&self, family: &Family, immutables: &[Immutable]) -> Result<FlushEvent> {
         // So that no writer has to do it when it starts the next WAL file.
-        self.wal.sync_names()?;
+        self.pipeline.sync_wal_names()?;
         let flushed = self.write_out(family, immutables)?;
         let synced_to = self.state.lock().current_wal();
         // MUTANT: a flush lets a batch over families outlive the WAL that has its other half.
@@ -212,7 +198,7 @@ impl Shared {
         if self.families.load().len() > 1 && !forgotten {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
-            let synced = self.wal.sync_closed();
+            let synced = self.pipeline.sync_closed_wals();
             synced.inspect_err(|_| self.env.discard(&flushed.output.files()))?;
         }
         let event = flushed.event();
@@ -221,9 +207,8 @@ impl Shared {
     }
 
     /// Flushes all immutable memtables on this thread and installs the result in one step.
-    /// Afterwards only the current WAL file is needed. The caller must lead the commit queue, and
-    /// no job may run.
-    pub(super) fn flush_all_as_one(&self) -> Result<()> {
+    /// Afterwards only the current WAL file is needed. No job may run.
+    pub(super) fn flush_all_as_one(&self, _: &Lead<'_>) -> Result<()> {
         let waiting: Vec<(Arc<Family>, Vec<Immutable>)> = {
             let state = self.state.lock();
             let families = state.families.values().filter(|f| !f.immutables.is_empty());
@@ -291,81 +276,77 @@ impl Shared {
     /// Replaces the memtables by the files, all at once, and retires WAL files. `synced_to` is the
     /// first WAL file that may have unsynced operations of other families.
     fn install_flushes(&self, flushed: &[Flushed<'_>], synced_to: FileNumber) -> Result<()> {
-        let mut versions = self.versions.lock();
-        for Flushed { family, output, .. } in flushed {
-            if versions.family(family.id).is_none() {
-                self.env.discard(&output.files());
-                return Err(dropped(&family.name));
+        let families: Vec<&Family> = flushed.iter().map(|flush| flush.family).collect();
+        let outputs: Vec<FileKind> = flushed.iter().flat_map(|f| f.output.files()).collect();
+        let flush_of = |id| flushed.iter().find(|flush| flush.family.id == id);
+        let prepare = |_: &VersionSet| {
+            let (edits, needed) = self.edits_of_flushes(flushed, synced_to);
+            // MUTANT: WAL files are handed over for deletion before the edit that gives them up.
+            if mutant!(
+                "wal-deleted-before-install",
+                "-p titan-campaigns --test it crash::"
+            ) {
+                self.retire_wals(needed);
+                self.purge();
             }
-        }
-        let (mut edits, needed) = {
-            let state = self.state.lock();
-            // As it will be once these memtables are gone.
-            let after = |f: &FamilyState| {
-                let flush = flushed.iter().find(|flush| flush.family.id == f.family.id);
-                f.oldest_log_needed_after(flush.map_or(0, |flush| flush.immutables))
-            };
-            let edit_of = |flush: &Flushed<'_>| VersionEdit {
-                column_family: flush.family.id,
-                // Not past a file that was closed meanwhile: recovery takes a log number after a
-                // damaged WAL file as proof that the file had been synced.
-                log_number: state
-                    .families
-                    .get(&flush.family.id)
-                    .map(|f| after(f).min(synced_to)),
-                ..VersionEdit::default()
-            };
-            let edits: Vec<VersionEdit> = flushed.iter().map(edit_of).collect();
-            (
-                edits,
-                state
-                    .families
-                    .values()
-                    .map(after)
-                    .min()
-                    .unwrap_or(state.current_wal()),
-            )
+            Some((edits, needed))
         };
-        for (edit, Flushed { output, .. }) in edits.iter_mut().zip(flushed) {
-            output.add_to(edit, 0, self.env.unix_seconds());
-        }
-        match edits.last_mut() {
-            Some(last) => last.min_log_number_to_keep = Some(needed),
-            None => edits.push(VersionEdit {
-                min_log_number_to_keep: Some(needed),
-                ..VersionEdit::default()
-            }),
-        }
-        // MUTANT: WAL files are handed over for deletion before the edit that gives them up.
-        if mutant!(
-            "wal-deleted-before-install",
-            "-p titan-campaigns --test it crash::"
-        ) {
-            self.retire_wals(needed);
-            self.purge();
-        }
-        // Where nothing was flushed, an edit names a family all the same.
-        let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();
-        versions.apply_all(edits)?;
-        stats::add(&self.statistics.flushes, flushed.len() as u64);
-        self.install(&versions, &edited, |family| {
-            let id = family.family.id;
-            if let Some(flush) = flushed.iter().find(|flush| flush.family.id == id) {
+        let installed = self.install(&families, &outputs, prepare, |family, _| {
+            if let Some(flush) = flush_of(family.family.id) {
                 family.immutables.drain(..flush.immutables);
                 family.unlogged &= !(family.immutables.is_empty() && family.memtable.is_empty());
             }
-        });
-        drop(versions);
-        // ORDER: the edit that says which WAL files are still needed is durable; only now may
-        // others be deleted.
-        self.retire_wals(needed);
+        })?;
+        stats::add(&self.statistics.flushes, flushed.len() as u64);
+        if let Some(needed) = installed {
+            // ORDER: the edit that says which WAL files are still needed is durable; only now may
+            // others be deleted.
+            self.retire_wals(needed);
+        }
         Ok(())
+    }
+
+    /// The edits that replace memtables by files, and the first WAL file that is needed afterwards.
+    fn edits_of_flushes(
+        &self,
+        flushed: &[Flushed<'_>],
+        synced_to: FileNumber,
+    ) -> (Vec<VersionEdit>, FileNumber) {
+        let state = self.state.lock();
+        // As it will be once these memtables are gone.
+        let after = |f: &FamilyState| {
+            let flush = flushed.iter().find(|flush| flush.family.id == f.family.id);
+            f.oldest_log_needed_after(flush.map_or(0, |flush| flush.immutables))
+        };
+        let families = &state.families;
+        let needed = families.values().map(after).min();
+        let needed = needed.unwrap_or(state.current_wal());
+        let edit_of = |Flushed { family, output, .. }: &Flushed<'_>| {
+            let mut edit = VersionEdit {
+                column_family: family.id,
+                // Not past a file that was closed meanwhile: recovery takes a log number after a
+                // damaged WAL file as proof that the file had been synced.
+                log_number: families.get(&family.id).map(|f| after(f).min(synced_to)),
+                ..VersionEdit::default()
+            };
+            output.add_to(&mut edit, 0, self.env.unix_seconds());
+            edit
+        };
+        let mut edits: Vec<VersionEdit> = flushed.iter().map(edit_of).collect();
+        if edits.is_empty() {
+            // Where nothing was flushed, an edit names a family all the same.
+            edits.push(VersionEdit::default());
+        }
+        if let Some(last) = edits.last_mut() {
+            last.min_log_number_to_keep = Some(needed);
+        }
+        (edits, needed)
     }
 
     /// Hands over WAL files older than `needed` for deletion. The edit that makes them unneeded is
     /// durable.
     pub(super) fn retire_wals(&self, needed: FileNumber) {
-        self.wal.forget_before(needed);
+        self.pipeline.forget_wals_before(needed);
         let mut state = self.state.lock();
         while let Some(oldest) = state.wals.front()
             && oldest.number < needed
@@ -375,6 +356,36 @@ impl Shared {
             state.wals.pop_front();
         }
         self.wal_limit.set(&state, &self.options);
+    }
+}
+
+/// A flush of the oldest immutable memtables of a family.
+pub(super) struct FlushJob {
+    pub(super) family: Arc<Family>,
+    pub(super) immutables: Vec<Immutable>,
+}
+
+impl Job for FlushJob {
+    const DOING: &'static str = "flushing";
+    type Done = FlushEvent;
+    type Claim = ();
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::Flush
+    }
+
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn run(self, shared: &Shared) -> (Result<FlushEvent>, ()) {
+        (shared.flush_and_install(&self.family, &self.immutables), ())
+    }
+
+    fn release((): (), _: &Result<FlushEvent>, _: &mut State) {}
+
+    fn report(event: &FlushEvent, listener: &dyn EventListener) {
+        listener.flush_finished(event);
     }
 }
 

@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use super::running::{Running, RunningJob};
+use super::job::Running;
+use super::running::RunningJob;
 use crate::error::{Error, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
-use crate::version::{TableFile, Version};
+use crate::version::{TableFile, Version, VersionSet};
 
 /// Whether the table has pointers that have not been counted.
 fn is_uncounted(table: &TableFile) -> bool {
@@ -33,11 +34,10 @@ impl Shared {
     /// before any thread can wait for the database to be idle.
     pub(super) fn claim_counting(&self) -> Option<ColumnFamilyId> {
         let mut state = self.state.lock();
-        let state = &mut *state;
-        let mut families = state.families.values_mut();
-        let family = families.find(|f| has_uncounted(&f.version))?;
-        RunningJob::Collection.count(family, &mut state.running);
-        Some(family.family.id)
+        let mut families = state.families.values();
+        let first = families.find(|f| has_uncounted(&f.version))?.family.id;
+        state.begin(RunningJob::Collection, first);
+        Some(first)
     }
 
     /// Counts what has been [claimed](Shared::claim_counting), at the rate of a collection. What
@@ -95,35 +95,30 @@ impl Shared {
         family: &Family,
         mut counted: BTreeMap<FileNumber, TableFacts>,
     ) -> Result<()> {
-        let mut versions = self.versions.lock();
-        let Some(version) = versions.current(family.id) else {
-            return Ok(());
-        };
-        let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
-        let mut table_facts = Vec::new();
-        for (_, table) in version.tables() {
-            let new = counted.remove(&table.number());
-            let facts = new.as_ref().or(table.facts());
-            for refs in facts.into_iter().flat_map(|facts| &facts.blob_refs) {
-                let (count, bytes) = referenced.entry(refs.file).or_default();
-                *count = count.saturating_add(refs.count);
-                *bytes = bytes.saturating_add(refs.bytes);
+        let prepare = |versions: &VersionSet| {
+            let version = versions.current(family.id)?;
+            let mut referenced: BTreeMap<BlobFileNumber, (u64, u64)> = BTreeMap::new();
+            let mut table_facts = Vec::new();
+            for (_, table) in version.tables() {
+                let new = counted.remove(&table.number());
+                let facts = new.as_ref().or(table.facts());
+                for refs in facts.into_iter().flat_map(|facts| &facts.blob_refs) {
+                    let (count, bytes) = referenced.entry(refs.file).or_default();
+                    *count = count.saturating_add(refs.count);
+                    *bytes = bytes.saturating_add(refs.bytes);
+                }
+                table_facts.extend(new);
             }
-            table_facts.extend(new);
-        }
-        let edit = VersionEdit {
-            column_family: family.id,
-            table_facts,
-            blob_garbage: unknown_garbage(&version, &referenced),
-            ..VersionEdit::default()
+            let edit = VersionEdit {
+                column_family: family.id,
+                table_facts,
+                blob_garbage: unknown_garbage(&version, &referenced),
+                ..VersionEdit::default()
+            };
+            Some((vec![edit], ()))
         };
-        if let Err(e) = versions.apply(edit) {
-            drop(versions);
-            let doing = format!("counting references of column family {}", family.name);
-            return Err(self.failure.set(self, e.context(doing)));
-        }
-        self.install(&versions, &[family.id], |_| {});
-        drop(versions);
+        let installed = self.install(&[family], &[], prepare, |_, ()| {});
+        installed.map_err(|e| self.job_failed(family, "counting references of", e))?;
         self.update_stalls(self.state.lock());
         Ok(())
     }

@@ -279,9 +279,9 @@ impl Db {
     /// which stops writes.
     pub fn sync_wal(&self) -> Result<()> {
         let shared = self.shared();
-        shared.alone(|| {
+        shared.alone(|lead| {
             shared.failure.check()?;
-            shared.sync_wal()
+            shared.sync_wal(lead)
         })
     }
 

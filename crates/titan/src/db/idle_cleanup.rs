@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::look::{Look, may_hide};
+use super::signals::Seen;
 use super::state::{FamilyState, State};
+use crate::compaction::levels::Circumstances;
 use crate::compaction::levels::{IDLE_SHADOWED_SHARE, ShadowedData};
-use crate::compaction::picker::Circumstances;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::sync::MutexGuard;
-use crate::sync::atomic::Ordering;
 
 /// The database is idle after so long without a write.
 const IDLE_AFTER: Duration = Duration::from_secs(5);
@@ -33,59 +33,29 @@ impl Shared {
         }
     }
 
-    /// To be called after a write has become visible.
-    pub(super) fn end_idle(&self) {
-        // Not just read: then either this sees the flag, or the thread that sets it sees the write.
-        if self.notify_of_write.swap(false, Ordering::AcqRel) {
-            let _state = self.state.lock();
-            self.collector.notify_all();
-        }
-    }
-
-    /// Wakes compactions, which may now drop what the oldest snapshot kept.
-    pub(super) fn snapshot_released(&self) {
-        if self.kept_for_snapshots.load(Ordering::Acquire) {
-            let _state = self.state.lock();
-            self.work.notify_all();
-            self.collector.notify_all();
-        }
-    }
-
-    /// What an ended version pinned is garbage from now on. Its last holder is not to notify
-    /// listeners of what follows from that: the thread that collects garbage does.
-    pub(super) fn version_ended(&self) {
-        self.state.lock().version_ended = true;
-        self.progress.notify_all();
-        self.collector.notify_all();
-    }
-
     /// Evaluates again what the end of a version may have changed, and notifies listeners.
-    pub(super) fn heed_ended_versions<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
-        while state.version_ended {
+    pub(super) fn heed_ended_versions(&self) {
+        if self.signals.has_ended_version() {
+            let update = || self.update_stalls(self.state.lock());
             // A listener that panics has nothing to do with the job that runs here.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.update_stalls(state)));
-            state = self.state.lock();
+            let _ = catch_unwind(AssertUnwindSafe(update));
         }
-        state
     }
 
     /// Waits until there may be something to collect, or until the database is idle and there is
-    /// something to clean up, which is then made due.
-    pub(super) fn wait_or_clean_up<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
+    /// something to clean up, which is then made due. `seen` was read before the caller looked for
+    /// something to collect.
+    pub(super) fn wait_or_clean_up(
+        &self,
+        state: MutexGuard<'_, State>,
+        seen: Seen,
         idle: &mut Idle,
-    ) -> MutexGuard<'a, State> {
-        if !state
-            .families
-            .values()
-            .any(|f| f.family.collects_by_itself())
-        {
-            self.collector.wait(&mut state);
-            return state;
+    ) {
+        let collector = &self.signals.collector;
+        let mut families = state.families.values();
+        if !families.any(|f| f.family.collects_by_itself()) {
+            drop(state);
+            return collector.wait(seen);
         }
         let now = self.idle();
         let wrote = now.last_sequence != idle.last_sequence;
@@ -96,22 +66,19 @@ impl Shared {
         let oldest_snapshot = self.snapshots.oldest();
         let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
         let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
+        drop(state);
         if needed && waited >= IDLE_AFTER {
-            drop(state);
             // A listener that is notified of a stall may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
-            return self.state.lock();
-        }
-        if needed || wrote {
+        } else if needed || wrote {
             let step = self.options.clock.begin_wait(IDLE_AFTER / 2);
-            self.collector.wait_for(&mut state, step);
-            return state;
+            collector.wait_for(seen, step);
+        } else {
+            self.signals.await_write();
+            if self.counters.last_sequence() == idle.last_sequence {
+                collector.wait(seen);
+            }
         }
-        self.notify_of_write.swap(true, Ordering::AcqRel);
-        if self.counters.last_sequence() == idle.last_sequence {
-            self.collector.wait(&mut state);
-        }
-        state
     }
 
     /// Whether compactions look for shadowed data down to a small part.
@@ -143,21 +110,15 @@ impl Shared {
         let ids: Vec<ColumnFamilyId> = hiding.map(|(id, ..)| *id).collect();
         drop(looks);
         // Where this fails, the database is closed or writes have stopped.
-        let switched = self.alone(|| {
+        let switched = self.alone(|lead| {
             self.failure.check()?;
-            self.switch_memtables(&ids)
+            self.switch_memtables(lead, &ids)
         });
         let mut state = self.state.lock();
         state.idle_cleanup = switched.is_ok().then_some(last_sequence);
-        self.work.notify_all();
+        drop(state);
+        self.signals.work.raise();
     }
-}
-
-/// Whether a table in the last level has entries that only snapshots see, and idle cleanup applies
-/// to the family.
-pub(super) fn keeps_for_snapshots(family: &FamilyState) -> bool {
-    let last = family.version.num_levels().saturating_sub(1);
-    family.family.collects_by_itself() && family.version.sums(last).shadowed > 0
 }
 
 /// Whether a family may take more space than it would after idle cleanup.
@@ -190,7 +151,7 @@ mod tests {
             // As it was while the version pinned garbage.
             shared.state.lock().space_excess = usual + 1.0;
         }
-        shared.version_ended();
+        shared.signals.version_ended();
         db.wait_idle().unwrap();
         assert_eq!(excess(), usual);
     }

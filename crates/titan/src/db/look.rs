@@ -8,10 +8,13 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::Family;
 use super::flush::shadowed_by_memtables;
-use super::running::{Running, RunningJob};
+use super::job::Job;
+use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::compaction::shadows::OlderTables;
+use crate::error::Result;
 use crate::memtable::{Memtable, MemtableLook};
+use crate::stats::EventListener;
 
 /// No estimate is due before a memtable could shadow enough for a flush if the values it shadows
 /// were so many times as large as the average.
@@ -35,6 +38,30 @@ impl Look {
     }
 }
 
+impl Job for Look {
+    const DOING: &'static str = "estimating what the memtable shadows of";
+    type Done = ();
+    type Claim = ();
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::Look
+    }
+
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn run(self, shared: &Shared) -> (Result<()>, ()) {
+        shared.look(&self);
+        shared.note_filled([(self.family.id, &*self.memtable)].into_iter());
+        (Ok(()), ())
+    }
+
+    fn release((): (), _: &Result<()>, _: &mut State) {}
+
+    fn report((): &(), _: &dyn EventListener) {}
+}
+
 /// Whether an estimate is due of what the current memtable of a family shadows.
 pub(super) fn is_to_be_looked_at(family: &FamilyState) -> bool {
     family.family.collects_by_itself() && family.memtable.wants_look()
@@ -46,30 +73,21 @@ pub(super) fn claim_look(state: &mut State) -> Option<Look> {
     if state.running.looks > 0 {
         return None;
     }
-    let mut families = state.families.values_mut();
-    let family = families.find(|f| is_to_be_looked_at(f))?;
-    RunningJob::Look.count(family, &mut state.running);
-    Some(Look::at(family))
+    let mut families = state.families.values();
+    let look = Look::at(families.find(|f| is_to_be_looked_at(f))?);
+    state.begin(RunningJob::Look, look.family.id);
+    Some(look)
 }
 
 impl Shared {
     /// Requests estimates. To be called after entries were added to memtables.
-    pub(super) fn ask_for_looks(&self, families: &[Arc<Family>]) {
-        let asks = |f: &Arc<Family>| {
-            f.collects_by_itself() && f.super_version.load().memtable.ask_for_look()
-        };
-        if families.iter().filter(|f| asks(f)).count() > 0 {
-            let _state = self.state.lock();
-            self.work.notify_one();
+    pub(super) fn ask_for_looks<'f>(&self, families: impl Iterator<Item = &'f Family>) {
+        let asks =
+            |f: &&Family| f.collects_by_itself() && f.super_version.load().memtable.ask_for_look();
+        // Each is asked.
+        if families.filter(asks).count() > 0 {
+            self.signals.work.raise_for_one();
         }
-    }
-
-    /// Runs an estimate that the caller has counted as running.
-    pub(super) fn run_look(&self, look: Look) {
-        let _running = Running::counted(self, look.family.id, RunningJob::Look);
-        self.look(&look);
-        self.note_filled(&[(look.family.id, Arc::clone(&look.memtable))]);
-        self.update_stalls(self.state.lock());
     }
 
     /// Estimates and records the bytes of separated values that a memtable shadows.

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::core::Shared;
 use super::family::Family;
 use super::space::shadowed_and_kept;
+use crate::compaction::levels::Circumstances;
 use crate::compaction::levels::{LevelTargets, ShadowedData};
-use crate::compaction::picker::Circumstances;
 use crate::format::{SequenceNumber, total};
 use crate::stats::StallEvent;
 
@@ -116,7 +116,7 @@ impl Shared {
         let fit = self.memory_fit();
         Metrics {
             families,
-            wal_bytes: closed + self.wal.current_size(),
+            wal_bytes: closed + self.pipeline.current_wal_size(),
             open_files: self.open_files.len(),
             max_open_files: self.open_files.limits().files,
             open_files_memory: self.open_files.memory(),

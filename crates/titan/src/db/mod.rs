@@ -9,7 +9,9 @@
 //! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
 //! | [`families`] | creating and dropping families |
-//! | [`commit`] | a group of batches: WAL, memtables, publication; switching memtables |
+//! | [`commit`] | what the database does at the stages of the commit pipeline; switching memtables |
+//! | [`admission`], [`stalls`] | whether writes are stalled, and whether jobs must hurry; how long writes wait |
+//! | [`job`], [`install`] | how every job is run, released and reported; how its edits become durable and visible |
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`in_memory`], [`warm_up`] | the threads and their jobs |
@@ -18,8 +20,9 @@
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that appears whole |
+//! | [`signals`] | how threads wake each other |
 //! | [`stall_notifier`] | notifying listeners how writes are stalled |
-//! | [`failure`] | refusing writes after a failure, and `resume` |
+//! | [`failure`], [`resume`] | refusing writes after a failure; accepting them again |
 //! | [`load_options`] | loading the options that a database has recorded |
 //! | [`metrics`] | sizes and counts |
 //! | [`space`], [`pinned`], [`holders`], [`sizes`] | the report on space |
@@ -27,6 +30,7 @@
 //! Locks, in the order in which they are taken: the lead of the commit queue, the version set, the
 //! state. The state lock is held for moments only, never during I/O.
 
+mod admission;
 mod background;
 mod checkpoint;
 mod collect;
@@ -47,6 +51,8 @@ mod handle;
 mod holders;
 mod idle_cleanup;
 mod in_memory;
+mod install;
+mod job;
 mod load_options;
 mod look;
 mod metrics;
@@ -58,12 +64,15 @@ mod pinned;
 mod purge;
 mod replay;
 mod replay_target;
+mod resume;
 mod running;
 mod secondary;
+mod signals;
 mod sizes;
 mod space;
 mod staging;
 mod stall_notifier;
+mod stalls;
 mod state;
 #[cfg(test)]
 mod test_clock;

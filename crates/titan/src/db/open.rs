@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admission::Admission;
 use super::core::{Core, FamilyMap, Shared};
 use super::directory::{check_files_exist, files_of, prepare_directory, refuse_unreadable_tables};
 use super::failure::BackgroundFailure;
@@ -13,8 +14,8 @@ use super::follower::Captured;
 use super::purge::remove_leftovers;
 use super::replay;
 use super::running::RunningCounts;
-use super::stall_notifier::StallNotifier;
-use super::state::{LiveWal, State};
+use super::signals::Signals;
+use super::state::{Delays, LiveWal, State};
 use super::wal_dir::{record_wal_dir, with_wal_dir};
 use super::wal_limit::WalLimit;
 use super::wals::Wals;
@@ -29,16 +30,15 @@ use crate::format::file_name::FileKind;
 use crate::gc::pace::{FreeingRate, Pace};
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
-use crate::options::Options;
-use crate::options::settings::FamilySettings;
+use crate::options::{FamilySettings, Options};
 use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, StallEvent, Statistics};
-use crate::sync::atomic::{AtomicBool, AtomicUsize};
-use crate::sync::{ArcSwap, Condvar, Mutex};
+use crate::sync::atomic::AtomicBool;
+use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet, Watch};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
 use crate::write::batch::OpeningId;
-use crate::write::queue::CommitQueue;
+use crate::write::pipeline::CommitPipeline;
 use crate::write::wal_set::WalSet;
 
 /// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
@@ -52,18 +52,12 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     for family in shared.families.load().values() {
         shared.tell_of_loosened_bound(family);
     }
-    let waiting = Arc::downgrade(shared);
-    shared.snapshots.watch.on_end(move || {
-        if let Some(shared) = waiting.upgrade() {
-            shared.snapshot_released();
-        }
-    });
-    let waiting = Arc::downgrade(shared);
-    shared.version_watch.on_end(move || {
-        if let Some(shared) = waiting.upgrade() {
-            shared.version_ended();
-        }
-    });
+    let signals = Arc::clone(&shared.signals);
+    let released = move || signals.snapshot_released();
+    shared.snapshots.watch.on_end(released);
+    let signals = Arc::clone(&shared.signals);
+    let ended = move || signals.version_ended();
+    shared.version_watch.on_end(ended);
     super::background::start(&core)?;
     Ok(core)
 }
@@ -246,7 +240,8 @@ fn assemble(
     let dir = env.dir.clone();
     let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
     let counters = Arc::clone(versions.counters());
-    wal.start(wal_number, counters.last_sequence().plus(1))?;
+    let mut pipeline = CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics));
+    pipeline.start_first_wal(wal_number)?;
 
     let mut families = FamilyMap::new();
     let mut states = BTreeMap::new();
@@ -273,8 +268,8 @@ fn assemble(
         manual_collections: 0,
         flush_barrier: None,
         idle_cleanup: None,
-        version_ended: false,
         stall: StallEvent::Normal,
+        delays: Delays::default(),
         space_excess: 0.0,
         collections_begun: 0,
         writing: Writing::default(),
@@ -284,6 +279,8 @@ fn assemble(
     };
     let wal_limit = WalLimit::default();
     wal_limit.set(&state, &options.db);
+    let signals: Arc<Signals> = Arc::default();
+    let listeners = Listeners(options.db.listeners.clone());
     Ok(Shared {
         opening: OpeningId::new(),
         dir,
@@ -293,7 +290,8 @@ fn assemble(
         moment: None,
         vfs,
         statistics,
-        listeners: Listeners(options.db.listeners.clone()),
+        failure: BackgroundFailure::none(Arc::clone(&signals), listeners.clone()),
+        listeners,
         counters,
         open_files,
         fetcher,
@@ -305,23 +303,13 @@ fn assemble(
         iterators: Arc::new(IteratorList::default()),
         version_watch: Arc::new(Watch::default()),
         families: ArcSwap::from_pointee(families),
-        commits: CommitQueue::default(),
-        wal,
+        pipeline,
         versions: Mutex::new(versions),
         state: Mutex::new(state),
-        work: Condvar::new(),
-        progress: Condvar::new(),
-        collector: Condvar::new(),
-        writes_stalled: AtomicBool::new(false),
-        urgent: AtomicBool::new(false),
-        awaiting: AtomicUsize::new(0),
+        signals,
+        admission: Admission::default(),
         filled: Mutex::default(),
         wal_limit,
-        stall_notifier: StallNotifier::default(),
-        notify_of_write: AtomicBool::new(false),
-        kept_for_snapshots: AtomicBool::new(false),
-        failure: BackgroundFailure::default(),
-        stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
         checkpoints: Mutex::new(()),
     })

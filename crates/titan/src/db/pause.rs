@@ -22,10 +22,17 @@ impl Shared {
         self.check_open()?;
         state.collection_pauses += 1;
         // A throttled collection must see it now.
-        self.progress.notify_all();
-        while state.running.collections > 0 {
-            self.progress.wait(&mut state);
-        }
+        drop(state);
+        self.signals.progress.raise();
+        let state = loop {
+            let seen = self.signals.progress.seen();
+            let state = self.state.lock();
+            if state.running.collections == 0 {
+                break state;
+            }
+            drop(state);
+            self.signals.progress.wait(seen);
+        };
         // First, so that the pause ends if a listener panics.
         let pause = GarbageCollectionPause {
             shared: Arc::clone(self),

@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::core::Shared;
 use super::family::Family;
-use super::idle_cleanup::keeps_for_snapshots;
-use super::running::RunningCounts;
+use super::running::{RunningCounts, RunningJob};
 use super::stall_notifier::StallNotifier;
 use super::writing::Writing;
+use crate::compaction::levels::Circumstances;
 use crate::compaction::levels::LevelTargets;
-use crate::compaction::picker::Circumstances;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
 use crate::gc::selection::{Exclusions, Outlook, Urgency};
@@ -19,7 +17,7 @@ use crate::gc::space::{Bound, Space};
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
 use crate::stats::{StallCause, StallEvent};
-use crate::version::{Version, VersionSet};
+use crate::version::Version;
 
 /// A full memtable that waits for its flush.
 #[derive(Clone)]
@@ -116,8 +114,8 @@ impl FamilyState {
     }
 
     /// Publishes memtables and version to readers. To be called after every change of them. Returns
-    /// the super version that it replaced: that may be the last holder of an older version, which
-    /// must not end while the state is locked.
+    /// the super version that it replaced: that may be the last holder of memtables and of an older
+    /// version, and freeing them may take a while.
     #[must_use = "drop it after releasing the state lock"]
     pub(crate) fn publish(&self) -> Arc<SuperVersion> {
         let immutables = self
@@ -190,6 +188,13 @@ impl FamilyState {
         !options.disable_auto_compactions && self.version.level(0).len() >= half_way
     }
 
+    /// Whether a table in the last level has entries that only snapshots see, and idle cleanup
+    /// applies to the family.
+    fn keeps_for_snapshots(&self) -> bool {
+        let last = self.version.num_levels().saturating_sub(1);
+        self.family.collects_by_itself() && self.version.sums(last).shadowed > 0
+    }
+
     fn evaluate_tree_stall(&self) -> StallEvent {
         let options = &self.family.options;
         let level0 = self.version.level(0).len();
@@ -224,6 +229,26 @@ pub(crate) struct LiveWal {
     pub(crate) size: u64,
 }
 
+/// Why writes are delayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Delays {
+    /// For memtables or levels of a family.
+    pub(super) for_tree: bool,
+    /// For the space that files take.
+    pub(super) for_space: bool,
+}
+
+impl Delays {
+    /// Adds the stall of a family.
+    fn note(&mut self, stall: StallEvent) {
+        match stall {
+            StallEvent::Delayed(StallCause::SpaceAmplification) => self.for_space = true,
+            StallEvent::Delayed(_) => self.for_tree = true,
+            StallEvent::Normal | StallEvent::Stopped(_) => {}
+        }
+    }
+}
+
 /// The newest memtable of each family that may be flushed: newer ones wait.
 pub(crate) type FlushBarrier = BTreeMap<ColumnFamilyId, Arc<Memtable>>;
 
@@ -242,11 +267,10 @@ pub(crate) struct State {
     /// Idle cleanup: shadowed data is sought down to a small part, as long as nobody has written
     /// since.
     pub(crate) idle_cleanup: Option<SequenceNumber>,
-    /// A version has ended that pinned garbage: how writes are stalled, and how urgent collecting
-    /// is, must be evaluated again.
-    pub(crate) version_ended: bool,
     /// The strongest stall of all families.
     pub(crate) stall: StallEvent,
+    /// Why writes are delayed: different families may have different causes, and then both apply.
+    pub(super) delays: Delays,
     /// How far the files are beyond their bound; see
     /// [`Bound::excess`](crate::gc::space::Bound::excess).
     pub(crate) space_excess: f64,
@@ -262,36 +286,48 @@ pub(crate) struct State {
     pub(crate) turn: ColumnFamilyId,
 }
 
-impl Shared {
-    /// Shows readers the current versions of families, all at once for threads that have the state
-    /// lock, after `change` has changed what else goes with each. Dropped families are skipped. To
-    /// be called for every family that an edit named. The version set is locked meanwhile, so that
-    /// no older version follows a newer one.
-    pub(super) fn install(
-        &self,
-        versions: &VersionSet,
-        ids: &[ColumnFamilyId],
-        mut change: impl FnMut(&mut FamilyState),
-    ) {
-        let mut replaced = Vec::new();
-        let mut state = self.state.lock();
-        for id in ids {
-            if let (Some(family), Some(version)) =
-                (state.families.get_mut(id), versions.current(*id))
-            {
-                change(family);
-                family.version = version;
-                family.has_changed();
-                replaced.push(family.publish());
-            }
-        }
-        drop(state);
-        // Not before: what is called back at the end of an older version takes the state lock.
-        drop(replaced);
-    }
-}
-
 impl State {
+    /// Counts a job of a family as running.
+    pub(super) fn begin(&mut self, job: RunningJob, family: ColumnFamilyId) {
+        let family = self.families.get_mut(&family);
+        match job {
+            RunningJob::Flush => self.running.flushes += 1,
+            RunningJob::Look => self.running.looks += 1,
+            RunningJob::Compaction => self.running.compactions += 1,
+            RunningJob::Collection => self.running.collections += 1,
+            RunningJob::ManualCollection => self.running.manual_collections += 1,
+        }
+        match (job, family) {
+            (RunningJob::Flush, Some(family)) => family.flushing = true,
+            (RunningJob::Compaction, Some(family)) => family.running_compactions += 1,
+            _ => {}
+        }
+        if job.is_collection() {
+            self.collections_begun += 1;
+        }
+    }
+
+    /// Counts it as ended. The family may have been dropped meanwhile.
+    pub(super) fn end(&mut self, job: RunningJob, family: ColumnFamilyId) {
+        let family = self.families.get_mut(&family);
+        match job {
+            RunningJob::Flush => self.running.flushes -= 1,
+            RunningJob::Look => self.running.looks -= 1,
+            RunningJob::Compaction => self.running.compactions -= 1,
+            RunningJob::Collection => self.running.collections -= 1,
+            RunningJob::ManualCollection => self.running.manual_collections -= 1,
+        }
+        match (job, family) {
+            (RunningJob::Flush, Some(family)) => family.flushing = false,
+            (RunningJob::Compaction, Some(family)) => {
+                family.running_compactions -= 1;
+                // Its inputs may be taken again.
+                family.rests = None;
+            }
+            _ => {}
+        }
+    }
+
     pub(crate) fn current_wal(&self) -> FileNumber {
         self.wals.back().map_or(FileNumber(0), |wal| wal.number)
     }
@@ -323,8 +359,10 @@ impl State {
         };
         let space_is_short = must_delay_writes(self.space_excess);
         self.stall = StallEvent::Normal;
+        self.delays = Delays::default();
         for (id, family) in &mut self.families {
             let stall = family.stall_where(space_is_short);
+            self.delays.note(stall);
             if stall != family.stall {
                 family.stall = stall;
                 news.push(*id, stall);
@@ -350,7 +388,7 @@ impl State {
 
     /// Whether a table in the last level of any family has entries that only snapshots see.
     pub(crate) fn keeps_for_snapshots(&self) -> bool {
-        self.families.values().any(keeps_for_snapshots)
+        self.families.values().any(FamilyState::keeps_for_snapshots)
     }
 
     /// The family whose garbage is to be collected next, if that may begin now.

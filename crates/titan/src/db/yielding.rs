@@ -1,7 +1,8 @@
 //! Background jobs that yield to reads: while users read and no writer is near a stall, compactions
 //! work a third of the time and collections a fifth, on threads with a higher niceness. They catch
 //! up with what was written, and nobody waits for that until level 0 or space demands it.
-//! Compactions pause less, because seeks become slower with every sorted run.
+//! Compactions pause less, because seeks become slower with every sorted run. Those of level 0 do
+//! not yield at all: each of its tables is one more that every read visits.
 //!
 //! The device is left to others in pauses, not by a low I/O priority: with the class `idle` the
 //! scheduler `mq-deadline` starves a thread for as long as others read without a break.
@@ -102,7 +103,7 @@ impl<'a> YieldsToReads<'a> {
         let Some(shared) = self.shared else {
             return;
         };
-        if shared.jobs_must_hurry() {
+        if shared.admission.jobs_must_hurry() {
             return self.hurry();
         }
         self.be_nice();
@@ -114,7 +115,9 @@ impl<'a> YieldsToReads<'a> {
         }
         if shared.statistics.reads() != slice.reads {
             let pause = worked.saturating_mul(self.kind.pauses());
-            let paused = shared.pause(pause.min(LONGEST_PAUSE), || shared.jobs_must_hurry());
+            let paused = shared.pause(pause.min(LONGEST_PAUSE), || {
+                shared.admission.jobs_must_hurry()
+            });
             if self.kind == Kind::Collection {
                 // Or it would seem to free space more slowly than it can.
                 shared.state.lock().waited_for_pace += paused;
@@ -168,40 +171,16 @@ impl Shared {
     pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) -> Duration {
         let clock = &*self.options.clock;
         let began = clock.monotonic();
-        let mut state = self.state.lock();
         loop {
+            let seen = self.signals.progress.seen();
             let paused = clock.monotonic().saturating_sub(began);
             let left = pause.saturating_sub(paused);
             if left.is_zero() || self.is_closing() || stop() {
                 return paused;
             }
             let step = clock.begin_wait(left);
-            self.progress.wait_for(&mut state, step);
+            self.signals.progress.wait_for(seen, step);
         }
-    }
-
-    /// Whether jobs do not yield to reads now: writes are stalled or soon will be, or a caller
-    /// waits for jobs.
-    fn jobs_must_hurry(&self) -> bool {
-        self.urgent.load(Ordering::Relaxed) || self.awaiting.load(Ordering::Relaxed) > 0
-    }
-
-    /// Keeps jobs from yielding while the caller waits for them. Takes the state lock for a moment,
-    /// to end pauses.
-    pub(super) fn awaits_jobs(&self) -> AwaitsJobs<'_> {
-        self.awaiting.fetch_add(1, Ordering::AcqRel);
-        let _state = self.state.lock();
-        self.progress.notify_all();
-        AwaitsJobs(self)
-    }
-}
-
-/// A caller waits for running jobs while this is alive.
-pub(super) struct AwaitsJobs<'a>(&'a Shared);
-
-impl Drop for AwaitsJobs<'_> {
-    fn drop(&mut self) {
-        self.0.awaiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -269,14 +248,14 @@ mod tests {
             false => usual,
         };
         assert_eq!(niceness(), nicer);
-        let waits = shared.awaits_jobs();
+        let waits = shared.admission.awaits_jobs(&shared.signals);
         assert_eq!(pauses(&compaction, true, SLICE), Duration::ZERO);
         assert_eq!(niceness(), usual, "a caller waits");
         drop(waits);
-        shared.urgent.store(true, Ordering::SeqCst);
+        shared.admission.set_urgent(true);
         assert_eq!(pauses(&compaction, true, SLICE), Duration::ZERO);
         assert_eq!(niceness(), usual);
-        shared.urgent.store(false, Ordering::SeqCst);
+        shared.admission.set_urgent(false);
         assert_eq!(pauses(&compaction, true, SLICE), SLICE * COMPACTION_PAUSES);
         drop(compaction);
         assert_eq!(niceness(), usual);

@@ -15,7 +15,7 @@ use crate::open_files::OpenFiles;
 use crate::version::edit::Relocation;
 
 /// A collection that has run.
-pub(crate) struct Collected {
+pub(crate) struct Copied {
     /// What to install; `None` if nothing was live.
     pub(crate) relocation: Option<Relocation>,
     /// The physical files that it covered: not those with another compression than the first.
@@ -25,7 +25,7 @@ pub(crate) struct Collected {
     pub(crate) bytes_written: u64,
 }
 
-impl Collected {
+impl Copied {
     /// The files written, to be discarded if they are not installed.
     pub(crate) fn files(&self) -> Vec<FileKind> {
         self.relocation.iter().flat_map(Relocation::files).collect()
@@ -61,7 +61,7 @@ pub(crate) fn run(
     collection: &Collection,
     live: BTreeMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'_>,
-) -> Result<Collected> {
+) -> Result<Copied> {
     let (compression, mut sources) = sources(collection, live, context)?;
     let env = context.env;
     let number = BlobFileNumber(env.counters.new_file_number().0);
@@ -94,7 +94,7 @@ pub(crate) fn run(
     match written {
         Ok(written) => {
             let (relocation, bytes_written) = written.unzip();
-            Ok(Collected {
+            Ok(Copied {
                 relocation,
                 physical,
                 bytes_read,

@@ -22,18 +22,19 @@ pub(crate) struct CopiedForOlder {
 type LogicalFiles = BTreeMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
 
 impl CopiedForOlder {
-    /// Records what `older` points to in its logical files `files`; returns whether that is
-    /// anything. To be called under the lock of the version set: collections change locations.
+    /// Records what `older` points to in its logical files `files`, each with the physical file that
+    /// has its records; returns whether that is anything. To be called under the lock of the version
+    /// set: collections change locations.
     pub(crate) fn note<'v>(
         &mut self,
         older: &'v Arc<Version>,
-        files: impl IntoIterator<Item = &'v BlobFileMeta>,
+        files: impl IntoIterator<Item = (BlobFileNumber, &'v BlobFileMeta)>,
     ) -> bool {
         let mut any = false;
-        for file in files {
+        for (physical, file) in files {
             let bytes = file.live_bytes();
             if bytes > 0 {
-                let place = self.files.entry(file.shared.place().number).or_default();
+                let place = self.files.entry(physical).or_default();
                 let seen = place.entry(file.shared.number).or_default();
                 seen.push((Arc::downgrade(older), bytes));
                 any = true;

@@ -24,7 +24,7 @@ const HIDDEN_MISSED: u64 = 3;
 
 /// The part of the allowance that writes may use up. The rest is for what happens between two
 /// checks.
-const USABLE: f64 = 0.6;
+const USABLE: f64 = 0.8;
 
 /// The least that is worth collecting at once.
 const MIN_COLLECTION: u64 = 8 << 20;
@@ -194,7 +194,7 @@ mod tests {
         let allowed = 2 << 30;
         assert!(excess(space(allowed)) > 0.0, "jobs write, too");
         assert_eq!(excess(space(allowed / 2)), 0.0);
-        let step = excess(space(allowed + (768 << 20) / 5)) - excess(space(allowed));
+        let step = excess(space(allowed + (1024 << 20) / 5)) - excess(space(allowed));
         assert!((step - 1.0).abs() < 1e-6, "{step}");
         // Shadowed data is as little live as garbage is.
         let hides = Space {
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn families_share_one_allowance_and_no_room_for_garbage() {
         let options = ColumnFamilyOptions::default();
-        // A third of the allowance each, beyond what is live.
-        let small = space(40 << 20, (20 << 20) + (85 << 20));
+        // Two fifths of the allowance each, beyond what is live.
+        let small = space(40 << 20, (20 << 20) + (110 << 20));
         let one = excess([(&small, &options)]);
         let two = excess([(&small, &options), (&small, &options)]);
         assert!(two > one + 0.5, "{one} {two}");

@@ -276,7 +276,7 @@ impl Memtable {
         self.shadowed.note(bytes, enough, look.ranges, next);
     }
 
-    fn comparator(&self) -> &InternalKeyComparator {
+    pub(crate) fn comparator(&self) -> &InternalKeyComparator {
         self.list.comparator()
     }
 }

@@ -67,7 +67,7 @@ impl Directory {
         }
     }
 
-    /// As `VersionSet::apply_all` with an edit that drops the table, and what follows.
+    /// As `VersionSet::apply` with an edit that drops the table, and what follows.
     fn drop_table(&self) {
         let replaced = self.current.lock().clone();
         self.durable.store(true, Ordering::Relaxed);

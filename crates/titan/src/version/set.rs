@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::builder::VersionBuilder;
+use super::builder::{BuiltVersion, VersionBuilder};
 use super::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
 use super::files::ObsoleteFiles;
 use super::manifest::Manifest;
@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, MAX_FOUND_NUMBER};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::options::SettingTexts;
 use crate::options::file::OptionsFile;
-use crate::options::kept::SettingTexts;
 use crate::options::rocksdb;
 use crate::stats::{self, Statistics};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -273,28 +273,20 @@ impl VersionSet {
         self.max_column_family_is_exact && id > self.max_column_family
     }
 
-    /// Applies `edit`: builds the next version, makes the edit durable, then releases what it
-    /// replaced. On an error the current version stays; whether the edit is in the MANIFEST is
-    /// then unknown, so files it names must not be deleted until [`VersionSet::start_manifest`]
-    /// has succeeded.
+    /// Applies edits of different families: builds the next versions, makes the edits durable, then
+    /// releases what they replaced. After a crash either all of them are in effect or none. On an
+    /// error the current versions stay. If the next ones cannot be built, the new files that the
+    /// edits name are obsolete. Otherwise it is unknown whether the edits are in the MANIFEST, so
+    /// files they name must not be deleted until [`VersionSet::start_manifest`] has succeeded.
     ///
     /// Cost: one write and one sync of the MANIFEST.
-    pub(crate) fn apply(&mut self, edit: VersionEdit) -> Result<()> {
-        self.apply_all(vec![edit])
-    }
-
-    /// Applies edits of different families atomically: after a crash either all of them are in
-    /// effect or none. Otherwise like [`VersionSet::apply`].
-    pub(crate) fn apply_all(&mut self, mut edits: Vec<VersionEdit>) -> Result<()> {
-        let mut built = Vec::new();
-        for edit in &edits {
-            if let Some(family) = self.families.get(&edit.column_family) {
-                let mut builder =
-                    VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
-                builder.apply(edit)?;
-                built.push((edit.column_family, edit.log_number, builder.build()?));
+    pub(crate) fn apply(&mut self, mut edits: Vec<VersionEdit>) -> Result<()> {
+        let built = self.build(&edits).inspect_err(|_| {
+            // No MANIFEST will ever name them.
+            for file in self.new_files_of(&edits) {
+                self.obsolete.push(file);
             }
-        }
+        })?;
         let grouped = edits.len() > 1;
         let count = edits.len() as u32;
         for (edit, i) in edits.iter_mut().zip(1..) {
@@ -331,6 +323,30 @@ impl VersionSet {
             }
         }
         Ok(())
+    }
+
+    /// The next version of each family that is edited, with its new log number.
+    fn build(
+        &self,
+        edits: &[VersionEdit],
+    ) -> Result<Vec<(ColumnFamilyId, Option<FileNumber>, BuiltVersion)>> {
+        let mut built = Vec::new();
+        for edit in edits {
+            if let Some(family) = self.families.get(&edit.column_family) {
+                let mut builder =
+                    VersionBuilder::new(Arc::clone(&family.current), Arc::clone(&self.obsolete));
+                builder.apply(edit)?;
+                built.push((edit.column_family, edit.log_number, builder.build()?));
+            }
+        }
+        Ok(built)
+    }
+
+    /// Files that edits name and that no current version has.
+    fn new_files_of(&self, edits: &[VersionEdit]) -> Vec<FileKind> {
+        let live = self.live_files();
+        let named = edits.iter().flat_map(VersionEdit::named_files);
+        named.filter(|file| !live.contains(file)).collect()
     }
 
     /// Applies an edit only to the state in memory: for recovery, which then makes everything
@@ -410,10 +426,8 @@ impl VersionSet {
 
     fn log(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
         self.append(edits).inspect_err(|_| {
-            let live = self.live_files();
-            let named = edits.iter().flat_map(VersionEdit::named_files);
-            self.unrecorded
-                .extend(named.filter(|file| !live.contains(file)));
+            let files = self.new_files_of(edits);
+            self.unrecorded.extend(files);
         })
     }
 

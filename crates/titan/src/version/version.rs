@@ -80,9 +80,7 @@ impl Version {
         }
     }
 
-    /// Notifies `watch` when this version, which is no longer the current one, has ended. A thread
-    /// that may be its last holder must drop it after releasing the state lock, because the
-    /// notification takes that lock to wake the threads that wait.
+    /// Notifies `watch` when this version, which is no longer the current one, has ended.
     pub(crate) fn watch(&self, watch: &Arc<Watch>) {
         let _ = self.watch.set(Arc::clone(watch));
     }

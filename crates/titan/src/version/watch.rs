@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 pub(crate) struct Watch(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 impl Watch {
-    /// Calls `ended` from now on, on the thread that was the last holder. Has no effect the second
-    /// time.
+    /// Calls `ended` from now on, on the thread that was the last holder, which may have any lock:
+    /// `ended` must wait for none of them. Has no effect the second time.
     pub(crate) fn on_end(&self, ended: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(ended));
     }

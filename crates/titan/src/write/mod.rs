@@ -1,7 +1,10 @@
-//! Writing: batches, the commit queue, WAL files, and the transactions in those.
+//! Writing: batches, the commit pipeline with its queue and WAL files, and the transactions in those.
 
 pub(crate) mod batch;
 mod options;
+pub(crate) mod pipeline;
+#[cfg(test)]
+mod pipeline_tests;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
 #[cfg(all(test, loom))]

@@ -37,6 +37,16 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// A batch by itself.
+    #[cfg(test)]
+    pub(crate) fn alone(batch: WriteBatch, options: WriteOptions) -> Self {
+        Group {
+            batches: vec![batch],
+            options,
+            refused: Vec::new(),
+        }
+    }
+
     /// Takes out a batch that cannot be committed, so that the others can be. Its writer gets
     /// `error`, and an empty batch stays in its place.
     pub(crate) fn refuse(&mut self, index: usize, error: Error) {
@@ -130,16 +140,16 @@ impl CommitQueue {
         &self,
         batch: WriteBatch,
         options: WriteOptions,
-        commit: impl FnOnce(&mut Group) -> Result<()>,
+        commit: impl FnOnce(&Lead<'_>, &mut Group) -> Result<()>,
     ) -> Result<()> {
         let writer = Writer::new(Some(batch), Some(options));
         if let Some(result) = self.wait_for_lead(&writer) {
             return result;
         }
-        let _lead = Lead(self);
+        let lead = Lead(self);
         let (mut group, followers) = self.gather(&writer, options);
         let mut followers = Followers(followers);
-        let result = commit(&mut group);
+        let result = commit(&lead, &mut group);
         for (index, follower) in (1..).zip(followers.0.drain(..)) {
             follower.set(Progress::Done(group.result_for(index, &result)));
         }
@@ -147,13 +157,10 @@ impl CommitQueue {
     }
 
     /// Waits in line, then runs `f` while no batch is being committed.
-    pub(crate) fn exclusive<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
         let writer = Writer::new(None, None);
         match self.wait_for_lead(&writer) {
-            None => {
-                let _lead = Lead(self);
-                f()
-            }
+            None => f(&Lead(self)),
             // No leader takes a writer without options into its group.
             Some(Err(e)) => Err(e),
             Some(Ok(())) => Err(Error::internal("a writer lost its turn in the queue")),
@@ -227,8 +234,23 @@ impl Drop for Followers {
     }
 }
 
-/// Passes the lead on when dropped, also by a panic.
-struct Lead<'a>(&'a CommitQueue);
+/// Proves that its thread leads the queue: no other commits a batch meanwhile. Passes the lead on
+/// when dropped, also by a panic.
+pub(crate) struct Lead<'a>(&'a CommitQueue);
+
+impl Lead<'_> {
+    /// Gives `error` to the writers in line whose options `are` such: they wait no longer.
+    pub(crate) fn refuse_waiting(&self, are: impl Fn(&WriteOptions) -> bool, error: &Error) {
+        let mut line = self.0.line.lock();
+        line.waiting.retain(|writer| {
+            let refused = writer.options.as_ref().is_some_and(&are);
+            if refused {
+                writer.set(Progress::Done(Err(error.clone())));
+            }
+            !refused
+        });
+    }
+}
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
@@ -256,7 +278,7 @@ mod tests {
                 scope.spawn(move || {
                     for i in 0..500 {
                         if i % 50 == thread {
-                            let alone = queue.exclusive(|| {
+                            let alone = queue.exclusive(|_| {
                                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                                 inside.fetch_sub(1, Ordering::SeqCst);
                                 Ok(())
@@ -265,7 +287,7 @@ mod tests {
                         }
                         let mut batch = WriteBatch::new();
                         batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
-                        let commit = |group: &mut Group| {
+                        let commit = |_: &Lead<'_>, group: &mut Group| {
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                             committed.fetch_add(group.batches.len(), Ordering::SeqCst);
                             inside.fetch_sub(1, Ordering::SeqCst);
@@ -289,7 +311,7 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        let submit = |sync, commit: &dyn Fn(&mut Group) -> Result<()>| {
+        let submit = |sync, commit: &dyn Fn(&Lead<'_>, &mut Group) -> Result<()>| {
             let mut batch = WriteBatch::new();
             batch.put(ColumnFamilyId::DEFAULT, b"k", b"v").unwrap();
             let options = WriteOptions {
@@ -299,13 +321,13 @@ mod tests {
             queue.submit(batch, options, commit).unwrap();
         };
         let groups = std::sync::Mutex::new(Vec::new());
-        let note = |group: &mut Group| {
+        let note = |_: &Lead<'_>, group: &mut Group| {
             let seen = (group.batches.len(), group.options.sync);
             groups.lock().unwrap().push(seen);
             Ok(())
         };
         let alone = std::thread::scope(|scope| {
-            queue.exclusive(|| {
+            queue.exclusive(|_| {
                 // The first in line, which will lead, does not ask for a sync; another one of its
                 // group does.
                 for (n, sync) in [(1, false), (2, true), (3, false)] {
@@ -320,6 +342,40 @@ mod tests {
     }
 
     #[test]
+    fn a_leader_that_waits_refuses_those_that_do_not_want_to() {
+        let queue = CommitQueue::default();
+        let waiting = |n| {
+            while queue.line.lock().waiting.len() != n {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            let mut writers = Vec::new();
+            let led = queue.exclusive(|lead| {
+                for (n, no_slowdown) in [(1, true), (2, false), (3, true)] {
+                    let queue = &queue;
+                    writers.push(scope.spawn(move || {
+                        let options = WriteOptions {
+                            no_slowdown,
+                            ..WriteOptions::default()
+                        };
+                        queue.submit(WriteBatch::new(), options, |_, _| Ok(()))
+                    }));
+                    waiting(n);
+                }
+                let busy = Error::new(crate::ErrorKind::Busy, "stalled");
+                lead.refuse_waiting(|options| options.no_slowdown, &busy);
+                waiting(1);
+                Ok(())
+            });
+            led.unwrap();
+            let results = writers.into_iter().map(|writer| writer.join().unwrap());
+            let refused: Vec<bool> = results.map(|result| result.is_err()).collect();
+            assert_eq!(refused, [true, false, true]);
+        });
+    }
+
+    #[test]
     fn a_refused_batch_fails_alone() {
         let queue = CommitQueue::default();
         let refused = AtomicUsize::new(0);
@@ -331,7 +387,7 @@ mod tests {
                         let mut batch = WriteBatch::new();
                         let value: &[u8] = if bad { b"bad" } else { b"good" };
                         batch.put(ColumnFamilyId::DEFAULT, b"k", value).unwrap();
-                        let commit = |group: &mut Group| {
+                        let commit = |_: &Lead<'_>, group: &mut Group| {
                             for index in 0..group.batches.len() {
                                 if group.batches[index].data().ends_with(b"bad") {
                                     group.refuse(index, Error::invalid_argument("bad"));
@@ -353,12 +409,12 @@ mod tests {
     #[test]
     fn a_failure_reaches_the_whole_group_and_the_queue_goes_on() {
         let queue = CommitQueue::default();
-        let failed = queue.submit(WriteBatch::new(), WriteOptions::default(), |_| {
+        let failed = queue.submit(WriteBatch::new(), WriteOptions::default(), |_, _| {
             Err(Error::corruption("no"))
         });
         assert!(failed.unwrap_err().is_corruption());
         queue
-            .submit(WriteBatch::new(), WriteOptions::default(), |_| Ok(()))
+            .submit(WriteBatch::new(), WriteOptions::default(), |_, _| Ok(()))
             .unwrap();
     }
 }

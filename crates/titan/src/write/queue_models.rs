@@ -44,7 +44,7 @@ impl Committed {
 
     /// Commits a batch; its whole group fails if this writer leads it and `fails`.
     fn submit(&self, mark: u8, fails: bool) -> Result<()> {
-        let commit = |group: &mut Group| {
+        let commit = |_: &Lead<'_>, group: &mut Group| {
             for batch in &group.batches {
                 assert_eq!(batch.count(), 1, "a batch that another leader took");
                 self.next();
@@ -79,7 +79,7 @@ fn each_batch_is_committed_once_by_one_leader_at_a_time() {
         writers.into_iter().for_each(|w| w.join().unwrap());
         assert_eq!(committed.last_sequence.load(Ordering::Relaxed), 3);
         assert_eq!(
-            committed.queue.exclusive(|| Ok(committed.next())).unwrap(),
+            committed.queue.exclusive(|_| Ok(committed.next())).unwrap(),
             4
         );
     });
@@ -90,7 +90,7 @@ fn whoever_wants_to_be_alone_is() {
     model(3, || {
         let committed = Arc::new(Committed::default());
         let writers = two_writers(&committed);
-        let alone = committed.queue.exclusive(|| {
+        let alone = committed.queue.exclusive(|_| {
             let first = committed.next();
             thread::yield_now();
             assert_eq!(committed.next(), first + 1, "somebody committed meanwhile");
@@ -110,7 +110,9 @@ fn a_leader_that_fails_or_panics_passes_the_lead_on() {
         let failing = spawn(move || failing.submit(0, true));
         let panicking = Arc::clone(&committed);
         let panicking = spawn(move || {
-            let commit = |_: &mut Group| -> Result<()> { std::panic::resume_unwind(Box::new(())) };
+            let commit = |_: &Lead<'_>, _: &mut Group| -> Result<()> {
+                std::panic::resume_unwind(Box::new(()))
+            };
             let submit = || {
                 panicking
                     .queue
@@ -134,6 +136,6 @@ fn a_leader_that_fails_or_panics_passes_the_lead_on() {
                 ),
             }
         }
-        committed.queue.exclusive(|| Ok(())).unwrap();
+        committed.queue.exclusive(|_| Ok(())).unwrap();
     });
 }

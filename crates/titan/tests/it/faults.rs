@@ -8,12 +8,12 @@ use titan::{
     StallEvent, WriteBatch, WriteOptions,
 };
 use titan_campaigns::calls::family;
+use titan_campaigns::failure::CheckFailure;
 use titan_campaigns::reads::contents;
 use titan_campaigns::record::Record;
 use titan_campaigns::recovery::{misplaced_files, recover};
 use titan_campaigns::settings::Settings;
 use titan_campaigns::store::{DIR, Store, file, power_cut};
-use titan_campaigns::trouble::Trouble;
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
@@ -63,8 +63,8 @@ impl Trigger {
     fn pull(self, store: &mut Store) -> Option<(Error, Option<Op>)> {
         let written = |store: &mut Store, op: Op| match store.apply(&op) {
             Ok(()) => None,
-            Err(Trouble::Failed(e)) if e.kind() == ErrorKind::WritesStopped => Some((e, None)),
-            Err(Trouble::Failed(e)) => Some((e, Some(op))),
+            Err(CheckFailure::Failed(e)) if e.kind() == ErrorKind::WritesStopped => Some((e, None)),
+            Err(CheckFailure::Failed(e)) => Some((e, Some(op))),
             Err(wrong) => panic!("{op}: {wrong}"),
         };
         match self {
@@ -87,7 +87,7 @@ impl Trigger {
 }
 
 /// Opens what a crash left; it must be a prefix of at least `at_least` operations.
-fn recovers(image: &SimVfs, record: &Record, at_least: usize) -> Result<(), Trouble> {
+fn recovers(image: &SimVfs, record: &Record, at_least: usize) -> Result<(), CheckFailure> {
     recover(image, &Settings::jobs(2), record, at_least as u64).map(drop)
 }
 

@@ -1,0 +1,57 @@
+//! Admission: whether writes are stalled, and whether background jobs must hurry.
+//!
+//! What the state says of families is evaluated (`update_stalls`) whenever something has changed
+//! that it depends on. Writers and jobs read the result here without the state lock.
+
+use super::signals::Signals;
+use super::stall_notifier::StallNotifier;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What was evaluated last.
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// Whether writes are stalled; then the state says how.
+    writes_stalled: AtomicBool,
+    /// Writes are stalled, or soon will be.
+    urgent: AtomicBool,
+    /// How many callers wait for running jobs.
+    awaiting: AtomicUsize,
+    /// Notifies listeners how writes are stalled.
+    pub(super) notifier: StallNotifier,
+}
+
+impl Admission {
+    pub(super) fn are_writes_stalled(&self) -> bool {
+        self.writes_stalled.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_writes_stalled(&self, stalled: bool) {
+        self.writes_stalled.store(stalled, Ordering::Release);
+    }
+
+    pub(super) fn set_urgent(&self, urgent: bool) {
+        self.urgent.store(urgent, Ordering::Release);
+    }
+
+    /// Whether jobs do not yield to reads now: writes are stalled or soon will be, or a caller
+    /// waits for jobs.
+    pub(super) fn jobs_must_hurry(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed) || self.awaiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Keeps jobs from yielding while the caller waits for them, and ends their pauses.
+    pub(super) fn awaits_jobs(&self, signals: &Signals) -> AwaitsJobs<'_> {
+        self.awaiting.fetch_add(1, Ordering::AcqRel);
+        signals.progress.raise();
+        AwaitsJobs(self)
+    }
+}
+
+/// A caller waits for running jobs while this is alive.
+pub(super) struct AwaitsJobs<'a>(&'a Admission);
+
+impl Drop for AwaitsJobs<'_> {
+    fn drop(&mut self) {
+        self.0.awaiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}

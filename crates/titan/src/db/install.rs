@@ -1,0 +1,68 @@
+//! Installing what a job has written: the one way in which the edits of jobs become durable and
+//! readers see the versions they make.
+
+use super::core::Shared;
+use super::family::{Family, dropped};
+use super::state::FamilyState;
+use crate::error::Result;
+use crate::format::ColumnFamilyId;
+use crate::format::file_name::FileKind;
+use crate::version::VersionSet;
+use crate::version::edit::VersionEdit;
+
+impl Shared {
+    /// Makes the edits that `prepare` returns durable, then shows readers the new versions of all
+    /// edited families, all at once for threads that have the state lock.
+    ///
+    /// `prepare` runs with the version set locked: no other edit comes between it and its own. It
+    /// returns `None` if there is nothing to install. In that case, and if one of `families` was
+    /// dropped, the files in `outputs` are deleted. `change` runs under the state lock for each
+    /// edited family, which has its new version; it changes what else goes with that.
+    ///
+    /// Returns what `prepare` returned beside the edits. The caller evaluates the families
+    /// ([`Shared::update_stalls`]) when its job has ended.
+    ///
+    /// # Errors
+    /// The error of a dropped family, if one was dropped: nothing has changed. After another error
+    /// it is unknown whether the edits are in the MANIFEST, so writes must stop
+    /// ([`Shared::job_failed`]).
+    ///
+    /// Cost: one write and one sync of the MANIFEST.
+    pub(super) fn install<T>(
+        &self,
+        families: &[&Family],
+        outputs: &[FileKind],
+        prepare: impl FnOnce(&VersionSet) -> Option<(Vec<VersionEdit>, T)>,
+        mut change: impl FnMut(&mut FamilyState, &mut T),
+    ) -> Result<Option<T>> {
+        let mut versions = self.versions.lock();
+        if let Some(gone) = families.iter().find(|f| versions.family(f.id).is_none()) {
+            self.env.discard(outputs);
+            return Err(dropped(&gone.name));
+        }
+        let Some((edits, mut prepared)) = prepare(&versions) else {
+            self.env.discard(outputs);
+            return Ok(None);
+        };
+        let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();
+        versions.apply(edits)?;
+        // The version set stays locked, so that no older version follows a newer one.
+        let mut replaced = Vec::new();
+        let mut state = self.state.lock();
+        for id in edited {
+            if let (Some(family), Some(version)) =
+                (state.families.get_mut(&id), versions.current(id))
+            {
+                family.version = version;
+                change(family, &mut prepared);
+                family.has_changed();
+                replaced.push(family.publish());
+            }
+        }
+        drop(state);
+        drop(versions);
+        // Freeing memtables and older versions may take a while.
+        drop(replaced);
+        Ok(Some(prepared))
+    }
+}

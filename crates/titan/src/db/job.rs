@@ -1,0 +1,113 @@
+//! Jobs: units of background work that are claimed, run, released and reported in one way.
+//!
+//! A job is claimed under the state lock, where it is [counted](super::running) as running.
+//! [`Shared::run_job`] runs it on whichever thread claimed it, decides what a failure means, and
+//! releases the claim. A job counts as running until listeners have been notified of its result, so
+//! that a caller who waits for the database to be idle waits for that too.
+
+use std::sync::Arc;
+
+use super::core::Shared;
+use super::family::Family;
+use super::running::RunningJob;
+use super::state::State;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ColumnFamilyId;
+use crate::stats::EventListener;
+
+/// A kind of background work.
+pub(super) trait Job: Sized {
+    /// What it does, in the context of an error: "flushing".
+    const DOING: &'static str;
+    /// What it did.
+    type Done;
+    /// What it has claimed that must be released under the state lock.
+    type Claim;
+
+    /// How the state counts it.
+    fn kind(&self) -> RunningJob;
+
+    /// The family it works on.
+    fn family(&self) -> &Arc<Family>;
+
+    /// Does the work and installs the result.
+    fn run(self, shared: &Shared) -> (Result<Self::Done>, Self::Claim);
+
+    /// Releases the claim, and notes in the state what the job has found.
+    fn release(claim: Self::Claim, outcome: &Result<Self::Done>, state: &mut State);
+
+    /// Tells a listener what was done.
+    fn report(done: &Self::Done, listener: &dyn EventListener);
+}
+
+impl Shared {
+    /// Runs a job that the caller has counted as running.
+    ///
+    /// # Errors
+    /// Those of the job. See [`Shared::job_failed`] for what has stopped writes.
+    pub(super) fn run_job<J: Job>(&self, job: J) -> Result<J::Done> {
+        let family = Arc::clone(job.family());
+        let _running = Running::counted(self, family.id, job.kind());
+        let (outcome, claim) = job.run(self);
+        // Before the job counts as done, so that no job starts on what failed.
+        let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
+        let mut state = self.state.lock();
+        J::release(claim, &outcome, &mut state);
+        self.update_stalls(state);
+        self.signals.work.raise();
+        let done = outcome?;
+        self.listeners.notify(|l| J::report(&done, l));
+        Ok(done)
+    }
+
+    /// What the failure of a job means: nothing to the database if the job was abandoned, since the
+    /// database closes, collections are paused or the family was dropped. Any other failure stops
+    /// writes. Returns the error, with what the job did.
+    pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Closed | ErrorKind::Busy => error,
+            _ if family.is_dropped() => error,
+            _ => {
+                let doing = format!("{doing} column family {}", family.name);
+                self.failure.set(error.context(doing))
+            }
+        }
+    }
+}
+
+/// A job that the state counts as running, until this is dropped: closing the database, resuming it
+/// and waiting for it to be idle wait for it. A job ceases to count however its thread leaves it,
+/// also by a panic in code of the user (a comparator, a listener).
+pub(super) struct Running<'a> {
+    shared: &'a Shared,
+    family: ColumnFamilyId,
+    job: RunningJob,
+}
+
+impl<'a> Running<'a> {
+    /// The job that the caller, or the thread that handed it over, has counted as running.
+    pub(super) fn counted(shared: &'a Shared, family: ColumnFamilyId, job: RunningJob) -> Self {
+        Running {
+            shared,
+            family,
+            job,
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // Before the job counts as done, so that no job starts on what it left half way.
+        let message = "a thread panicked in a background job";
+        self.shared.failure.set_if_panicking(message);
+        self.shared.state.lock().end(self.job, self.family);
+        let signals = &self.shared.signals;
+        signals.progress.raise();
+        signals.work.raise();
+        // A collecting thread that waits without a timeout found nothing to do in what was there
+        // before.
+        if self.job.is_collection() || signals.is_write_awaited() {
+            signals.collector.raise();
+        }
+    }
+}

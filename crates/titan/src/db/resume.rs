@@ -1,0 +1,102 @@
+//! Resuming after a failure that stopped writes: everything that it left undone is made durable in
+//! new files.
+
+use super::core::Shared;
+use crate::error::{Error, Result};
+use crate::format::ColumnFamilyId;
+
+impl Shared {
+    /// Makes durable, in new files, whatever the failure left undone, and accepts writes again. On
+    /// an error nothing has changed for the user: writes stay refused, and `resume` can be tried
+    /// again.
+    pub(super) fn resume(&self) -> Result<()> {
+        self.alone(|lead| {
+            if self.failure.get().is_none() {
+                return self.failure.check();
+            }
+            let trying = |e: Error| e.context("resuming");
+            self.wait_for_running_jobs();
+            {
+                let mut versions = self.versions.lock();
+                if versions.manifest_number().is_none() {
+                    versions.start_manifest().map_err(trying)?;
+                }
+            }
+            // The acknowledged operations of the failed WAL are also in memtables. Once those are
+            // flushed, no replay needs that WAL any more, whatever its last bytes are.
+            let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();
+            self.pipeline.abandon_wal(lead);
+            self.start_wal(lead, &ids).map_err(trying)?;
+            // MUTANT: resuming forgets the memtables whose flush failed.
+            if mutant!(
+                "failed-flush-drops-its-memtable",
+                "-p titan --test it faults::"
+            ) {
+                let mut replaced = Vec::new();
+                for family in self.state.lock().families.values_mut() {
+                    family.immutables.clear();
+                    replaced.push(family.publish());
+                }
+            } else {
+                self.flush_all_as_one(lead).map_err(trying)?;
+            }
+            self.failure.clear();
+            self.update_stalls(self.state.lock());
+            self.signals.raise_all();
+            Ok(())
+        })?;
+        self.purge();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::format::internal_key::ValueType;
+    use crate::{Db, Error, ErrorKind, Options};
+
+    #[test]
+    fn readers_have_what_a_resume_records_that_has_nothing_to_flush() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        let shared = &db.core.shared;
+        shared.failure.set(Error::new(ErrorKind::Io, "none"));
+        db.resume().unwrap();
+        let versions = shared.versions.lock();
+        for (id, family) in &shared.state.lock().families {
+            let current = versions.current(*id).unwrap();
+            assert!(Arc::ptr_eq(&family.version, &current));
+            let read = family.family.super_version.load_full();
+            assert!(Arc::ptr_eq(&read.version, &current));
+        }
+    }
+
+    /// A reader that took its memtables before a commit failed, and its sequence number after other
+    /// writes had been given the same numbers.
+    #[test]
+    fn a_slow_reader_sees_nothing_of_a_failed_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), &Options::default()).unwrap();
+        db.put(b"k", b"old").unwrap();
+        let shared = &db.core.shared;
+        let taken = db.family.super_version.load_full();
+        // Like a commit that ends half way.
+        let last = shared.counters.last_sequence();
+        let half = taken
+            .memtable
+            .add(last.plus(1), ValueType::Value, b"k", b"refused");
+        half.unwrap();
+        taken.memtable.refuse_after(last);
+        shared.failure.set(Error::new(ErrorKind::Io, "none"));
+        db.resume().unwrap();
+        db.put(b"other", b"new").unwrap();
+
+        assert!(shared.counters.last_sequence() > last);
+        let sequence = taken.readable_to(shared.counters.last_sequence());
+        let entry = taken.memtable.get(b"k", sequence).unwrap();
+        assert_eq!(entry.value, b"old");
+        assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"old"[..]));
+    }
+}

@@ -1,0 +1,373 @@
+//! The commit pipeline: how batches become part of the database.
+//!
+//! Owns the commit queue, the WAL files being written, and the publication of sequence numbers. The
+//! leader of the queue takes a group of batches through these stages, one group at a time:
+//!
+//! | stage | what |
+//! |---|---|
+//! | admit | make room in memtables; wait while writes are stalled |
+//! | resolve | find the memtables; refuse batches that cannot be applied |
+//! | number | give each operation its sequence number, in the order of arrival |
+//! | log | append the group to the WAL as one record; sync it if a writer asks for that |
+//! | insert | add the operations to the memtables |
+//! | publish | show them to readers |
+//!
+//! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After a
+//! failure from the log stage on, writes have stopped, and nothing of the group is ever visible.
+//!
+//! Assumes that the database, a [`CommitEnv`], switches memtables only as the leader. Functions that
+//! only the leader may call take its [`Lead`], which the queue gives out.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::stats::{self, Statistics};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::version::Counters;
+use crate::write::WriteOptions;
+use crate::write::batch::{BatchOp, WriteBatch, group_header};
+use crate::write::queue::{CommitQueue, Group, Lead};
+use crate::write::wal_set::WalSet;
+
+/// What the pipeline asks of the database.
+pub(crate) trait CommitEnv {
+    /// What else the database knows of a family that is written to.
+    type Family;
+
+    /// Fails if no write may be accepted.
+    fn check_writable(&self) -> Result<()>;
+
+    /// Makes room in memtables for the group, and waits while writes are stalled.
+    fn admit(&self, lead: &Lead<'_>, group: &Group) -> Result<()>;
+
+    /// The memtable that takes writes of a family until the group is published. Fails if there is
+    /// no such family.
+    fn target(&self, id: ColumnFamilyId) -> Result<Target<Self::Family>>;
+
+    /// Stops writes because of `error`, and returns it.
+    fn stop(&self, error: Error) -> Error;
+
+    /// Stops writes if the thread panics, as it unwinds.
+    fn stop_if_panicking(&self);
+
+    /// The group is in the memtables, and not visible yet. `logged` says whether it is in the WAL.
+    fn inserted(&self, targets: &[Target<Self::Family>], logged: bool);
+
+    /// The group is visible.
+    fn published(&self, targets: &[Target<Self::Family>]);
+}
+
+/// A family that a group writes to.
+pub(crate) struct Target<F> {
+    pub(crate) id: ColumnFamilyId,
+    pub(crate) family: F,
+    pub(crate) memtable: Arc<Memtable>,
+}
+
+/// See the module.
+pub(crate) struct CommitPipeline {
+    queue: CommitQueue,
+    wal: WalSet,
+    counters: Arc<Counters>,
+    statistics: Arc<Statistics>,
+    /// No more batches are accepted: the database is closing.
+    closed: AtomicBool,
+}
+
+impl CommitPipeline {
+    /// Without a current WAL file: call [`CommitPipeline::start_first_wal`] before the first write.
+    pub(crate) fn new(wal: WalSet, counters: Arc<Counters>, statistics: Arc<Statistics>) -> Self {
+        CommitPipeline {
+            queue: CommitQueue::default(),
+            wal,
+            counters,
+            statistics,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Starts the first WAL file, before any thread can write.
+    pub(crate) fn start_first_wal(&mut self, number: FileNumber) -> Result<()> {
+        self.start_next(number)
+    }
+
+    /// Refuses batches from now on. Those that wait in the queue are still committed.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether batches are refused, since the database is closing.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Commits a batch, alone or in a group.
+    pub(crate) fn write(
+        &self,
+        env: &impl CommitEnv,
+        batch: WriteBatch,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let commit = |lead: &Lead<'_>, group: &mut Group| self.commit(env, lead, group);
+        self.queue.submit(batch, options, commit)
+    }
+
+    /// Runs `f` while no batch is being committed.
+    pub(crate) fn exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
+        self.queue.exclusive(f)
+    }
+
+    fn commit(&self, env: &impl CommitEnv, lead: &Lead<'_>, group: &mut Group) -> Result<()> {
+        env.check_writable()?;
+        let _unfinished = StopOnPanic(env);
+        env.admit(lead, group)?;
+        let targets = resolve(env, group);
+        if group.batches.iter().all(WriteBatch::is_empty) {
+            return Ok(());
+        }
+        let (first, last) = self.number(group)?;
+        let logged = !group.options.disable_wal;
+        if logged {
+            // ORDER: the WAL before the memtables, and durable before the acknowledgement (WAL-1).
+            self.log(group, first, last).map_err(|e| {
+                let e = e.context("writing the WAL");
+                // MUTANT: a failed write of the WAL does not stop later writes.
+                if mutant!(
+                    "writes-go-on-after-a-failure",
+                    "-p titan --test it faults::"
+                ) {
+                    return e;
+                }
+                env.stop(e)
+            })?;
+        }
+        // MUTANT: writes become visible before they are in the memtable.
+        if mutant!(
+            "sequence-published-early",
+            "-p titan --test it concurrency::batches::a_large_batch"
+        ) {
+            self.counters.publish_sequence(last);
+        }
+        let unpublished = Unpublished {
+            targets,
+            published: self.counters.last_sequence(),
+        };
+        let inserted = insert(group, &unpublished.targets);
+        let user_bytes = inserted.map_err(|e| env.stop(e.context("inserting into a memtable")))?;
+        env.inserted(&unpublished.targets, logged);
+        let targets = unpublished.publish(&self.counters, last);
+        env.published(&targets);
+        stats::add(&self.statistics.write_groups, 1);
+        stats::add(&self.statistics.keys_written, last.0 + 1 - first.0);
+        stats::add(&self.statistics.user_bytes_written, user_bytes);
+        Ok(())
+    }
+
+    /// Gives the operations of the group their sequence numbers. Returns the first and the last; the
+    /// last is one less than the first if there are none.
+    fn number(&self, group: &mut Group) -> Result<(SequenceNumber, SequenceNumber)> {
+        let first = self.counters.last_sequence().plus(1);
+        let mut next = first;
+        for batch in &mut group.batches {
+            batch.set_sequence(next);
+            next = next.plus(u64::from(batch.count()));
+        }
+        let last = SequenceNumber(next.0 - 1);
+        match last > SequenceNumber::MAX {
+            true => Err(Error::unsupported(
+                "the database has used up its sequence numbers",
+            )),
+            false => Ok((first, last)),
+        }
+    }
+
+    /// Appends the group to the WAL as one record, and syncs it if asked to.
+    fn log(&self, group: &Group, first: SequenceNumber, last: SequenceNumber) -> Result<()> {
+        let count: u64 = group.batches.iter().map(|b| u64::from(b.count())).sum();
+        let count = u32::try_from(count)
+            .map_err(|_| Error::invalid_argument("a group of batches has too many operations"))?;
+        let header = group_header(first, count);
+        let mut parts: Vec<&[u8]> = vec![&header];
+        parts.extend(group.batches.iter().map(WriteBatch::operations));
+        // Log data alone takes no sequence number.
+        self.wal.append(&parts, (count > 0).then_some(last))?;
+        // MUTANT: a synced write is acknowledged without a sync of the WAL.
+        let left_out = mutant!("wal-sync-left-out", "-p titan-campaigns --test it crash::");
+        if group.options.sync && !left_out {
+            self.wal.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Makes every logged write durable. Called also before families change: after a crash,
+    /// everything up to some moment is there, and never a later change without an earlier write.
+    pub(crate) fn sync(&self, _: &Lead<'_>, env: &impl CommitEnv) -> Result<()> {
+        let synced = self.wal.sync();
+        synced.map_err(|e| env.stop(e.context("syncing the WAL")))
+    }
+
+    /// Starts the WAL file `number`. Returns the bytes of the one that this closes.
+    pub(crate) fn start_wal(
+        &self,
+        _: &Lead<'_>,
+        env: &impl CommitEnv,
+        number: FileNumber,
+    ) -> Result<u64> {
+        let closed_size = self.wal.current_size();
+        let started = self.start_next(number);
+        started.map_err(|e| env.stop(e.context("starting a WAL")))?;
+        Ok(closed_size)
+    }
+
+    fn start_next(&self, number: FileNumber) -> Result<()> {
+        let next = self.counters.last_sequence().plus(1);
+        self.wal.start(number, next)
+    }
+
+    /// Forgets all WAL files, whose operations are durable elsewhere or about to be.
+    pub(crate) fn abandon_wal(&self, _: &Lead<'_>) {
+        self.wal.abandon();
+    }
+
+    /// Closes the current WAL file, after the last write.
+    pub(crate) fn close_wal(&self) {
+        self.wal.abandon();
+    }
+
+    /// Makes the closed WAL files durable. Commits go on meanwhile.
+    pub(crate) fn sync_closed_wals(&self) -> Result<()> {
+        self.wal.sync_closed()
+    }
+
+    /// Makes the names of all WAL files durable. Commits go on meanwhile.
+    pub(crate) fn sync_wal_names(&self) -> Result<()> {
+        self.wal.sync_names()
+    }
+
+    /// Drops closed WAL files that are no longer needed, synced or not.
+    pub(crate) fn forget_wals_before(&self, number: FileNumber) {
+        self.wal.forget_before(number);
+    }
+
+    /// Bytes appended to the current WAL file.
+    pub(crate) fn current_wal_size(&self) -> u64 {
+        self.wal.current_size()
+    }
+}
+
+/// Stops writes if a commit panics half way: the WAL may have sequence numbers already that the
+/// next group would use again.
+struct StopOnPanic<'a, E: CommitEnv>(&'a E);
+
+impl<E: CommitEnv> Drop for StopOnPanic<'_, E> {
+    fn drop(&mut self) {
+        self.0.stop_if_panicking();
+    }
+}
+
+/// The memtables that a group is inserted into. If this ends without the group being published, by
+/// an error or a panic, nothing of the group ever becomes part of the database.
+struct Unpublished<F> {
+    targets: Vec<Target<F>>,
+    /// What is visible of the memtables.
+    published: SequenceNumber,
+}
+
+impl<F> Unpublished<F> {
+    /// Publishes the group, whose last operation is `last`.
+    fn publish(mut self, counters: &Counters, last: SequenceNumber) -> Vec<Target<F>> {
+        counters.publish_sequence(last);
+        std::mem::take(&mut self.targets)
+    }
+}
+
+impl<F> Drop for Unpublished<F> {
+    fn drop(&mut self) {
+        for target in &self.targets {
+            // MUTANT: entries of a commit that failed half way stay in their memtables.
+            if !mutant!(
+                "failed-commit-half-visible",
+                "-p titan --test it refused_commit::"
+            ) {
+                target.memtable.refuse_after(self.published);
+            }
+        }
+    }
+}
+
+/// The families that the group writes to. Batches that cannot be applied are refused here, before
+/// anything is changed: the WAL must be replayable.
+fn resolve<E: CommitEnv>(env: &E, group: &mut Group) -> Vec<Target<E::Family>> {
+    let mut targets = Vec::new();
+    for index in 0..group.batches.len() {
+        let Some(batch) = group.batches.get(index) else {
+            break;
+        };
+        if let Err(e) = resolve_batch(env, batch, &mut targets) {
+            group.refuse(index, e);
+        }
+    }
+    targets
+}
+
+/// Adds the families that a batch writes to.
+fn resolve_batch<E: CommitEnv>(
+    env: &E,
+    batch: &WriteBatch,
+    targets: &mut Vec<Target<E::Family>>,
+) -> Result<()> {
+    for op in batch.iter() {
+        let op = op?;
+        op.entry()?;
+        let Some(id) = op.column_family() else {
+            continue;
+        };
+        // Most batches write to one family, again and again.
+        let target = match targets.iter().position(|target| target.id == id) {
+            Some(index) => &targets[index],
+            None => {
+                targets.push(env.target(id)?);
+                &targets[targets.len() - 1]
+            }
+        };
+        if let BatchOp::DeleteRange { begin, end, .. } = op
+            && target
+                .memtable
+                .comparator()
+                .compare_user(begin, end)
+                .is_gt()
+        {
+            // RocksDB could not replay it, and would not open the database (FMT-1).
+            return Err(Error::invalid_argument(
+                "a range to be deleted ends before it begins",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Inserts all operations; returns the bytes of their keys and values.
+fn insert<F>(group: &Group, targets: &[Target<F>]) -> Result<u64> {
+    let mut bytes = 0;
+    for batch in &group.batches {
+        let mut sequence = batch.sequence();
+        for op in batch.iter() {
+            let op = op?;
+            let Some((value_type, key, value)) = op.entry()? else {
+                continue;
+            };
+            let id = op.column_family();
+            let Some(target) = targets.iter().find(|target| Some(target.id) == id) else {
+                return Err(Error::internal(
+                    "a batch names a family it did not name before",
+                ));
+            };
+            target.memtable.add(sequence, value_type, key, value)?;
+            sequence = sequence.plus(1);
+            bytes += (key.len() + value.len()) as u64;
+        }
+    }
+    Ok(bytes)
+}

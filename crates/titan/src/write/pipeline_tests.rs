@@ -1,0 +1,264 @@
+//! The commit pipeline without a database: memtables, a WAL file, and an environment that records
+//! the stages.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+
+use super::pipeline::{CommitEnv, CommitPipeline, Target};
+use super::queue::{Group, Lead};
+use super::wal_set::WalSet;
+use super::{WriteBatch, WriteOptions};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::InternalKeyComparator;
+use crate::format::{BytewiseComparator, ColumnFamilyId, Comparator, FileNumber};
+use crate::memtable::Memtable;
+use crate::stats::Statistics;
+use crate::version::Counters;
+use crate::vfs::{Access, StdVfs, Vfs};
+use crate::wal::{LogReader, TailMode};
+
+const FAMILY: ColumnFamilyId = ColumnFamilyId(3);
+const WAL: FileNumber = FileNumber(7);
+
+/// Panics at the key "panic" once it is told to.
+#[derive(Default)]
+struct Panicking(AtomicBool);
+
+impl Comparator for Panicking {
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let panics = self.0.load(Memory::Relaxed) && [a, b].contains(&&b"panic"[..]);
+        assert!(!panics, "a comparison fails");
+        BytewiseComparator.compare(a, b)
+    }
+}
+
+/// A database that consists of one memtable.
+struct Env {
+    memtables: BTreeMap<ColumnFamilyId, Arc<Memtable>>,
+    counters: Arc<Counters>,
+    stopped: Mutex<Option<Error>>,
+    /// The stages that have run, with the newest visible sequence number at that moment.
+    stages: Mutex<Vec<(&'static str, u64)>>,
+}
+
+impl Env {
+    fn note(&self, stage: &'static str) {
+        let visible = self.counters.last_sequence().0;
+        self.stages.lock().unwrap().push((stage, visible));
+    }
+
+    fn stages(&self) -> Vec<(&'static str, u64)> {
+        std::mem::take(&mut *self.stages.lock().unwrap())
+    }
+}
+
+impl CommitEnv for Env {
+    type Family = ();
+
+    fn check_writable(&self) -> Result<()> {
+        match &*self.stopped.lock().unwrap() {
+            Some(_) => Err(Error::new(ErrorKind::WritesStopped, "stopped")),
+            None => Ok(()),
+        }
+    }
+
+    fn admit(&self, _: &Lead<'_>, _: &Group) -> Result<()> {
+        self.note("admit");
+        Ok(())
+    }
+
+    fn target(&self, id: ColumnFamilyId) -> Result<Target<()>> {
+        self.note("resolve");
+        let memtable = self.memtables.get(&id);
+        let memtable = memtable.ok_or_else(|| Error::invalid_argument("no such family"))?;
+        Ok(Target {
+            id,
+            family: (),
+            memtable: Arc::clone(memtable),
+        })
+    }
+
+    fn stop(&self, error: Error) -> Error {
+        self.note("stop");
+        *self.stopped.lock().unwrap() = Some(error.clone());
+        error
+    }
+
+    fn stop_if_panicking(&self) {
+        if std::thread::panicking() {
+            self.stop(Error::internal("a panic"));
+        }
+    }
+
+    fn inserted(&self, targets: &[Target<()>], logged: bool) {
+        assert_eq!(targets.len(), 1);
+        self.note(if logged { "logged" } else { "not logged" });
+    }
+
+    fn published(&self, _: &[Target<()>]) {
+        self.note("published");
+    }
+}
+
+struct World {
+    dir: tempfile::TempDir,
+    pipeline: CommitPipeline,
+    env: Env,
+    comparator: Arc<Panicking>,
+    memtable: Arc<Memtable>,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let statistics = Arc::new(Statistics::default());
+        let counters = Arc::new(Counters::default());
+        let wal = WalSet::new(
+            Arc::new(StdVfs),
+            dir.path().to_owned(),
+            Arc::clone(&statistics),
+        );
+        let mut pipeline = CommitPipeline::new(wal, Arc::clone(&counters), statistics);
+        pipeline.start_first_wal(WAL).unwrap();
+        let comparator = Arc::new(Panicking::default());
+        let order = InternalKeyComparator::new(Arc::clone(&comparator) as _);
+        let memtable = Memtable::new(order, 1 << 20);
+        let env = Env {
+            memtables: BTreeMap::from([(FAMILY, Arc::clone(&memtable))]),
+            counters,
+            stopped: Mutex::default(),
+            stages: Mutex::default(),
+        };
+        World {
+            dir,
+            pipeline,
+            env,
+            comparator,
+            memtable,
+        }
+    }
+
+    fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.pipeline.write(&self.env, batch, options)
+    }
+
+    /// The value of a key that readers see.
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let entry = self.memtable.get(key, self.env.counters.last_sequence())?;
+        Some(entry.value.to_vec())
+    }
+
+    /// How many groups the WAL has.
+    fn groups_logged(&self) -> usize {
+        let path = FileKind::Wal(WAL).path(self.dir.path());
+        let file = StdVfs.open(&path, Access::Sequential).unwrap();
+        let mut log = LogReader::new(file, &path, WAL, TailMode::PointInTime);
+        let mut records = 0;
+        while log.next().unwrap().is_some() {
+            records += 1;
+        }
+        // Less the record of the predecessor.
+        records - 1
+    }
+}
+
+fn batch(family: ColumnFamilyId, keys: &[&[u8]]) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    for key in keys {
+        batch.put(family, key, b"value").unwrap();
+    }
+    batch
+}
+
+#[test]
+fn a_group_is_logged_and_inserted_before_it_is_published() {
+    let world = World::new();
+    let keys: [&[u8]; 2] = [b"a", b"b"];
+    let plain = WriteOptions::default();
+    world.write(batch(FAMILY, &keys), plain).unwrap();
+    let stages = [
+        ("admit", 0),
+        ("resolve", 0),
+        ("logged", 0),
+        ("published", 2),
+    ];
+    assert_eq!(world.env.stages(), stages);
+    assert_eq!(world.get(b"b").as_deref(), Some(&b"value"[..]));
+    assert_eq!(world.groups_logged(), 1);
+
+    let unlogged = WriteOptions {
+        disable_wal: true,
+        ..plain
+    };
+    world.write(batch(FAMILY, &[b"c"]), unlogged).unwrap();
+    assert_eq!(
+        world.env.stages()[2..],
+        [("not logged", 2), ("published", 3)]
+    );
+    assert_eq!(world.groups_logged(), 1);
+    assert!(world.get(b"c").is_some());
+}
+
+#[test]
+fn a_batch_that_cannot_be_applied_is_refused_before_it_is_logged() {
+    let world = World::new();
+    let refused = world.write(batch(ColumnFamilyId(4), &[b"a"]), WriteOptions::default());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(world.env.stages(), [("admit", 0), ("resolve", 0)]);
+    let mut backwards = WriteBatch::new();
+    backwards.delete_range(FAMILY, b"b", b"a").unwrap();
+    let refused = world.write(backwards, WriteOptions::default());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(world.groups_logged(), 0);
+    world
+        .write(batch(FAMILY, &[b"a"]), WriteOptions::default())
+        .unwrap();
+    assert_eq!(world.env.counters.last_sequence().0, 1);
+}
+
+#[test]
+fn a_failed_append_stops_writes_and_nothing_is_visible() {
+    let world = World::new();
+    world.pipeline.close_wal();
+    let failed = world.write(batch(FAMILY, &[b"a"]), WriteOptions::default());
+    assert!(failed.is_err());
+    assert_eq!(world.env.stages().last(), Some(&("stop", 0)));
+    assert_eq!(world.get(b"a"), None);
+    let stopped = world.write(batch(FAMILY, &[b"a"]), WriteOptions::default());
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::WritesStopped);
+    assert_eq!(world.env.stages(), []);
+}
+
+#[test]
+fn a_panic_while_inserting_stops_writes_and_nothing_is_ever_visible() {
+    let world = World::new();
+    world
+        .write(batch(FAMILY, &[b"before"]), WriteOptions::default())
+        .unwrap();
+    world.env.stages();
+    world.comparator.0.store(true, Memory::Relaxed);
+    let keys: [&[u8]; 2] = [b"half", b"panic"];
+    let half = || world.write(batch(FAMILY, &keys), WriteOptions::default());
+    assert!(catch_unwind(AssertUnwindSafe(half)).is_err());
+    assert_eq!(world.env.stages().last(), Some(&("stop", 1)));
+    // Not even once its sequence number is visible.
+    world
+        .env
+        .counters
+        .publish_sequence(crate::format::SequenceNumber(9));
+    let accepted_to = world.memtable.accepted_to();
+    assert_eq!(accepted_to.0, 1);
+    let seen = world.memtable.get(b"half", accepted_to);
+    assert!(seen.is_none());
+    // The queue goes on.
+    assert!(world.pipeline.exclusive(|_| Ok(())).is_ok());
+}
