@@ -23,9 +23,14 @@ pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions
         let beneath = compaction.output_level + 1;
         version.overlapped_bytes(beneath, table)
     };
+    // MUTANT: tables of level 0 that have the same keys are moved to one sorted level.
+    let may_overlap = mutant!(
+        "level-0-moves-what-overlaps",
+        "-p titan --lib compaction::tests"
+    );
     bytes >= least
         && !tables.iter().any(|table| may_delete(table))
-        && are_disjoint(tables, version)
+        && (are_disjoint(tables, version) || may_overlap)
         && (tables.iter()).all(|table| overlapped(table) <= max_overlap(target))
 }
 

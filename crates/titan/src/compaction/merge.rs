@@ -55,7 +55,12 @@ pub(crate) struct LevelsBelow {
 
 impl LevelsBelow {
     pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
-        let first = output_level + 1;
+        // MUTANT: a compaction does not look for older entries in the level below its output level.
+        let missed = usize::from(mutant!(
+            "level-below-overlooked",
+            "-p titan --lib compaction::tests"
+        ));
+        let first = output_level + 1 + missed;
         let positions = vec![0; version.num_levels().saturating_sub(first)];
         LevelsBelow {
             version,
@@ -76,7 +81,13 @@ impl OlderVersions for LevelsBelow {
         for (i, position) in positions.iter_mut().enumerate() {
             let files: &[Arc<TableFile>] = version.level(*first + i).tables();
             while let Some(file) = files.get(*position) {
-                if compare(user_key, file.largest_user_key()).is_le() {
+                // MUTANT: a compaction does not see that a table below has a key as its last one.
+                let overlooked = mutant!(
+                    "last-key-below-overlooked",
+                    "-p titan --lib compaction::tests"
+                );
+                let to_last = compare(user_key, file.largest_user_key());
+                if to_last.is_lt() || to_last.is_eq() && !overlooked {
                     if compare(user_key, file.smallest_user_key()).is_ge() {
                         return false;
                     }
@@ -233,9 +244,14 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
 
     /// Whether every snapshot sees the entry.
     fn seen_by_all(&self, sequence: SequenceNumber) -> bool {
+        // MUTANT: a deletion that is newer than the oldest snapshot counts as seen by it.
+        let too_many = u64::from(mutant!(
+            "oldest-snapshot-off-by-one",
+            "-p titan --lib compaction::tests"
+        ));
         self.snapshots
             .first()
-            .is_none_or(|oldest| sequence <= *oldest)
+            .is_none_or(|oldest| sequence <= oldest.plus(too_many))
     }
 
     /// Goes forward from the position of the input to the next survivor.
@@ -271,7 +287,14 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             let shadowed = match self.hides {
                 Hides::Nothing => false,
                 Hides::AllIn(s) => s == stripe,
-                Hides::ValuesIn(s) => s == stripe && value_type != ValueType::SingleDeletion,
+                // MUTANT: a value shadows an older single deletion, which then meets no value.
+                Hides::ValuesIn(s) => {
+                    let all = mutant!(
+                        "single-deletion-shadowed-by-a-value",
+                        "-p titan --lib compaction::tests"
+                    );
+                    s == stripe && (all || value_type != ValueType::SingleDeletion)
+                }
             };
             if shadowed
                 || self
@@ -339,11 +362,16 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             value_type,
             ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity
         );
+        // MUTANT: a single deletion and its value are dropped although a snapshot is between them.
+        let across = mutant!(
+            "single-deletion-meets-across-a-snapshot",
+            "-p titan --lib compaction::tests"
+        );
         is_value
             && self
                 .pending
                 .as_ref()
-                .is_some_and(|pending| pending.stripe == stripe)
+                .is_some_and(|pending| pending.stripe == stripe || across)
     }
 
     /// Whether the pending single deletion survives; if not, it is dropped.

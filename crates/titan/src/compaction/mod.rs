@@ -27,5 +27,7 @@ pub(crate) mod output;
 pub(crate) mod picker;
 pub(crate) mod references;
 pub(crate) mod shadows;
+#[cfg(test)]
+mod tests;
 
 pub use options::CompactRangeOptions;

@@ -113,8 +113,20 @@ impl OutputWriter {
             && self.should_cut(parsed.user_key)
         {
             let upper = parsed.user_key.to_vec();
-            self.finish_table(Some(&upper))?;
-            self.lower = Some(upper);
+            // MUTANT: a table that is cut loses what its range deletions cover after its last key.
+            if mutant!(
+                "range-deletion-cut-short",
+                "-p titan --lib compaction::tests"
+            ) {
+                let last = self.last_user_key.clone();
+                self.finish_table(Some(&last))?;
+            } else {
+                self.finish_table(Some(&upper))?;
+            }
+            // MUTANT: a table has the range deletions of the tables before it.
+            if !mutant!("range-deletion-not-cut", "-p titan --lib compaction::tests") {
+                self.lower = Some(upper);
+            }
         }
         if self.current.is_none() {
             self.grandparents

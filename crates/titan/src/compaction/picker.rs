@@ -120,7 +120,12 @@ fn clean_cut(
     level: usize,
     mut inputs: Vec<Arc<TableFile>>,
 ) -> Vec<Arc<TableFile>> {
-    if level == 0 {
+    // MUTANT: a table is compacted without its neighbour that has older versions of a key.
+    let torn = mutant!(
+        "neighbour-with-the-same-key-left-out",
+        "-p titan --lib compaction::tests"
+    );
+    if level == 0 || torn {
         return inputs;
     }
     loop {
@@ -153,7 +158,16 @@ fn complete(
         Vec::new()
     } else {
         let overlapping = version.overlapping(output_level, Some(smallest), end);
-        clean_cut(version, output_level, overlapping.to_vec())
+        // MUTANT: a compaction leaves out a table of its output level that shares a user key with one
+        // that it takes.
+        if mutant!(
+            "neighbour-in-the-output-level-left-out",
+            "-p titan --lib compaction::tests"
+        ) {
+            overlapping.to_vec()
+        } else {
+            clean_cut(version, output_level, overlapping.to_vec())
+        }
     };
     let taken = |f: &Arc<TableFile>| f.is_compacting();
     let (inputs_taken, below_taken) = (inputs.iter().any(taken), below.iter().any(taken));
@@ -182,7 +196,13 @@ fn key_range<'a>(
         .map(|f| f.smallest_user_key())
         .min_by(|a, b| comparator.compare_user(a, b))?;
     let last = tables.iter().max_by(|a, b| {
-        let included = |f: &TableFile| matches!(f.end(), Bound::Included(_));
+        // MUTANT: of two tables that end at one key, the one that ends before it decides where the
+        // range of both ends.
+        let before = mutant!(
+            "end-of-a-range-excluded",
+            "-p titan --lib compaction::tests"
+        );
+        let included = |f: &TableFile| matches!(f.end(), Bound::Included(_)) != before;
         comparator
             .compare_user(a.largest_user_key(), b.largest_user_key())
             .then(included(a).cmp(&included(b)))

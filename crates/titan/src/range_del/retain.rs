@@ -53,7 +53,12 @@ fn newest_per_stripe(
     let mut last_stripe = None;
     for &sequence in sequences {
         // The number of snapshots that do not see it identifies the stripe.
-        let stripe = snapshots.partition_point(|&snapshot| snapshot < sequence);
+        // MUTANT: a range deletion counts as newer than the snapshot that is the first to see it.
+        let too_many = u64::from(mutant!(
+            "range-deletion-stripe-off-by-one",
+            "-p titan --lib compaction::tests"
+        ));
+        let stripe = snapshots.partition_point(|&snapshot| snapshot < sequence.plus(too_many));
         if last_stripe.replace(stripe) != Some(stripe) {
             kept.push(sequence);
         }

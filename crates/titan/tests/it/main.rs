@@ -33,6 +33,7 @@ mod rocksdb_fixtures;
 mod rocksdb_tools;
 mod secondary;
 mod separation;
+mod small_worlds;
 mod space;
 mod support;
 mod tools;
