@@ -150,9 +150,9 @@ impl World {
     /// Runs every compaction, then every one after one of those, and so on.
     fn compact(&self, index: usize, bench: &Bench, tally: &mut Tally) -> Result<()> {
         let mut version = self.build(bench)?;
-        self.check(&version, bench, "the making")?;
+        self.check(&version, bench, &format!("the making of world {index}"))?;
         tally.worlds += 1;
-        let mut case = String::new();
+        let mut case = format!("world {index}: ");
         for step in 0..3 {
             let mut next = Vec::new();
             let mut known = BTreeSet::new();
@@ -247,6 +247,18 @@ fn runs_that_were_cut_into_tables_stay_as_readers_see_them() {
         cut: true,
     };
     let tally = compact_all(&shape, stride(9_001, 499));
+    assert!(tally.moves > 10 && tally.cuts > 10, "{tally:?}");
+}
+
+#[test]
+fn tables_that_share_a_key_stay_as_readers_see_them() {
+    let shape = Shape {
+        keys: 2,
+        ops: &[3, 1],
+        levels: &[&[3, 2], &[2, 1], &[2, 0]],
+        cut: true,
+    };
+    let tally = compact_all(&shape, stride(2_003, 101));
     assert!(tally.moves > 10 && tally.cuts > 10, "{tally:?}");
 }
 
