@@ -1,5 +1,6 @@
 //! The threads that flush, compact and collect garbage.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::compaction::picker;
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
 use crate::gc::selection::{Collection, Exclusions, select};
-use crate::sync::thread;
+use crate::sync::thread::{self, JoinHandle};
 use crate::version::Version;
 
 /// A job for a background thread, which the state counts as running.
@@ -47,7 +48,9 @@ pub(super) fn start(core: &Core) -> Result<()> {
         shared.run_collections();
     };
     let spawned = spawn(core, "titan-gc".to_owned(), collect);
-    if let (Err(_), Some(claimed)) = (&spawned, uncounted) {
+    // MUTANT: what a thread that was not started had to count goes on counting as running.
+    let forgotten = mutant!("unstarted-thread-counts", "-p titan --lib db::background::");
+    if let (Err(_), Some(claimed), false) = (&spawned, uncounted, forgotten) {
         // No thread has taken over what was counted as running, and closing would wait for it.
         drop(Running::counted(
             &core.shared,
@@ -60,13 +63,16 @@ pub(super) fn start(core: &Core) -> Result<()> {
 
 fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
     let shared = Arc::clone(&core.shared);
-    let thread = thread::Builder::new()
-        .name(name)
-        .spawn(move || run(&shared));
-    let thread = thread
+    let thread = start_thread(name, move || run(&shared))
         .map_err(|e| Error::new(crate::ErrorKind::Io, format!("cannot start a thread: {e}")))?;
     core.threads.lock().push(thread);
     Ok(())
+}
+
+fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    #[cfg(test)]
+    tests::refuse(&name)?;
+    thread::Builder::new().name(name).spawn(run)
 }
 
 impl Shared {
@@ -303,5 +309,65 @@ impl FamilyToCollect {
 
     fn select(&self) -> Option<Collection> {
         select(&self.version, &self.family.options, &self.excluded).next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::db::foreign::forget_counts;
+    use crate::{ColumnFamilyOptions, Db, ErrorKind, Options};
+
+    thread_local! {
+        /// The name of the thread that the system does not start for this one.
+        static REFUSED: Cell<&'static str> = const { Cell::new("") };
+    }
+
+    pub(super) fn refuse(name: &str) -> io::Result<()> {
+        match name == REFUSED.get() {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        }
+    }
+
+    #[test]
+    fn an_opening_that_gets_no_thread_fails_and_leaves_the_database_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options {
+            default: ColumnFamilyOptions {
+                min_blob_size: 100,
+                ..ColumnFamilyOptions::default()
+            },
+            ..Options::default()
+        };
+        options.db.max_background_jobs = 2;
+        let db = Db::open(dir.path(), &options).unwrap();
+        db.put(b"k", &[7; 500]).unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        // So that the thread that collects garbage begins with a job that counts as running.
+        forget_counts(dir.path());
+        for refused in ["titan-0", "titan-1", "titan-gc"] {
+            let (path, options) = (dir.path().to_owned(), options.clone());
+            let (done, outcome) = mpsc::channel();
+            std::thread::spawn(move || {
+                REFUSED.set(refused);
+                let _ = done.send(Db::open(path, &options).map(drop));
+            });
+            // Only an opening that never returns takes that long.
+            let opened = outcome.recv_timeout(Duration::from_secs(60));
+            let error = opened.expect(refused).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{refused}: {error}");
+        }
+        let db = Db::open(dir.path(), &options).unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(db.get(b"k").unwrap().unwrap(), &[7; 500][..]);
+        let levels = db.metrics().families.remove(0).levels;
+        let counted: u64 = levels.iter().map(|l| l.referenced_blob_bytes).sum();
+        assert!(counted > 500, "{counted}");
     }
 }

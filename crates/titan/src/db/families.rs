@@ -99,9 +99,14 @@ impl Shared {
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);
             self.wal_limit.set(&state, &self.options);
+            // MUTANT: listeners never hear that the stall of a dropped family is over.
             if removed
                 .as_ref()
                 .is_some_and(|r| r.stall != StallEvent::Normal)
+                && !mutant!(
+                    "stall-of-a-dropped-family-stays",
+                    "-p titan --test it concurrency::stall_causes::the_stall"
+                )
             {
                 self.admission.notifier.push(id, StallEvent::Normal);
             }

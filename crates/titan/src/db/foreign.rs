@@ -154,6 +154,9 @@ impl TableVisitor for FirstDamage {
 }
 
 #[cfg(test)]
+pub(super) use self::tests::forget_counts;
+
+#[cfg(test)]
 mod tests {
     use std::path::Path;
 
@@ -165,7 +168,7 @@ mod tests {
     use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options, Stated};
 
     /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
-    fn forget_counts(dir: &Path) {
+    pub(in crate::db) fn forget_counts(dir: &Path) {
         let (number, path) = read_current(&StdVfs, dir).unwrap();
         let file = StdVfs.open(&path, Access::Sequential).unwrap();
         let mut manifest = ManifestReader::new(file, &path, number);

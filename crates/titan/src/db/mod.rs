@@ -16,7 +16,7 @@
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
 //! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`in_memory`], [`warm_up`] | the threads and their jobs |
 //! | [`look`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
-//! | [`yielding`], [`collection_rate`] | which jobs yield to reads, and when; how fast a due collection may copy |
+//! | [`yielding`], [`niceness`], [`collection_rate`] | which jobs yield to reads, and when; the niceness of their threads; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`checkpoint`], [`staging`] | the database of one moment in another directory; a directory that appears whole |
@@ -58,6 +58,7 @@ mod look;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
+mod niceness;
 mod open;
 mod pause;
 mod pinned;

@@ -367,7 +367,13 @@ impl State {
                 family.stall = stall;
                 news.push(*id, stall);
             }
+            // MUTANT: the stall of the last family counts, not the strongest.
+            let last_counts = mutant!(
+                "weaker-stall-hides-the-stronger",
+                "-p titan --test it concurrency::stall_causes::of_two_families"
+            );
             self.stall = match (self.stall, stall) {
+                (_, last) if last_counts && last != StallEvent::Normal => last,
                 (StallEvent::Stopped(_), _) | (_, StallEvent::Normal) => self.stall,
                 (StallEvent::Delayed(_), StallEvent::Delayed(_)) => self.stall,
                 (_, stronger) => stronger,

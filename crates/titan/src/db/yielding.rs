@@ -7,25 +7,15 @@
 //! The device is left to others in pauses, not by a low I/O priority: with the class `idle` the
 //! scheduler `mq-deadline` starves a thread for as long as others read without a break.
 //!
-//! Lowering a niceness again needs a permission that few processes have. Without it, niceness is
-//! left alone, or a job that becomes urgent would stay slow. Flushes never yield, nor do jobs on
-//! threads of users, nor the installation of an edit, for which flushes wait.
+//! Flushes never yield, nor do jobs on threads of users, nor the installation of an edit, for which
+//! flushes wait.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
-// Not those of models: niceness is of the process, and is left alone there.
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::process::{getpriority_process, setpriority_process};
-
 use super::core::Shared;
+use super::niceness::NICENESS;
 use crate::sync::atomic::Ordering;
-
-/// How much higher the niceness of a thread is while it yields.
-const NICER: i32 = 10;
-/// The highest niceness.
-const NICEST: i32 = 19;
 
 /// How long a job works before it pauses.
 const SLICE: Duration = Duration::from_millis(5);
@@ -129,23 +119,15 @@ impl<'a> YieldsToReads<'a> {
     /// Restores the usual niceness until the job yields again.
     pub(super) fn hurry(&self) {
         self.slice.set(None);
-        if let Some(usual) = self.usual.take()
-            && setpriority_process(None, usual).is_err()
-        {
-            // The permission is gone. No other thread is to be caught the same way.
-            STAYS_NICE.store(true, Ordering::Relaxed);
+        if let Some(usual) = self.usual.take() {
+            NICENESS.restore(usual);
         }
     }
 
     fn be_nice(&self) {
-        if self.usual.get().is_some() || cfg!(any(loom, shuttle)) || !niceness_comes_back() {
-            return;
-        }
-        // Where the system refuses, the job goes on as it is.
-        if let Ok(usual) = getpriority_process(None) {
-            let nicer = usual.saturating_add(NICER).min(NICEST);
-            let set = setpriority_process(None, nicer);
-            self.usual.set(set.is_ok().then_some(usual));
+        // In models niceness is left alone.
+        if self.usual.get().is_none() && !cfg!(any(loom, shuttle)) {
+            self.usual.set(NICENESS.raise());
         }
     }
 }
@@ -184,31 +166,13 @@ impl Shared {
     }
 }
 
-/// Whether a thread of this process could not lower its niceness again.
-static STAYS_NICE: AtomicBool = AtomicBool::new(false);
-
-/// Whether threads of this process may lower their niceness again: tried once, on a thread that
-/// ends, and no longer believed once it has failed.
-fn niceness_comes_back() -> bool {
-    static COMES_BACK: OnceLock<bool> = OnceLock::new();
-    let came_back = *COMES_BACK.get_or_init(|| {
-        let try_it = || {
-            let usual = getpriority_process(None)?;
-            setpriority_process(None, usual.saturating_add(1))?;
-            setpriority_process(None, usual)
-        };
-        let tried = std::thread::Builder::new().spawn(try_it);
-        tried.is_ok_and(|tried| matches!(tried.join(), Ok(Ok(()))))
-    });
-    came_back && !STAYS_NICE.load(Ordering::Relaxed)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::SystemClock;
+    use crate::db::niceness::{NICER, NICEST, Os, Scheduler};
     use crate::db::test_clock::TestClock;
     use crate::{Db, Options};
 
@@ -223,7 +187,7 @@ mod tests {
         let db = Db::open(dir.path(), &options).unwrap();
         db.wait_idle().unwrap();
         let shared = &db.core.shared;
-        let niceness = || getpriority_process(None).unwrap();
+        let niceness = || Os.get().unwrap();
         let usual = niceness();
         // How long a job pauses after it has worked for so long, with or without reads.
         let pauses = |job: &YieldsToReads<'_>, read: bool, worked: Duration| {
@@ -243,7 +207,7 @@ mod tests {
         let pause = SLICE * 3 / 2 * COMPACTION_PAUSES;
         assert_eq!(pauses(&compaction, true, SLICE), pause);
         assert_eq!(pauses(&compaction, true, LONGEST_PAUSE), LONGEST_PAUSE);
-        let nicer = match niceness_comes_back() {
+        let nicer = match NICENESS.comes_back() {
             true => (usual + NICER).min(NICEST),
             false => usual,
         };

@@ -86,7 +86,12 @@ fn covered(
     let before = |a: &[u8], b: &[u8]| comparator.compare_user(a, b).is_lt();
     let mut covered = Covered::default();
     // Nothing of the table is outside of its bounds: gaps between fragments there cost nothing.
-    let mut start = match before(range.start, file.smallest_user_key()) {
+    // MUTANT: the parts of a range before and after a table are looked for in it.
+    let unbounded = mutant!(
+        "ranges-look-beyond-the-table",
+        "-p titan --test it gc::estimate::a_range_costs"
+    );
+    let mut start = match before(range.start, file.smallest_user_key()) && !unbounded {
         true => file.smallest_user_key(),
         false => range.start,
     };
@@ -103,7 +108,7 @@ fn covered(
     let first = fragments.partition_point(|f| !before(start, &f.end));
     for fragment in fragments.iter().skip(first).filter(hides) {
         let beyond = older.version.ends_before(file, &fragment.start);
-        if beyond || !before(&fragment.start, range.end) {
+        if (beyond && !unbounded) || !before(&fragment.start, range.end) {
             break;
         }
         if before(start, &fragment.start) {

@@ -3,6 +3,7 @@
 mod batches;
 mod closing;
 mod listeners;
+mod stall_causes;
 mod stalls;
 
 use std::sync::Arc;

@@ -293,3 +293,28 @@ fn a_memtable_that_hides_much_is_flushed_before_it_is_full() {
         assert!(db.statistics().flushes() > flushes);
     }
 }
+
+#[test]
+fn a_range_costs_a_table_only_what_is_within_its_bounds() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    put(&db, 500..510, LEN);
+    db.flush().unwrap();
+    // Many older ranges, none of which touches the keys of that table.
+    for n in (0..1000).step_by(20).filter(|n| n / 100 != 5) {
+        db.delete_range(&key(n), &key(n + 10)).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(usage(&db).shadowed_blob_bytes, 0);
+    let lookups = || {
+        let metrics = db.metrics();
+        metrics.block_cache_hits + metrics.block_cache_misses
+    };
+    let before = lookups();
+    // Covers the table as a whole, which is known from its bounds. The gaps between the older
+    // ranges are elsewhere.
+    db.delete_range(&key(0), &key(1000)).unwrap();
+    db.flush().unwrap();
+    assert_eq!(lookups(), before, "blocks of the table were read");
+    assert_eq!(estimate_and_truth(&db), (10 * RECORD, 10 * RECORD));
+}
