@@ -49,6 +49,8 @@ mod follower;
 mod foreign;
 mod handle;
 mod holders;
+#[cfg(test)]
+mod huge_file_tests;
 mod idle_cleanup;
 mod in_memory;
 mod install;

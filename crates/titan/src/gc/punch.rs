@@ -192,3 +192,53 @@ impl Plan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::FileNumber;
+    use crate::gc::live::LiveRecord;
+    use crate::table::BlobRef;
+    use crate::version::ObsoleteFiles;
+    use crate::version::edit::Relocation;
+
+    #[test]
+    fn holes_are_between_the_live_records_also_beyond_4_gib() {
+        const KEY: u32 = 10;
+        // More than 4 GiB, not in whole blocks; every third record is dead.
+        let (count, len) = (300, (16 << 20) + 1000);
+        let start = |n: u64| BLOB_FILE_HEADER_LEN + n * len;
+        let live = |n: &u64| n % 3 != 1;
+        let record = |n: u64| {
+            let size = len - 32 - u64::from(KEY);
+            let at = start(n) + 32 + u64::from(KEY);
+            let reference = BlobRef {
+                offset: at,
+                key_len: KEY,
+                size,
+            };
+            LiveRecord {
+                logical: BlobFileNumber(8),
+                reference,
+                at,
+            }
+        };
+        let relocation = Relocation {
+            file: BlobFileNumber(8),
+            map: FileNumber(9),
+            count,
+            total_bytes: count * len,
+            logical: vec![BlobFileNumber(8)],
+        };
+        let obsolete = Arc::new(ObsoleteFiles::default());
+        let plan = Plan::of(&LiveFile {
+            file: Arc::new(PhysicalBlobFile::of_relocation(&relocation, &obsolete)),
+            records: (0..count).filter(live).map(record).collect(),
+        });
+        let hole = |n: u64| start(n).div_ceil(BLOCK) * BLOCK..start(n + 1) / BLOCK * BLOCK;
+        let holes: Vec<_> = (0..count).filter(|n| !live(n)).map(hole).collect();
+        assert_eq!(plan.holes, holes);
+        assert!(holes.last().is_some_and(|hole| hole.start > 1 << 32));
+        assert!(plan.is_worth_it());
+    }
+}

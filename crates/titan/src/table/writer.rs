@@ -111,6 +111,14 @@ impl Output {
         if self.buffer.len() >= WRITE_BUFFER {
             self.drain()?;
         }
+        // MUTANT: the offset in a block handle has 32 bits.
+        if mutant!(
+            "block-handle-of-32-bits",
+            "-p titan --lib db::huge_file_tests::"
+        ) {
+            let offset = u64::from(offset as u32);
+            return Ok(BlockHandle { offset, size });
+        }
         Ok(BlockHandle { offset, size })
     }
 
@@ -155,11 +163,15 @@ impl TableWriter {
         path: &Path,
         options: TableWriterOptions,
     ) -> Self {
+        #[cfg(test)]
+        let appended = file.gap();
+        #[cfg(not(test))]
+        let appended = 0;
         let output = Output {
             file,
             path: path.to_owned(),
             buffer: Vec::with_capacity(WRITE_BUFFER + options.block_size),
-            appended: 0,
+            appended,
             scratch: Vec::new(),
         };
         TableWriter {

@@ -162,4 +162,29 @@ mod tests {
             assert!(std::fs::read(&path).unwrap() == expected, "case {case}");
         }
     }
+
+    #[test]
+    fn what_is_beyond_4_gib_is_where_it_belongs() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("huge");
+        let Some(mut file) = DirectFile::create(&path).unwrap() else {
+            eprintln!("skipped: no direct I/O here");
+            return;
+        };
+        // As if everything before had been written.
+        let start = (1 << 32) - BLOCK as u64;
+        file.written = start;
+        let mut expected = Vec::new();
+        for (byte, len) in [(1, 3 * BLOCK + 5), (2, BUFFER + 7), (3, 9)] {
+            file.append(&vec![byte; len]).unwrap();
+            file.sync().unwrap();
+            expected.resize(expected.len() + len, byte);
+        }
+        let end = start + expected.len() as u64;
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), end);
+        let mut found = vec![0; expected.len()];
+        let reader = File::open(&path).unwrap();
+        reader.read_exact_at(&mut found, start).unwrap();
+        assert!(found == expected);
+    }
 }

@@ -108,6 +108,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_beyond_4_gib_is_where_it_belongs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = LogFile::new(File::create(&path).unwrap(), &path);
+        // As if everything before had been written.
+        let start = (1 << 32) - 1000;
+        (log.position, log.extended) = (start, start);
+        let mut expected = Vec::new();
+        for (byte, len) in [(1, 900), (2, 200), (3, EXTENSION), (4, LARGE), (5, 7)] {
+            log.append(&vec![byte; len]).unwrap();
+            expected.resize(expected.len() + len, byte);
+        }
+        drop(log);
+        let end = start + expected.len() as u64;
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), end);
+        let mut found = vec![0; expected.len()];
+        let reader = File::open(&path).unwrap();
+        reader.read_exact_at(&mut found, start).unwrap();
+        assert!(found == expected);
+    }
+
+    #[test]
     fn appends_are_readable_at_once_and_the_zeros_go_in_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");

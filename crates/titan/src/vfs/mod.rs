@@ -191,6 +191,13 @@ pub trait WritableFile: Send + Sync {
 
     /// Makes all appended bytes and the file's size durable.
     fn sync(&mut self) -> Result<()>;
+
+    /// Bytes of the hole that the file has after its header, or at its start if it has no header:
+    /// in tests of files that no test could fill.
+    #[cfg(test)]
+    fn gap(&self) -> u64 {
+        0
+    }
 }
 
 /// A file open to have holes punched into it.

@@ -27,6 +27,8 @@
 //!    after a failed sync nothing is known about the bytes before it.
 
 mod compressed;
+#[cfg(test)]
+mod huge_tests;
 mod reader;
 #[cfg(test)]
 mod tests;
