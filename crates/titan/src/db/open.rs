@@ -58,6 +58,13 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     let signals = Arc::clone(&shared.signals);
     let ended = move || signals.version_ended();
     shared.version_watch.on_end(ended);
+    // MUTANT: what is to be called back keeps a closed database in memory.
+    if mutant!(
+        "callback-keeps-the-database",
+        "-p titan --test memory closing"
+    ) {
+        std::mem::forget(Arc::clone(shared));
+    }
     super::background::start(&core)?;
     Ok(core)
 }

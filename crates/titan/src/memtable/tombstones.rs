@@ -54,7 +54,15 @@ impl TombstoneSet {
     }
 
     pub(super) fn add(&self, tombstone: RangeTombstone) {
-        let bytes = tombstone.start.len() + tombstone.end.len() + 2 * size_of::<RangeTombstone>();
+        let keys = tombstone.start.len() + tombstone.end.len();
+        // MUTANT: only the keys of range deletions count as memory of a memtable.
+        let bytes = match mutant!(
+            "range-deletions-are-keys-only",
+            "-p titan --test memory a_memtable"
+        ) {
+            true => keys,
+            false => keys + 2 * size_of::<RangeTombstone>(),
+        };
         let mut written = self.written.lock();
         written.push(tombstone);
         self.memory.fetch_add(bytes as u64, Ordering::Relaxed);
