@@ -276,15 +276,30 @@ fn a_batch_is_in_it_whole_or_not_at_all() {
 
 #[test]
 fn a_crash_leaves_the_whole_checkpoint_or_none() {
+    crashes_at_every_operation(false);
+}
+
+#[test]
+fn a_crash_leaves_the_whole_copy_or_none_where_nothing_can_be_linked() {
+    crashes_at_every_operation(true);
+}
+
+/// Makes a checkpoint of links or of copies, and stops the machine at every operation.
+fn crashes_at_every_operation(copies: bool) {
     let vfs = SimVfs::new();
     let original = two_families(&vfs);
     let db = open(&original);
     (0..3).for_each(|round| overwrite(&db, round));
+    if copies {
+        let links = Fault::on([OpKind::Link]).error(Errno::CROSS_DEVICE);
+        vfs.inject(links.forever());
+    }
     db.put(b"in memory", &value(1, LEN)).unwrap();
     db.sync_wal().unwrap();
     let then = contents(&db).unwrap();
     vfs.restart_journal();
-    db.checkpoint(COPY).unwrap();
+    let made = db.checkpoint(COPY).unwrap();
+    assert_eq!(made.copied_bytes > 0, copies);
     vfs.mark(1);
     let journal = vfs.journal();
     let mut outcomes = [0, 0];
@@ -314,6 +329,16 @@ fn a_crash_leaves_the_whole_checkpoint_or_none() {
 
 #[test]
 fn an_error_leaves_nothing() {
+    fails_at_every_operation(false);
+}
+
+#[test]
+fn an_error_leaves_nothing_where_nothing_can_be_linked() {
+    fails_at_every_operation(true);
+}
+
+/// Fails at each operation of a checkpoint of links or of copies.
+fn fails_at_every_operation(copies: bool) {
     let vfs = SimVfs::new();
     let options = two_families(&vfs);
     let db = open(&options);
@@ -321,13 +346,23 @@ fn an_error_leaves_nothing() {
     let then = contents(&db).unwrap();
     let mut struck = 0;
     for n in 0.. {
-        let changing = OpKind::ALL.iter().copied();
-        let fault = Fault::on(changing.filter(|kind| *kind != OpKind::Remove)).skip(n);
+        if copies {
+            let links = Fault::on([OpKind::Link]).error(Errno::CROSS_DEVICE);
+            vfs.inject(links.forever());
+        }
+        // A link that fails for another reason fails anyway.
+        let left_out = |kind: &OpKind| match kind {
+            OpKind::Remove => true,
+            OpKind::Link => copies,
+            _ => false,
+        };
+        let kinds = OpKind::ALL.iter().copied().filter(|kind| !left_out(kind));
+        let fault = Fault::on(kinds).skip(n);
         let hit = vfs.inject(fault.path("/backups*").error(Errno::NO_SPACE));
         let made = db.checkpoint(COPY);
         vfs.clear_faults();
         if hit.hits() == 0 {
-            made.unwrap();
+            assert_eq!(made.unwrap().copied_bytes > 0, copies);
             break;
         }
         struck += 1;

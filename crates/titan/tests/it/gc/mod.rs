@@ -1,6 +1,7 @@
 //! Garbage collection: live records are relocated, readers of every version find them, and they
 //! survive a reopening.
 
+mod causes;
 mod estimate;
 mod held;
 mod manual;
