@@ -55,6 +55,8 @@ mod idle_cleanup;
 mod in_memory;
 mod install;
 mod job;
+#[cfg(test)]
+mod life_cycle_tests;
 mod load_options;
 mod look;
 mod metrics;

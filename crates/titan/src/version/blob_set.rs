@@ -17,14 +17,14 @@ use crate::shared_map::SharedMap;
 /// The logical blob files of a version, by number; see the [module](self) documentation.
 #[derive(Clone, Default)]
 pub(crate) struct BlobSet {
-    files: SharedMap<BlobFileNumber, BlobFileMeta>,
+    pub(super) files: SharedMap<BlobFileNumber, BlobFileMeta>,
     /// The physical files that have their records.
-    physical: SharedMap<BlobFileNumber, Physical>,
+    pub(super) physical: SharedMap<BlobFileNumber, Physical>,
     /// How many tables name a file as the oldest to which they point.
-    links: SharedMap<BlobFileNumber, u64>,
-    live_bytes: u128,
-    live_count: u128,
-    physical_bytes: u128,
+    pub(super) links: SharedMap<BlobFileNumber, u64>,
+    pub(super) live_bytes: u128,
+    pub(super) live_count: u128,
+    pub(super) physical_bytes: u128,
 }
 
 /// What a version knows about a physical file. Not the file itself: a collection relocates the

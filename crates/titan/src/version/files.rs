@@ -42,10 +42,10 @@ impl ObsoleteFiles {
 }
 
 /// Queues files for deletion when its last owner is dropped, if it has been marked.
-struct Lifetime {
-    files: Vec<FileKind>,
-    obsolete: AtomicBool,
-    queue: Arc<ObsoleteFiles>,
+pub(super) struct Lifetime {
+    pub(super) files: Vec<FileKind>,
+    pub(super) obsolete: AtomicBool,
+    pub(super) queue: Arc<ObsoleteFiles>,
 }
 
 impl Lifetime {
@@ -71,9 +71,9 @@ impl Drop for Lifetime {
 }
 
 /// The facts about a table, and a sum over them that is often needed.
-struct Known {
-    facts: TableFacts,
-    referenced_blob_bytes: u64,
+pub(super) struct Known {
+    pub(super) facts: TableFacts,
+    pub(super) referenced_blob_bytes: u64,
 }
 
 impl From<TableFacts> for Known {
@@ -91,12 +91,12 @@ pub(crate) struct TableFile {
     pub(crate) meta: NewFile,
     /// Counts that RocksDB's MANIFEST does not have, from our own field. A table without it,
     /// written by RocksDB, counts with its file size until it is rewritten.
-    facts: OnceLock<Known>,
+    pub(super) facts: OnceLock<Known>,
     /// The table's range tombstones, after their first use.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Input of a running compaction; guarded by the state lock of the database.
-    compacting: AtomicBool,
-    lifetime: Lifetime,
+    pub(super) compacting: AtomicBool,
+    pub(super) lifetime: Lifetime,
 }
 
 impl TableFile {
@@ -245,10 +245,10 @@ pub(crate) struct PhysicalBlobFile {
     /// Sum over all records of header, key and stored value.
     pub(crate) total_bytes: u64,
     /// Bytes of blocks that were given back to the file system, as far as known.
-    hole_bytes: AtomicU64,
+    pub(super) hole_bytes: AtomicU64,
     /// The holes that were punched since the database was opened, by offset.
-    holes: Mutex<Vec<Range<u64>>>,
-    lifetime: Lifetime,
+    pub(super) holes: Mutex<Vec<Range<u64>>>,
+    pub(super) lifetime: Lifetime,
 }
 
 impl PhysicalBlobFile {
@@ -353,7 +353,7 @@ pub(crate) struct SharedBlobFile {
     pub(crate) checksum_value: Vec<u8>,
     /// The file that has its records. A collection replaces it, for every version at once; after
     /// that, this logical file does not pin the file before.
-    place: ArcSwap<PhysicalBlobFile>,
+    pub(super) place: ArcSwap<PhysicalBlobFile>,
 }
 
 impl SharedBlobFile {

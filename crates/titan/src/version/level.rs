@@ -52,15 +52,15 @@ impl LevelSums {
 }
 
 /// Neighbouring tables of a level.
-struct Piece {
-    tables: Tables,
+pub(super) struct Piece {
+    pub(super) tables: Tables,
     /// The index of the table with the smallest user key.
-    smallest: usize,
+    pub(super) smallest: usize,
     /// The index of the table that ends last.
-    last: usize,
-    newest: FileNumber,
-    may_have_tombstones: bool,
-    sums: LevelSums,
+    pub(super) last: usize,
+    pub(super) newest: FileNumber,
+    pub(super) may_have_tombstones: bool,
+    pub(super) sums: LevelSums,
 }
 
 impl Piece {
@@ -120,9 +120,9 @@ impl Piece {
 /// See the [module](self) documentation. Level 0 comes newest first, the others by key.
 #[derive(Clone, Default)]
 pub(crate) struct Level {
-    pieces: Vec<Arc<Piece>>,
-    len: usize,
-    sums: LevelSums,
+    pub(super) pieces: Vec<Arc<Piece>>,
+    pub(super) len: usize,
+    pub(super) sums: LevelSums,
 }
 
 impl Level {

@@ -22,6 +22,10 @@ mod manifest_reader;
 #[cfg(all(test, loom))]
 mod models;
 mod moment;
+#[cfg(test)]
+pub(crate) mod recorded;
+#[cfg(test)]
+mod recorded_tests;
 mod recovery;
 mod set;
 pub(crate) mod tombstones;

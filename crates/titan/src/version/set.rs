@@ -25,8 +25,8 @@ use crate::vfs::Vfs;
 /// The counters for file numbers and sequence numbers. Shared without the set's lock.
 #[derive(Default)]
 pub(crate) struct Counters {
-    next_file: AtomicU64,
-    last_sequence: AtomicU64,
+    pub(super) next_file: AtomicU64,
+    pub(super) last_sequence: AtomicU64,
 }
 
 impl Counters {
@@ -112,7 +112,7 @@ pub(crate) struct FamilyVersions {
     pub(crate) settings: SettingTexts,
     pub(crate) current: Arc<Version>,
     /// The versions before `current` that are still in use, and when each was replaced.
-    older: Vec<(Weak<Version>, Duration)>,
+    pub(super) older: Vec<(Weak<Version>, Duration)>,
 }
 
 impl FamilyVersions {

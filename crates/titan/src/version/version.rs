@@ -21,14 +21,14 @@ pub(crate) struct Version {
     pub(crate) column_family: ColumnFamilyId,
     pub(crate) comparator: InternalKeyComparator,
     /// Level 0 newest first; the other levels by key, without overlaps. Cursors share the lists.
-    levels: Vec<Level>,
+    pub(super) levels: Vec<Level>,
     /// Whether a table has range tombstones, or may have.
-    may_have_tombstones: bool,
+    pub(super) may_have_tombstones: bool,
     /// The range tombstones of all tables together, after their first use.
     pub(super) tombstones: OnceLock<Arc<FragmentedTombstones>>,
     pub(crate) blob_files: BlobSet,
     /// Is notified when this version ends.
-    watch: OnceLock<Arc<Watch>>,
+    pub(super) watch: OnceLock<Arc<Watch>>,
 }
 
 impl Drop for Version {
