@@ -92,6 +92,16 @@ impl Shared {
                 drop(versions);
                 return Err(self.failure.set(e));
             }
+            // MUTANT: the files of a dropped family are deleted while iterators read them.
+            if mutant!(
+                "dropped-family-takes-files-from-readers",
+                "-p titan --test it life_cycles::"
+            ) {
+                let read = family.super_version.load();
+                let blob_files = read.version.blob_files.values();
+                let files = blob_files.flat_map(|file| file.shared.place().files());
+                files.for_each(|file| self.obsolete.push(file));
+            }
             family.dropped.store(true, Ordering::Release);
             let mut families = FamilyMap::clone(&self.families.load());
             families.remove(&id);
@@ -125,7 +135,10 @@ impl Shared {
             }
             // ORDER: the edit that says which WAL files are still needed is durable; only now may
             // others be deleted.
-            self.retire_wals(needed);
+            // MUTANT: the WAL files that only a dropped family needed stay.
+            if !mutant!("dropped-family-leaves-its-wal", "-p titan --lib life_cycle") {
+                self.retire_wals(needed);
+            }
             drop(versions);
             self.update_stalls(self.state.lock());
             Ok(())

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use super::RecoveredState;
 use super::blob_set::{BlobSet, Physical};
 use super::edit::{NewFile, TableFacts};
-use super::files::{
-    BlobFileMeta, Known, Lifetime, PhysicalBlobFile, SharedBlobFile, TableFile,
-};
+use super::files::{BlobFileMeta, Known, Lifetime, PhysicalBlobFile, SharedBlobFile, TableFile};
 use super::level::{Level, LevelSums, Piece};
 use super::set::{Counters, FamilyVersions, VersionSet};
 use super::version::Version;
@@ -339,7 +337,11 @@ pub(crate) fn assert_recovered(set: &VersionSet, options: &Options, counted: Cou
         let (numbers, newest) = found.named();
         let manifest = set.manifest_number().unwrap().0;
         let used = numbers.into_iter().chain([manifest]).max();
-        assert!(Some(found.next_file.0) > used, "{} is taken", found.next_file);
+        assert!(
+            Some(found.next_file.0) > used,
+            "{} is taken",
+            found.next_file
+        );
         assert!(found.next_file <= runs.next_file);
         assert!(found.last_sequence >= newest, "{newest} is in use");
         assert!(found.last_sequence <= runs.last_sequence);

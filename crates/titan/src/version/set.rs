@@ -265,6 +265,14 @@ impl VersionSet {
 
     /// The id the next created family gets.
     pub(crate) fn next_column_family(&self) -> ColumnFamilyId {
+        // MUTANT: a family gets the id of a dropped one.
+        if mutant!(
+            "family-id-given-out-again",
+            "-p titan --test it life_cycles::"
+        ) {
+            let last = self.families.keys().next_back();
+            return ColumnFamilyId(last.map_or(0, |id| id.0) + 1);
+        }
         ColumnFamilyId(self.max_column_family.0 + 1)
     }
 
@@ -388,7 +396,7 @@ impl VersionSet {
         id: ColumnFamilyId,
         family: FamilyVersions,
     ) -> Result<()> {
-        let edit = VersionEdit {
+        let mut edit = VersionEdit {
             column_family: id,
             added_column_family: Some(family.name.clone()),
             comparator: Some(family.comparator.user().name().to_owned()),
@@ -397,6 +405,13 @@ impl VersionSet {
             kept_settings: kept(Some(id), &family.settings),
             ..VersionEdit::default()
         };
+        // MUTANT: a family is created without its options.
+        if mutant!(
+            "created-family-without-its-options",
+            "-p titan --lib version::recorded"
+        ) {
+            edit.kept_settings.clear();
+        }
         self.log(&mut [edit])?;
         self.max_column_family = self.max_column_family.max(id);
         self.families.insert(id, family);
@@ -417,7 +432,12 @@ impl VersionSet {
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
-            for file in family.current.blob_files.values() {
+            // MUTANT: the blob files of a dropped family stay.
+            let stay = mutant!(
+                "dropped-family-leaves-its-blob-files",
+                "-p titan --test it life_cycles::"
+            );
+            for file in family.current.blob_files.values().filter(|_| !stay) {
                 file.shared.place().mark_obsolete();
             }
         }
@@ -488,12 +508,27 @@ impl VersionSet {
 
     /// The whole state as edits.
     pub(super) fn state(&self) -> Vec<VersionEdit> {
+        // MUTANT: a new MANIFEST forgets the ids of dropped families.
+        let forgets_ids = mutant!(
+            "largest-family-id-not-in-a-new-manifest",
+            "-p titan --lib version::recorded"
+        );
+        // MUTANT: a new MANIFEST forgets which WAL files are no longer needed.
+        let forgets_logs = mutant!(
+            "kept-logs-not-in-a-new-manifest",
+            "-p titan --lib version::recorded"
+        );
+        // MUTANT: a new MANIFEST counts all blob records as live.
+        let forgets_garbage = mutant!(
+            "garbage-not-in-a-new-manifest",
+            "-p titan --lib version::recorded"
+        );
         let mut edits = vec![VersionEdit {
             prev_log_number: Some(FileNumber(0)),
             next_file_number: Some(self.counters.next_file_number()),
             last_sequence: Some(self.counters.last_sequence()),
-            max_column_family: Some(self.max_column_family),
-            min_log_number_to_keep: Some(self.min_log_number_to_keep),
+            max_column_family: (!forgets_ids).then_some(self.max_column_family),
+            min_log_number_to_keep: (!forgets_logs).then_some(self.min_log_number_to_keep),
             db_id: Some(self.db_id.clone()),
             kept_settings: kept(None, &self.settings),
             unknown: self.unknown.clone(),
@@ -526,7 +561,7 @@ impl VersionSet {
                     checksum_value: meta.shared.checksum_value.clone(),
                     unknown: Vec::new(),
                 });
-                if meta.garbage_count > 0 {
+                if meta.garbage_count > 0 && !forgets_garbage {
                     edit.blob_garbage.push(BlobFileGarbage {
                         number: meta.shared.number,
                         count: meta.garbage_count,

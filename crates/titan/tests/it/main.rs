@@ -25,6 +25,7 @@ mod in_memory;
 mod iterators;
 mod kept_options;
 mod layers;
+mod life_cycles;
 mod limits;
 mod read_only;
 mod refused_commit;
