@@ -7,6 +7,7 @@
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should contain |
 //! | [`reference`](mod@reference) | the expected outcome of every operation on it |
+//! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
 //! | [`history`] | whether a recovered state is one that the database went through |
 //!
 //! # How to write a crash test
@@ -126,6 +127,7 @@ pub mod history;
 pub mod model;
 pub mod ops;
 pub mod reference;
+pub mod requirement;
 pub mod sim;
 
 /// A seed unrelated to those of neighbouring numbers.

@@ -3,19 +3,13 @@ use std::path::Path;
 use titan_campaigns::Run;
 use titan_campaigns::differential::Differential;
 use titan_campaigns::differential::peer::Program;
-
-/// If it is set, RocksDB must be installed.
-const REQUIRED: &str = "TITAN_TEST_REQUIRES_ROCKSDB";
+use titan_testkit::requirement;
 
 #[test]
 fn titan_and_rocksdb_agree() {
-    let program = match Program::compile(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
-        Ok(program) => program,
-        Err(what) if std::env::var_os(REQUIRED).is_some() => panic!("{what}"),
-        Err(what) => {
-            println!("left out: {what}");
-            return;
-        }
+    let program = Program::compile(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let Some(program) = requirement::met("RocksDB's library and g++", program) else {
+        return;
     };
     let run = Run::once(1);
     let small = Differential {

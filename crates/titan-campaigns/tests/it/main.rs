@@ -13,4 +13,5 @@ mod differential;
 mod faults;
 mod matrix;
 mod metamorphic;
+mod real_fs;
 mod regressions;

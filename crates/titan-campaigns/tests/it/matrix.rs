@@ -4,9 +4,7 @@ use std::path::Path;
 
 use titan_campaigns::Run;
 use titan_campaigns::matrix::{Matrix, VERSIONS};
-
-/// If it is set, RocksDB must be available, and is fetched if it is not.
-const REQUIRED: &str = "TITAN_TEST_REQUIRES_ROCKSDB";
+use titan_testkit::requirement;
 
 /// At least one directory of each kind, and some that must be refused.
 const SAMPLE: &[&str] = &[
@@ -41,17 +39,20 @@ fn directories_of_the_oldest_and_the_newest_release_are_read() {
         only: SAMPLE.iter().map(|&name| name.to_owned()).collect(),
         ..Matrix::new(&jars)
     };
-    let required = std::env::var_os(REQUIRED).is_some();
+    // Releases are fetched only if the test must not be skipped.
     let missing = sample.missing();
-    if !required && !missing.is_empty() {
-        println!("left out: cargo xtask rocksdb-matrix fetches RocksDB {missing:?}");
+    let fetched = match missing.is_empty() || requirement::all_required() {
+        true => None,
+        false => Some(format!("cargo xtask rocksdb-matrix fetches {missing:?}")),
+    };
+    let needed = "releases of RocksDB, Java and Maven";
+    if requirement::met(needed, fetched.map_or(Ok(()), Err)).is_none() {
         return;
     }
     let run = Run::once(1);
-    match sample.fetch(&run) {
-        Ok(releases) => sample.run(&run, releases),
-        Err(what) if required => panic!("{what}"),
-        Err(what) => return println!("left out: {what}"),
-    }
+    let Some(releases) = requirement::met(needed, sample.fetch(&run)) else {
+        return;
+    };
+    sample.run(&run, releases);
     run.finish(30);
 }

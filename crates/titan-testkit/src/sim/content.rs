@@ -49,6 +49,30 @@ impl Content {
         first..self.blocks.len()
     }
 
+    /// Overwrites from `offset`, which is at most the length, extends the file as needed, and
+    /// returns the blocks it touched.
+    pub(super) fn write_at(&mut self, offset: u64, data: &[u8]) -> Range<usize> {
+        let offset = offset.min(self.len) as usize;
+        let (old, new) = data.split_at(data.len().min(self.len as usize - offset));
+        let mut done = 0;
+        while done < old.len() {
+            let at = offset + done;
+            let Some(block) = self.blocks.get_mut(at / BLOCK).map(Arc::make_mut) else {
+                break;
+            };
+            let n = (block.len() - at % BLOCK).min(old.len() - done);
+            block[at % BLOCK..at % BLOCK + n].copy_from_slice(&old[done..done + n]);
+            done += n;
+        }
+        self.append(new);
+        let touched = match data.is_empty() {
+            true => 0..0,
+            false => offset / BLOCK..(offset + data.len()).div_ceil(BLOCK),
+        };
+        self.fill_holes(touched.clone());
+        touched
+    }
+
     fn fill_holes(&mut self, blocks: Range<usize>) {
         if !self.holes.is_empty() {
             self.holes.retain(|index| !blocks.contains(index));
@@ -186,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn appends_reads_holes_and_resizes_agree_with_a_vector() {
+    fn appends_writes_reads_holes_and_resizes_agree_with_a_vector() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let (mut content, mut bytes) = (Content::default(), Vec::new());
@@ -208,8 +232,21 @@ mod tests {
                     bytes.resize(len, 0);
                 } else {
                     let data: Vec<u8> = (0..rng.usize(..9000)).map(|_| rng.u8(..)).collect();
-                    content.append(&data);
-                    bytes.extend(data);
+                    if rng.bool() {
+                        content.append(&data);
+                        bytes.extend(data);
+                    } else {
+                        let at = rng.usize(..=bytes.len());
+                        let end = at + data.len();
+                        let touched = content.write_at(at as u64, &data);
+                        assert!(
+                            data.is_empty() || touched.start * BLOCK <= at,
+                            "seed {seed}"
+                        );
+                        assert!(data.is_empty() || touched.end * BLOCK >= end, "seed {seed}");
+                        bytes.resize(bytes.len().max(end), 0);
+                        bytes[at..end].copy_from_slice(&data);
+                    }
                 }
                 assert_eq!(content.len(), bytes.len() as u64, "seed {seed}");
                 assert!(

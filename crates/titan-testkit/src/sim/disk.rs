@@ -178,6 +178,10 @@ impl Disk {
                 }
             }
             FsOp::Append { file, data, .. } => self.change(*file, |f| f.append(data)),
+            FsOp::Write {
+                file, offset, data, ..
+            } => self.change(*file, |f| f.write_at(*offset, data)),
+            FsOp::SetLen { file, len, .. } => self.change(*file, |f| f.set_len(*len)),
             FsOp::PunchHole {
                 file, offset, len, ..
             } => self.change(*file, |f| f.punch_hole(*offset, *len)),

@@ -89,6 +89,23 @@ impl File {
         }
     }
 
+    /// Writes at any offset.
+    pub(super) fn write_at(&mut self, offset: u64, data: &[u8]) {
+        if offset > self.now.len() {
+            self.set_len(offset);
+        }
+        self.dirty.extend(self.now.write_at(offset, data));
+    }
+
+    /// Truncates the file, or extends it with zeros. What the medium has there is old until a sync.
+    pub(super) fn set_len(&mut self, len: u64) {
+        let shorter = self.now.len().min(len) as usize;
+        self.now.resize(len);
+        self.dirty.split_off(&self.now.blocks());
+        // The block that is cut or extended changes, and the new ones do.
+        self.dirty.extend(shorter / BLOCK..self.now.blocks());
+    }
+
     /// Bytes occupied on the device if everything was synced.
     pub(super) fn allocated(&self) -> io::Result<u64> {
         self.check_handed_over()?;

@@ -122,6 +122,26 @@ pub enum FsOp {
         /// The bytes.
         data: Bytes,
     },
+    /// Bytes were written at any offset, as by a system call.
+    Write {
+        /// The path the file was opened by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+        /// Where they begin. Zeros fill a gap after the former end of the file.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// A file was truncated, or extended with zeros, as by a system call.
+    SetLen {
+        /// The path the file was opened by.
+        path: Arc<Path>,
+        /// Which file.
+        file: FileId,
+        /// Its new size.
+        len: u64,
+    },
     /// A hole was punched.
     PunchHole {
         /// The path the file was opened by.
@@ -209,6 +229,10 @@ impl fmt::Display for FsOp {
             FsOp::Append { path, data, .. } => {
                 write!(f, "append {} {}", path.display(), data.len())
             }
+            FsOp::Write {
+                path, offset, data, ..
+            } => write!(f, "write {} {offset} {}", path.display(), data.len()),
+            FsOp::SetLen { path, len, .. } => write!(f, "set-len {} {len}", path.display()),
             FsOp::PunchHole {
                 path, offset, len, ..
             } => write!(f, "punch-hole {} {offset} {len}", path.display()),

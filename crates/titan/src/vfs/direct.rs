@@ -119,8 +119,25 @@ impl WritableFile for DirectFile {
     fn sync(&mut self) -> Result<()> {
         let len = self.written + self.buffer.len as u64;
         self.write_buffer()?;
-        let cut = self.file.set_len(len).and_then(|()| self.file.sync_data());
-        cut.map_err(|e| Error::io(e, "sync", &self.path))?;
+        // MUTANT: the padding at the end of a file written with direct I/O stays.
+        let padded = mutant!(
+            "direct-padding-stays",
+            "-p titan-campaigns --test it real_fs::"
+        );
+        // MUTANT: a file written with direct I/O is not synced.
+        let unsynced = mutant!(
+            "direct-file-not-synced",
+            "-p titan-campaigns --test it real_fs::"
+        );
+        let cut = match padded {
+            true => Ok(()),
+            false => self.file.set_len(len),
+        };
+        let synced = cut.and_then(|()| match unsynced {
+            true => Ok(()),
+            false => self.file.sync_data(),
+        });
+        synced.map_err(|e| Error::io(e, "sync", &self.path))?;
         self.written += (self.buffer.len - self.buffer.len % BLOCK) as u64;
         self.buffer.keep_partial_block();
         Ok(())
@@ -129,6 +146,8 @@ impl WritableFile for DirectFile {
 
 #[cfg(test)]
 mod tests {
+    use titan_testkit::requirement;
+
     use super::*;
 
     #[test]
@@ -138,8 +157,9 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(3);
         for case in 0..40 {
             let path = dir.path().join(format!("{case}"));
-            let Some(mut file) = DirectFile::create(&path).unwrap() else {
-                eprintln!("skipped: no direct I/O here");
+            let file = DirectFile::create(&path).unwrap();
+            let Some(mut file) = requirement::met("direct I/O", file.ok_or("O_DIRECT is refused"))
+            else {
                 return;
             };
             let mut expected = Vec::new();

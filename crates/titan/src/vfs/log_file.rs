@@ -50,7 +50,12 @@ impl LogFile {
             self.file.write_all_at(data, self.position)?;
             self.extended = end;
             // A failure to write the zeros does not fail the append, which has succeeded.
-            if data.len() < LARGE && self.file.write_all_at(&ZEROS, end).is_ok() {
+            // MUTANT: the zeros after an append overwrite its last byte.
+            let early = u64::from(mutant!(
+                "log-zeros-over-an-append",
+                "-p titan-campaigns --test it real_fs::"
+            ));
+            if data.len() < LARGE && self.file.write_all_at(&ZEROS, end - early).is_ok() {
                 self.extended = end + EXTENSION as u64;
             }
         } else {
@@ -68,6 +73,13 @@ impl WritableFile for LogFile {
     }
 
     fn sync(&mut self) -> Result<()> {
+        // MUTANT: a WAL file is not synced.
+        if mutant!(
+            "std-log-not-synced",
+            "-p titan-campaigns --test it real_fs::"
+        ) {
+            return Ok(());
+        }
         self.file
             .sync_data()
             .map_err(|e| Error::io(e, "sync", &self.path))
@@ -77,7 +89,15 @@ impl WritableFile for LogFile {
 impl Drop for LogFile {
     fn drop(&mut self) {
         // Best effort: readers treat the zeros as the end of the log anyway.
-        let _ = self.file.set_len(self.position);
+        // MUTANT: closing a WAL file truncates its last block too.
+        let too_much = match mutant!(
+            "log-truncated-too-far",
+            "-p titan-campaigns --test it real_fs::"
+        ) {
+            true => self.position % 4096,
+            false => 0,
+        };
+        let _ = self.file.set_len(self.position - too_much);
     }
 }
 

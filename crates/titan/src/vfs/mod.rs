@@ -314,6 +314,15 @@ pub(crate) fn replace_file(vfs: &dyn Vfs, temp: &Path, path: &Path, data: &[u8])
     drop(file);
     vfs.rename(temp, path)?;
     match path.parent() {
+        // MUTANT: the new name of a replaced file is not synced.
+        Some(_)
+            if mutant!(
+                "replaced-name-not-synced",
+                "-p titan-campaigns --test it real_fs::"
+            ) =>
+        {
+            Ok(())
+        }
         Some(dir) => vfs.sync_dir(dir),
         None => Ok(()),
     }

@@ -70,28 +70,22 @@ pub(crate) mod testing {
     use std::path::Path;
     use std::process::Command;
 
+    use titan_testkit::requirement;
+
     use super::{LogEnd, LogReader, TailMode};
     use crate::format::numbers::FileNumber;
     use crate::vfs::{Access, StdVfs, Vfs};
 
-    /// Runs RocksDB's `db_bench` on `dir`; prints a note and returns false if it is not installed.
+    /// Runs RocksDB's `db_bench` on `dir`; returns false if it is not installed.
     pub(crate) fn db_bench(dir: &Path, args: &[&str]) -> bool {
         let mut command = Command::new("db_bench");
-        match command
-            .arg(format!("--db={}", dir.display()))
-            .args(args)
-            .output()
-        {
-            Ok(output) => {
-                let text = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert!(output.status.success(), "db_bench {args:?}: {text}");
-                true
-            }
-            Err(e) => {
-                println!("skipped: db_bench does not run: {e}");
-                false
-            }
-        }
+        let command = command.arg(format!("--db={}", dir.display())).args(args);
+        let output = requirement::met(requirement::ROCKSDB_TOOLS, command.output());
+        output.is_some_and(|output| {
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "db_bench {args:?}: {text}");
+            true
+        })
     }
 
     /// All records of a log, which must be undamaged.

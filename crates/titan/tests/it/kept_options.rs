@@ -11,6 +11,7 @@ use titan::{
     ColumnFamilyOptions, CompressionType, DataInMemory, Db, DbOptions, ErrorKind, LoadedOptions,
     Options, Stated,
 };
+use titan_testkit::requirement;
 use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::support::{DIR, files, open, options};
@@ -414,8 +415,7 @@ fn options_survive_an_opening_by_rocksdb() {
             "b",
         ])
         .output();
-    let Ok(output) = ldb else {
-        println!("skipped: ldb does not run");
+    let Some(output) = requirement::met(requirement::ROCKSDB_TOOLS, ldb) else {
         return;
     };
     assert!(output.status.success(), "{output:?}");

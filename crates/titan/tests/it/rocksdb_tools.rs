@@ -12,20 +12,17 @@ use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
     ErrorKind, Options, Stated, WriteBatch, WriteOptions,
 };
+use titan_testkit::requirement;
 
 use crate::directory::{
     Rows, assert_same, check, check_all, contents, copy, file_starting, files_ending, hex,
 };
 
-/// Runs a tool; returns `None`, with a note, if it is not installed.
+/// Runs a tool; returns `None` if it is not installed.
 pub(crate) fn run(tool: &str, args: &[&str]) -> Option<Output> {
     match Command::new(tool).args(args).output() {
-        Ok(output) => Some(output),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: {tool} is not installed");
-            None
-        }
-        Err(e) => panic!("{tool}: {e}"),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => panic!("{tool}: {e}"),
+        output => requirement::met(requirement::ROCKSDB_TOOLS, output),
     }
 }
 

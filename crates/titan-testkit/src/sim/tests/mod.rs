@@ -5,6 +5,7 @@ mod contents;
 mod entries;
 mod files;
 mod journal;
+mod syscalls;
 mod trouble;
 
 use std::collections::BTreeSet;

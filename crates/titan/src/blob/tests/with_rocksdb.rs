@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use titan_testkit::requirement;
+
 use super::*;
 
 /// A directory with blob files by RocksDB, or `None` where its tool is missing.
@@ -22,20 +24,10 @@ fn rocksdb_directory(compression: &str) -> Option<tempfile::TempDir> {
         ])
         .arg(format!("--blob_compression_type={compression}"))
         .output();
-    match outcome {
-        Ok(output) => {
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            Some(dir)
-        }
-        Err(_) => {
-            println!("skipped: db_bench is not installed");
-            None
-        }
-    }
+    let output = requirement::met(requirement::ROCKSDB_TOOLS, outcome)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    Some(dir)
 }
 
 #[test]

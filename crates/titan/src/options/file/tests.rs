@@ -1,5 +1,7 @@
 use std::process::Command;
 
+use titan_testkit::requirement;
+
 use super::*;
 use crate::format::CompressionType;
 
@@ -109,10 +111,7 @@ fn ldb(db: &std::path::Path, args: &[&str]) -> Option<String> {
         .arg(format!("--db={}", db.display()))
         .args(args)
         .output();
-    let Ok(output) = output else {
-        println!("skipped: ldb does not run");
-        return None;
-    };
+    let output = requirement::met(requirement::ROCKSDB_TOOLS, output)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(

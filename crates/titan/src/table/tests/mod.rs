@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use titan_testkit::requirement;
 
 use super::{
     TableCheck, TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableSummary,
@@ -201,24 +202,17 @@ fn sst_dump(path: &Path, command: &str) -> Option<String> {
         format!("--file={}", path.display()),
         format!("--command={command}"),
     ];
-    match Command::new("sst_dump")
+    let output = Command::new("sst_dump")
         .args(arguments)
         .arg("--output_hex")
-        .output()
-    {
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned()
-                + &String::from_utf8_lossy(&output.stderr);
-            let bad = ["orruption", "not a valid", "mismatch", "rror:"];
-            assert!(
-                output.status.success() && !bad.iter().any(|b| text.contains(b)),
-                "sst_dump {command}: {text}"
-            );
-            Some(text)
-        }
-        Err(_) => {
-            println!("sst_dump is not installed: RocksDB did not read this table");
-            None
-        }
-    }
+        .output();
+    let output = requirement::met(requirement::ROCKSDB_TOOLS, output)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    let bad = ["orruption", "not a valid", "mismatch", "rror:"];
+    assert!(
+        output.status.success() && !bad.iter().any(|b| text.contains(b)),
+        "sst_dump {command}: {text}"
+    );
+    Some(text)
 }
