@@ -113,9 +113,8 @@ mod tests {
         // The next change of a pause notifies the listener, which panics.
         let arm = || {
             let state = shared.state.lock();
-            shared
-                .stall_notifier
-                .push(ColumnFamilyId::DEFAULT, StallEvent::Normal);
+            let notifier = &shared.admission.notifier;
+            notifier.push(ColumnFamilyId::DEFAULT, StallEvent::Normal);
             drop(state);
             listener.notified.store(false, Ordering::SeqCst);
             listener.armed.store(true, Ordering::SeqCst);

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::niceness::NICENESS;
-use crate::sync::atomic::Ordering;
 
 /// How long a job works before it pauses.
 const SLICE: Duration = Duration::from_millis(5);

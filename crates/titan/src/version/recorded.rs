@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::Options;
-use crate::options::kept::SettingTexts;
+use crate::options::SettingTexts;
 use crate::stats::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::vfs::Vfs;

@@ -170,7 +170,7 @@ fn every_field_survives_edits_and_a_new_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let (mut set, options) = full_set(dir.path());
     for family in [ColumnFamilyId::DEFAULT, ONE] {
-        set.apply(full_edit(family)).unwrap();
+        set.apply(vec![full_edit(family)]).unwrap();
         assert_recovered(&set, &options, Counted::AtLeastWhatIsNamed);
     }
     let before = Recorded::of(&set);
@@ -201,7 +201,7 @@ fn the_largest_family_id_is_never_forgotten() {
 fn what_edits_took_away_does_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let (mut set, options) = full_set(dir.path());
-    set.apply(full_edit(ONE)).unwrap();
+    set.apply(vec![full_edit(ONE)]).unwrap();
     let removals = [
         // To another level; then the only tables that link the oldest blob file go.
         vec![(0, 30), (0, 31)],
@@ -218,7 +218,7 @@ fn what_edits_took_away_does_not_come_back() {
             },
             ..VersionEdit::default()
         };
-        set.apply(edit).unwrap();
+        set.apply(vec![edit]).unwrap();
         assert_recovered(&set, &options, Counted::AtLeastWhatIsNamed);
         set.start_manifest().unwrap();
         assert_recovered(&set, &options, Counted::Exactly);
