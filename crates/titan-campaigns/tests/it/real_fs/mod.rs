@@ -45,7 +45,7 @@ pub struct Case {
 const ALL: &str = "TITAN_TEST_REAL_FS_ALL";
 /// Otherwise one point in this many is crashed in all ways, besides those at which something has
 /// just been promised.
-const EVERY: u64 = 6;
+const EVERY: u64 = 8;
 /// Of everything random.
 const SEED: u64 = 5;
 
@@ -221,8 +221,9 @@ impl Story {
     }
 }
 
-/// Runs a case and crashes it. `needed` are calls that must be among the recorded ones.
-fn keeps_its_promises(name: &str, needed: &[&str]) {
+/// Runs a case and crashes it. `feature` is one of the file system that the case is about, and a
+/// call or a flag that shows that it was used.
+fn keeps_its_promises(name: &str, feature: Option<(&str, &str)>) {
     if requirement::met("strace (Debian: strace)", strace::works()).is_none() {
         return;
     }
@@ -232,16 +233,6 @@ fn keeps_its_promises(name: &str, needed: &[&str]) {
     let dir = dir.path().canonicalize().unwrap();
     std::fs::create_dir(Place::new(&dir).root).unwrap();
     let story = story(&case, &dir);
-    let calls = &story.replayed.calls;
-    for feature in needed {
-        let found = calls
-            .get(*feature)
-            .copied()
-            .ok_or("the file system refuses it");
-        if requirement::met(feature, found).is_none() {
-            return;
-        }
-    }
     same_in_the_end(&Place::new(&dir), &story.replayed.vfs, &dir.join("copy"));
     let all = std::env::var_os(ALL).is_some();
     let mut promised = 0;
@@ -253,7 +244,7 @@ fn keeps_its_promises(name: &str, needed: &[&str]) {
         promised = promised.max(point.acknowledged());
         let some = all || rng.u64(..EVERY) == 0;
         let losses = [
-            (all || newly || rng.u64(..4) == 0, Loss::All),
+            (all || newly || rng.u64(..6) == 0, Loss::All),
             (some, Loss::None),
             (some || newly, Loss::Random(rng.u64(..))),
         ];
@@ -262,32 +253,32 @@ fn keeps_its_promises(name: &str, needed: &[&str]) {
             crashes += 1;
         }
     }
-    println!("{name}: {crashes} crashes, {calls:?}");
     assert!(
         crashes > 50 && promised > 5,
         "{crashes} crashes, {promised} promises"
     );
+    if let Some((needed, call)) = feature {
+        let calls = story.replayed.calls.get(call).ok_or(format!("no {call}"));
+        requirement::met(needed, calls);
+    }
 }
 
 #[test]
 fn buffered_files_keep_what_was_promised() {
-    keeps_its_promises(
-        "buffered",
-        &["fdatasync", "fsync", "rename", "linkat", "ftruncate"],
-    );
+    keeps_its_promises("buffered", None);
 }
 
 #[test]
 fn files_written_with_direct_io_keep_what_was_promised() {
-    keeps_its_promises("direct", &["O_DIRECT", "ftruncate"]);
+    keeps_its_promises("direct", Some(("direct I/O", "O_DIRECT")));
 }
 
 #[test]
 fn files_with_holes_keep_what_was_promised() {
-    keeps_its_promises("holes", &["fallocate"]);
+    keeps_its_promises("holes", Some(("a file system with holes", "fallocate")));
 }
 
 #[test]
 fn unlogged_writes_are_kept_as_promised() {
-    keeps_its_promises("unlogged", &["fdatasync"]);
+    keeps_its_promises("unlogged", None);
 }

@@ -193,7 +193,6 @@ impl<F: FnMut(&SimVfs, usize)> Replay<'_, F> {
             }
             "fcntl" if !call.args[1].starts_with("F_DUPFD") => return,
             "mmap" if !call.args[3].contains("MAP_SHARED") => return,
-            "mmap" if !call.args[2].contains("PROT_WRITE") => return,
             "dup" | "dup2" | "dup3" if !self.open.contains_key(&call.descriptor(0)) => return,
             _ if HARMLESS.contains(&name) => return,
             _ => panic!("the replay does not know this call: {}", call.short()),
@@ -286,5 +285,75 @@ impl<F: FnMut(&SimVfs, usize)> Replay<'_, F> {
             }
             _ => panic!("not open: {}", call.short()),
         }
+    }
+}
+
+mod tests {
+    use titan_testkit::sim::Loss;
+
+    use super::super::strace::parse;
+    use super::*;
+
+    /// Replays a trace in which paths are readable.
+    fn replayed(trace: &str) -> SimVfs {
+        let mut hexadecimal = String::new();
+        for (number, part) in trace.split('\'').enumerate() {
+            match number % 2 {
+                0 => hexadecimal += part,
+                _ => hexadecimal.extend(part.bytes().map(|byte| format!("\\x{byte:02x}"))),
+            }
+        }
+        let (root, marks) = (Path::new("/r"), Path::new("/marks"));
+        replay(&parse(&hexadecimal), root, marks, |_, _| {}).vfs
+    }
+
+    fn after_a_crash(vfs: &SimVfs) -> SimVfs {
+        let journal = vfs.journal();
+        journal.crash_at(journal.len(), &Loss::All)
+    }
+
+    const CREATED: &str = "\
+1 openat(AT_FDCWD<'/'>, \"'/r/f'\", O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC, 0666) = 3<'/r/f'>
+1 openat(AT_FDCWD<'/'>, \"'/r'\", O_RDONLY|O_CLOEXEC) = 4<'/r'>
+1 write(3<'/r/f'>, \"'abc'\", 3) = 3
+1 fsync(4<'/r'>) = 0
+";
+
+    #[test]
+    fn bytes_are_durable_after_a_sync_and_not_before() {
+        let vfs = replayed(CREATED);
+        assert_eq!(after_a_crash(&vfs).read_all("/f").unwrap(), b"");
+        let synced = "1 fdatasync(3<'/r/f'>) = 0\n1 close(3<'/r/f'>) = 0\n";
+        let vfs = replayed(&format!("{CREATED}{synced}"));
+        assert_eq!(after_a_crash(&vfs).read_all("/f").unwrap(), b"abc");
+        let other = "1 openat(AT_FDCWD<'/'>, \"'/r/g'\", O_RDWR|O_CREAT, 0666) = 3<'/r/g'>\n";
+        let vfs = replayed(&format!("{CREATED}{synced}{other}"));
+        assert_eq!(vfs.list("/").unwrap(), ["f", "g"]);
+        assert_eq!(after_a_crash(&vfs).list("/").unwrap(), ["f"]);
+    }
+
+    #[test]
+    fn a_sync_promises_nothing_about_a_write_during_it() {
+        let vfs = replayed(&format!(
+            "{CREATED}\
+             1 fdatasync(3<'/r/f'> <unfinished ...>\n\
+             2 pwrite64(3<'/r/f'>, \"'x'\", 1, 0) = 1\n\
+             1 <... fdatasync resumed>) = 0\n"
+        ));
+        assert_eq!(vfs.read_all("/f").unwrap(), b"xbc");
+        assert_eq!(after_a_crash(&vfs).read_all("/f").unwrap(), b"abc");
+    }
+
+    #[test]
+    #[should_panic(expected = "does not know this call: line 5: copy_file_range(3</r/f>")]
+    fn an_unknown_call_is_not_ignored() {
+        let copied = "1 copy_file_range(3<'/r/f'>, NULL, 4<'/r/f'>, NULL, 10, 0) = 10\n";
+        replayed(&format!("{CREATED}{copied}"));
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot see what this changes")]
+    fn io_uring_is_not_ignored() {
+        replayed("1 io_uring_setup(8, {flags=0}) = 5\n");
     }
 }
