@@ -8,14 +8,12 @@ use super::core::Core;
 use super::family::{Family, dropped};
 use super::metrics::FamilyMetrics;
 use crate::compaction::CompactRangeOptions;
-use crate::error::Result;
-use crate::format::blob_index::BlobIndex;
+use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::gc::CollectGarbageOptions;
 use crate::gc::range::GarbageCollectionSummary;
 use crate::options::ColumnFamilyOptions;
-use crate::read::get::{FoundValue, lookup};
-use crate::read::{DbIterator, IteratorSource, LazyValue, ReadOptions, SuperVersion};
+use crate::read::{DbIterator, IteratorSource, LazyValue, PointReader, ReadOptions, SuperVersion};
 use crate::stats;
 use crate::write::{BatchTarget, WriteBatch, WriteOptions};
 
@@ -77,33 +75,14 @@ impl ColumnFamily {
     /// read if the value is in a blob file.
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
         let super_version = self.super_version()?;
-        match self.lookup(&super_version, key, options)? {
-            None => Ok(None),
-            Some(FoundValue::Inline(value)) => Ok(Some(value)),
-            Some(FoundValue::Blob(index)) => {
-                let fetcher = &self.core.shared.fetcher;
-                fetcher
-                    .fetch(&*super_version.version, key, &index)
-                    .map(Some)
-            }
-        }
+        self.reader(&super_version, options)?.get(key)
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
     /// table whose range and filter admit the key, usually one in all, usually cached.
     pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
         let super_version = self.super_version()?;
-        Ok(self
-            .lookup(&super_version, key, options)?
-            .map(|found| match found {
-                FoundValue::Inline(value) => LazyValue::inline(value),
-                FoundValue::Blob(index) => LazyValue::blob(
-                    Bytes::copy_from_slice(key),
-                    index,
-                    self.core.shared.fetcher.clone(),
-                    Arc::clone(&super_version.version),
-                ),
-            }))
+        self.reader(&super_version, options)?.get_lazy(key)
     }
 
     /// Whether `key` has a value. Never touches a blob file. Cost: that of
@@ -116,7 +95,8 @@ impl ColumnFamily {
     /// [`ColumnFamily::get_lazy`].
     pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
         let super_version = self.super_version()?;
-        Ok(self.lookup(&super_version, key, options)?.is_some())
+        let found = self.reader(&super_version, options)?.lookup(key)?;
+        Ok(found.value.is_some())
     }
 
     /// The values of many keys, in the order of the keys, all as of one moment. Values in blob
@@ -128,39 +108,11 @@ impl ColumnFamily {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Bytes>>> {
-        let super_version = match self.super_version() {
-            Ok(super_version) => super_version,
-            Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
+        let read = || {
+            let super_version = self.super_version()?;
+            Ok(self.reader(&super_version, options)?.multi_get(keys))
         };
-        let sequence = match self.read_sequence(&super_version, options) {
-            Ok(sequence) => sequence,
-            Err(e) => return keys.iter().map(|_| Err(e.clone())).collect(),
-        };
-        let mut results = Vec::with_capacity(keys.len());
-        let mut pointers: Vec<(&[u8], BlobIndex)> = Vec::new();
-        let mut waiting = Vec::new();
-        for key in keys {
-            let key = key.as_ref();
-            let found = self.lookup_at(&super_version, key, sequence, options.fill_cache);
-            results.push(match found {
-                Ok(Some(FoundValue::Blob(index))) => {
-                    waiting.push(results.len());
-                    pointers.push((key, index));
-                    Ok(None)
-                }
-                Ok(Some(FoundValue::Inline(value))) => Ok(Some(value)),
-                Ok(None) => Ok(None),
-                Err(e) => Err(e),
-            });
-        }
-        let fetcher = &self.core.shared.fetcher;
-        let fetched = fetcher.fetch_many(&*super_version.version, &pointers);
-        for (position, value) in waiting.into_iter().zip(fetched) {
-            if let Some(result) = results.get_mut(position) {
-                *result = value.map(Some);
-            }
-        }
-        results
+        read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
     }
 
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
@@ -314,32 +266,20 @@ impl ColumnFamily {
         }
     }
 
-    fn lookup(
-        &self,
-        super_version: &SuperVersion,
-        key: &[u8],
+    fn reader<'a>(
+        &'a self,
+        super_version: &'a SuperVersion,
         options: &ReadOptions,
-    ) -> Result<Option<FoundValue>> {
-        self.lookup_at(
-            super_version,
-            key,
-            self.read_sequence(super_version, options)?,
-            options.fill_cache,
-        )
-    }
-
-    fn lookup_at(
-        &self,
-        super_version: &SuperVersion,
-        key: &[u8],
-        sequence: SequenceNumber,
-        fill_cache: bool,
-    ) -> Result<Option<FoundValue>> {
+    ) -> Result<PointReader<'a>> {
         let shared = &self.core.shared;
-        let found = lookup(super_version, &shared.open_files, key, sequence, fill_cache)?;
-        stats::add(&shared.statistics.gets, 1);
-        stats::add(&shared.statistics.get_hits, u64::from(found.is_some()));
-        Ok(found)
+        Ok(PointReader {
+            super_version,
+            open_files: &shared.open_files,
+            fetcher: &shared.fetcher,
+            statistics: &shared.statistics,
+            sequence: self.read_sequence(super_version, options)?,
+            fill_cache: options.fill_cache,
+        })
     }
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::resolve::Stored;
+use super::source::Source;
 use super::value_window::{ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
 use super::{LazyValue, ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::ValueType;
 use crate::format::{BytewiseComparator, Comparator, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
@@ -19,9 +20,7 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::ReadOptions;
 use crate::read::Snapshot;
 use crate::table::TableIterOptions;
-use crate::version::level::Tables;
-use crate::version::level_iterator::LevelIterator;
-use crate::version::tombstones::{tombstones_of_tables, version_tombstones};
+use crate::version::tombstones::version_tombstones;
 
 /// What an iterator is made from.
 pub(crate) struct IteratorSource {
@@ -219,7 +218,7 @@ impl DbIterator {
     fn pointer(&self) -> Result<Option<BlobIndex>> {
         match self.window.front() {
             Some(entry) if self.in_window => Ok(entry.pointer),
-            _ if self.visible.value_type() == ValueType::BlobIndex => {
+            _ if self.visible.stored() == Stored::Pointer => {
                 BlobIndex::decode(self.visible.value()).map(Some)
             }
             _ => Ok(None),
@@ -280,26 +279,13 @@ fn children(
     open_files: &Arc<OpenFiles>,
     options: &ReadOptions,
 ) -> Vec<Box<dyn InternalIterator>> {
-    let mut children: Vec<Box<dyn InternalIterator>> = Vec::new();
-    for memtable in super_version.memtables() {
-        children.push(Box::new(memtable.iter()));
-    }
-    let version = &super_version.version;
     let table_options = TableIterOptions {
         fill_cache: options.fill_cache,
         readahead: 0,
     };
-    // Tables of level 0 overlap: each is a sorted run of its own.
-    let newest = version.level(0).iter();
-    let newest = newest.map(|file| Tables::from([Arc::clone(file)]));
-    let sorted = (1..version.num_levels()).map(|level| version.level(level).shared_tables());
-    for tables in newest.chain(sorted).filter(|tables| !tables.is_empty()) {
-        children.push(Box::new(LevelIterator::new(
-            tables,
-            Arc::clone(open_files),
-            version.comparator.clone(),
-            table_options,
-        )));
+    let mut children = Vec::new();
+    for source in super_version.sources(open_files) {
+        source.add_iterators(table_options, &mut children);
     }
     children
 }
@@ -307,19 +293,18 @@ fn children(
 /// The range tombstones of every source together.
 fn all_tombstones(
     super_version: &SuperVersion,
-    open_files: &OpenFiles,
+    open_files: &Arc<OpenFiles>,
 ) -> Result<Arc<FragmentedTombstones>> {
-    let comparator = &super_version.version.comparator;
-    let mut all = Vec::new();
-    for memtable in super_version.memtables() {
-        if memtable.has_range_tombstones() {
-            all.extend(memtable.range_tombstones().iter_tombstones());
-        }
-    }
-    if all.is_empty() {
+    let mut memtables = super_version.memtables();
+    if !memtables.any(|memtable| memtable.has_range_tombstones()) {
+        // The version keeps them.
         return version_tombstones(open_files, &super_version.version);
     }
-    all.extend(tombstones_of_tables(open_files, &super_version.version)?);
+    let mut all = Vec::new();
+    for source in super_version.sources(open_files) {
+        source.add_tombstones(&mut all)?;
+    }
+    let comparator = &super_version.version.comparator;
     Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
 }
 

@@ -4,14 +4,23 @@
 //! moment, all immutable or append-only. Nothing that the read needs can be deleted while it has
 //! that (VER-1, BLOB-2). The sequence number is taken *after* it, so that no newer flush or
 //! compaction can have dropped what the number still sees.
+//!
+//! All reads walk the same list of sources (`source.rs`) and decide by the same rule what a key has
+//! (`resolve.rs`).
 
 mod db_iterator;
 pub(crate) mod get;
 mod iterator_list;
 mod lazy_value;
 mod options;
+mod point_reader;
+mod resolve;
+mod search;
 mod snapshot;
+mod source;
 mod super_version;
+#[cfg(test)]
+mod tests;
 mod value_window;
 mod visible;
 
@@ -20,6 +29,7 @@ pub(crate) use db_iterator::IteratorSource;
 pub(crate) use iterator_list::{IteratorList, ListedIterator};
 pub use lazy_value::LazyValue;
 pub use options::ReadOptions;
+pub(crate) use point_reader::PointReader;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::SnapshotList;
 pub(crate) use super_version::SuperVersion;

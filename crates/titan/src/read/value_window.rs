@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::blob::{BlobLocations, ValueAhead, ValueFetcher};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::ValueType;
+use crate::read::resolve::Stored;
 use crate::read::visible::VisibleIterator;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,6 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct Ahead {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
-    pub(crate) value_type: ValueType,
     /// Decoded, if the value is a pointer.
     pub(crate) pointer: Option<BlobIndex>,
     /// The value's read, if it could be prepared.
@@ -168,7 +167,6 @@ impl ValueWindow {
             let mut entry = self.spare.pop().unwrap_or_else(|| Ahead {
                 key: Vec::new(),
                 value: Vec::new(),
-                value_type: ValueType::Value,
                 pointer: None,
                 read: None,
             });
@@ -176,10 +174,9 @@ impl ValueWindow {
             entry.key.extend_from_slice(ahead.key());
             entry.value.clear();
             entry.value.extend_from_slice(ahead.value());
-            entry.value_type = ahead.value_type();
-            entry.pointer = match entry.value_type {
-                ValueType::BlobIndex => Some(BlobIndex::decode(&entry.value)?),
-                _ => None,
+            entry.pointer = match ahead.stored() {
+                Stored::Pointer => Some(BlobIndex::decode(&entry.value)?),
+                Stored::Inline => None,
             };
             self.bytes += entry.pointer.map_or(0, |p| p.size);
             self.entries.push_back(entry);

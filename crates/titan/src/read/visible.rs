@@ -1,14 +1,16 @@
-//! The entries that a reader sees, out of all versions of keys in all sources.
+//! The entries that an iterator shows, out of all versions of keys in all sources.
+//!
+//! [`Resolver`] decides what a key has. This module feeds it, and skips what need not be looked at.
 
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{
-    InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, seek_key, user_key,
+    InternalKeyComparator, ParsedInternalKey, internal_key, seek_key, user_key,
 };
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::range_del::TombstoneCursor;
-use crate::read::get::unsupported;
+use crate::read::resolve::{Outcome, Resolver, Step, Stored};
 
 /// Versions of one key stepped over before a seek is tried instead.
 const MAX_SKIPS: usize = 8;
@@ -93,7 +95,8 @@ pub(crate) struct VisibleIterator {
     key: Vec<u8>,
     /// Backward: the value shown.
     value: Vec<u8>,
-    value_type: ValueType,
+    /// The form of the value shown.
+    stored: Stored,
 }
 
 impl VisibleIterator {
@@ -116,7 +119,7 @@ impl VisibleIterator {
             valid: false,
             key: Vec::new(),
             value: Vec::new(),
-            value_type: ValueType::Value,
+            stored: Stored::Inline,
         }
     }
 
@@ -147,9 +150,9 @@ impl VisibleIterator {
         }
     }
 
-    /// `Value` or `BlobIndex`.
-    pub(crate) fn value_type(&self) -> ValueType {
-        self.value_type
+    /// Whether the stored value is the value or a pointer.
+    pub(crate) fn stored(&self) -> Stored {
+        self.stored
     }
 
     pub(crate) fn seek_to_first(&mut self) -> Result<()> {
@@ -232,6 +235,7 @@ impl VisibleIterator {
     /// From where `merged` stands, goes on to the next entry to show; `skipping` says that
     /// `self.key` is done with.
     fn find_next(&mut self, mut skipping: bool) -> Result<()> {
+        let resolver = Resolver::new(self.snapshot);
         let (mut skips, mut run) = (0, CoveredRun::new());
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
@@ -247,21 +251,26 @@ impl VisibleIterator {
                 }
             }
             let same_key = skipping && entry.user_key == self.key;
-            if entry.sequence <= self.snapshot && !same_key {
-                let deleted = entry.value_type.is_point_deletion();
-                let covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
-                if !covered && !deleted {
-                    self.value_type = showable(entry.value_type)?;
-                    self.valid = true;
-                    return Ok(());
-                }
-                self.key.clear();
-                self.key.extend_from_slice(entry.user_key);
-                skipping = true;
-                skips = 0;
-                if covered && run.is_long() {
-                    run.skipped(self.skip_covered()?);
-                    continue;
+            if !same_key {
+                let tombstones = &mut self.tombstones;
+                let covered = || tombstones.covers(entry.user_key, entry.sequence);
+                match resolver.see(entry.sequence, entry.value_type, covered) {
+                    Step::Done(outcome) => {
+                        if let Some(stored) = outcome.stored()? {
+                            self.stored = stored;
+                            self.valid = true;
+                            return Ok(());
+                        }
+                        self.key.clear();
+                        self.key.extend_from_slice(entry.user_key);
+                        skipping = true;
+                        skips = 0;
+                        if outcome == Outcome::Covered && run.is_long() {
+                            run.skipped(self.skip_covered()?);
+                            continue;
+                        }
+                    }
+                    Step::TooNew => {}
                 }
             }
             skips += 1;
@@ -330,6 +339,12 @@ impl VisibleIterator {
 
     /// From where `merged` stands, goes back to the next key to show, and past its versions.
     fn find_prev(&mut self) -> Result<()> {
+        // MUTANT: an iterator going backward sees one sequence number too many.
+        let too_many = u64::from(mutant!(
+            "iterator-sees-the-next-write",
+            "-p titan-campaigns --test it metamorphic::"
+        ));
+        let resolver = Resolver::new(self.snapshot.plus(too_many));
         let mut run = CoveredRun::new();
         while self.merged.valid() {
             let current = user_key(self.merged.key());
@@ -340,50 +355,60 @@ impl VisibleIterator {
             }
             self.key.clear();
             self.key.extend_from_slice(current);
-            let (mut shown, mut covered) = (false, false);
+            let mut outcome = None;
             // Backward, versions come oldest first: each visible one replaces the one before.
             while self.merged.valid() {
                 let entry = ParsedInternalKey::parse(self.merged.key())?;
-                // MUTANT: an iterator going backward sees one sequence number too many.
-                let too_many = u64::from(mutant!(
-                    "iterator-sees-the-next-write",
-                    "-p titan-campaigns --test it metamorphic::"
-                ));
-                if entry.user_key != self.key || entry.sequence > self.snapshot.plus(too_many) {
+                if entry.user_key != self.key {
                     break;
                 }
-                let deleted = entry.value_type.is_point_deletion();
-                covered = !deleted && self.tombstones.covers(entry.user_key, entry.sequence);
-                shown = !covered && !deleted;
-                // MUTANT: an iterator going backward shows the version of a key below its deletion.
-                shown |= mutant!(
-                    "backward-shows-deleted",
-                    "-p titan-campaigns --test it metamorphic::"
-                ) && !self.value.is_empty();
-                if shown {
-                    self.value_type = entry.value_type;
-                    self.value.clear();
-                    self.value.extend_from_slice(self.merged.value());
+                let tombstones = &mut self.tombstones;
+                let covered = || tombstones.covers(entry.user_key, entry.sequence);
+                match resolver.see(entry.sequence, entry.value_type, covered) {
+                    Step::Done(Outcome::Value(stored)) => {
+                        outcome = Some(Outcome::Value(stored));
+                        self.value.clear();
+                        self.value.extend_from_slice(self.merged.value());
+                    }
+                    // MUTANT: an iterator going backward shows the version of a key below its
+                    // deletion.
+                    Step::Done(Outcome::Deleted)
+                        if mutant!(
+                            "backward-shows-deleted",
+                            "-p titan-campaigns --test it metamorphic::"
+                        ) => {}
+                    Step::Done(other) => outcome = Some(other),
+                    Step::TooNew => {
+                        self.skip_too_new_back()?;
+                        break;
+                    }
                 }
                 self.merged.prev()?;
             }
-            // Versions too new to be seen remain before the next key.
-            let mut skips = 0;
-            while self.merged.valid() && user_key(self.merged.key()) == self.key {
-                skips += 1;
-                if skips > MAX_SKIPS {
-                    self.merged.seek_for_prev(&before_all(&self.key))?;
-                } else {
-                    self.merged.prev()?;
-                }
-            }
-            if shown {
-                self.value_type = showable(self.value_type)?;
+            let Some(outcome) = outcome else {
+                continue;
+            };
+            if let Some(stored) = outcome.stored()? {
+                self.stored = stored;
                 self.valid = true;
                 return Ok(());
             }
-            if covered && run.is_long() {
+            if outcome == Outcome::Covered && run.is_long() {
                 run.skipped(self.skip_covered_back()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes back over the versions of `self.key` that are too new to be seen.
+    fn skip_too_new_back(&mut self) -> Result<()> {
+        let mut skips = 0;
+        while self.merged.valid() && user_key(self.merged.key()) == self.key {
+            skips += 1;
+            if skips > MAX_SKIPS {
+                self.merged.seek_for_prev(&before_all(&self.key))?;
+            } else {
+                self.merged.prev()?;
             }
         }
         Ok(())
@@ -398,11 +423,4 @@ fn before_all(user_key: &[u8]) -> Vec<u8> {
 /// An internal key after every version of `user_key`.
 fn after_all(user_key: &[u8]) -> Vec<u8> {
     internal_key(user_key, SequenceNumber::ZERO, 0)
-}
-
-fn showable(value_type: ValueType) -> Result<ValueType> {
-    match value_type {
-        ValueType::Value | ValueType::BlobIndex => Ok(value_type),
-        _ => Err(unsupported(value_type)),
-    }
 }

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::files::TableFile;
+use super::level::Level;
 use super::version::Version;
 use crate::error::Result;
 use crate::format::internal_key::{InternalKeyComparator, user_key};
@@ -45,20 +46,28 @@ pub(crate) fn version_tombstones(
     if let Some(known) = version.tombstones.get() {
         return Ok(Arc::clone(known));
     }
-    let all = tombstones_of_tables(open_files, version)?;
+    let mut all = Vec::new();
+    for level in version.levels() {
+        all.extend(tombstones_of_tables(
+            open_files,
+            level,
+            &version.comparator,
+        )?);
+    }
     let built = Arc::new(FragmentedTombstones::build(all, &version.comparator));
     Ok(Arc::clone(version.tombstones.get_or_init(|| built)))
 }
 
-/// Every tombstone of every table of `version`, table by table.
+/// Every tombstone of every table of `level`, table by table.
 pub(crate) fn tombstones_of_tables(
     open_files: &OpenFiles,
-    version: &Version,
+    level: &Level,
+    comparator: &InternalKeyComparator,
 ) -> Result<Vec<RangeTombstone>> {
     let mut all = Vec::new();
-    let tables = version.may_have_tombstones().then(|| version.tables());
-    for (_, file) in tables.into_iter().flatten() {
-        all.extend(table_tombstones(open_files, file, &version.comparator)?.iter_tombstones());
+    let tables = level.may_have_tombstones().then(|| level.iter());
+    for file in tables.into_iter().flatten() {
+        all.extend(table_tombstones(open_files, file, comparator)?.iter_tombstones());
     }
     Ok(all)
 }

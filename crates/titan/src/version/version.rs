@@ -89,6 +89,11 @@ impl Version {
         self.levels.len()
     }
 
+    /// All levels, level 0 first.
+    pub(crate) fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
     /// The files of one level; none for a level beyond the last. Level 0 comes newest first, the
     /// others by key.
     pub(crate) fn level(&self, level: usize) -> &Level {

@@ -1,0 +1,214 @@
+//! Reads a small database in several ways, each in a function of its own, so that a profiler can
+//! count the instructions of each:
+//!
+//! ```text
+//! cargo build --release --locked -p titan --example read_cost
+//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/read_cost
+//! callgrind_annotate --inclusive=yes callgrind.out.* | grep measured
+//! ```
+//!
+//! The counts are of [`READS`] reads each. Divide by that.
+//!
+//! Half of the keys are in a table of the last level, a quarter in two tables of level 0, the rest
+//! in the memtable. Every eighth key is deleted, and a range of keys is deleted as a whole. All
+//! blocks are in the block cache.
+
+use std::error::Error;
+use std::hint::black_box;
+
+use titan::{
+    ColumnFamilyOptions, CompactRangeOptions, Db, DbIterator, DbOptions, Options, ReadOptions,
+};
+
+const KEYS: u64 = 16_384;
+const READS: u64 = 10_000;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Keys are even, so that there are keys between them.
+fn key(number: u64) -> [u8; 16] {
+    let mut key = [b'k'; 16];
+    key[8..].copy_from_slice(&(2 * number).to_be_bytes());
+    key
+}
+
+/// A sequence of numbers below `KEYS` that looks random.
+fn scattered(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50
+}
+
+/// Puts the keys of a part of all numbers.
+fn put(db: &Db, part: impl Fn(u64) -> bool) -> Outcome {
+    for number in (0..KEYS).filter(|number| part(*number)) {
+        db.put(&key(number), &[7; 100])?;
+    }
+    Ok(())
+}
+
+fn fill(db: &Db) -> Outcome {
+    put(db, |_| true)?;
+    db.flush()?;
+    db.compact_range(None, None, &CompactRangeOptions::default())?;
+    put(db, |number| number % 8 == 1)?;
+    db.flush()?;
+    put(db, |number| number % 8 == 3)?;
+    for number in (0..KEYS).step_by(8) {
+        db.delete(&key(number))?;
+    }
+    db.flush()?;
+    put(db, |number| number % 8 == 5)
+}
+
+/// Gets of keys whose number leaves `rest` when divided by 8.
+fn gets(db: &Db, rest: u64, found: bool) -> Outcome {
+    for n in 0..READS {
+        let number = scattered(n) / 8 * 8 + rest;
+        let value = black_box(db.get(black_box(&key(number)))?);
+        assert_eq!(value.is_some(), found);
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_get_from_memtable(db: &Db) -> Outcome {
+    gets(db, 5, true)
+}
+
+#[inline(never)]
+fn measured_get_from_level_0(db: &Db) -> Outcome {
+    gets(db, 1, true)
+}
+
+#[inline(never)]
+fn measured_get_from_last_level(db: &Db) -> Outcome {
+    gets(db, 7, true)
+}
+
+#[inline(never)]
+fn measured_get_deleted(db: &Db) -> Outcome {
+    gets(db, 0, false)
+}
+
+#[inline(never)]
+fn measured_get_missing(db: &Db) -> Outcome {
+    for n in 0..READS {
+        let mut key = key(scattered(n));
+        key[15] += 1;
+        assert!(black_box(db.get(black_box(&key))?).is_none());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_get_with_range_deletions(db: &Db) -> Outcome {
+    gets(db, 3, true)
+}
+
+#[inline(never)]
+fn measured_get_in_deleted_range(db: &Db) -> Outcome {
+    for n in 0..READS {
+        assert!(black_box(db.get(black_box(&key(KEYS + scattered(n))))?).is_none());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_multi_get(db: &Db) -> Outcome {
+    let options = ReadOptions::default();
+    for n in 0..READS / 16 {
+        let keys: Vec<_> = (0..16).map(|i| key(scattered(16 * n + i))).collect();
+        black_box(db.multi_get(black_box(&keys), &options));
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_seek(iter: &mut DbIterator) -> Outcome {
+    for n in 0..READS {
+        iter.seek(black_box(&key(scattered(n))))?;
+        black_box(iter.key());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_next(iter: &mut DbIterator) -> Outcome {
+    for _ in 0..READS {
+        iter.next()?;
+        black_box(iter.key());
+    }
+    assert!(iter.valid());
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_prev(iter: &mut DbIterator) -> Outcome {
+    for _ in 0..READS {
+        iter.prev()?;
+        black_box(iter.key());
+    }
+    assert!(iter.valid());
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_next_with_range_deletions(iter: &mut DbIterator) -> Outcome {
+    for _ in 0..READS {
+        iter.next()?;
+        black_box(iter.key());
+    }
+    assert!(iter.valid());
+    Ok(())
+}
+
+#[inline(never)]
+fn measured_new_iterator(db: &Db) -> Outcome {
+    let options = ReadOptions::default();
+    for _ in 0..READS {
+        black_box(db.iter(&options)?);
+    }
+    Ok(())
+}
+
+fn main() -> Outcome {
+    let dir = tempfile::tempdir_in("/dev/shm")?;
+    let options = Options {
+        db: DbOptions {
+            use_direct_io_for_flush_and_compaction: false,
+            ..DbOptions::default()
+        },
+        default: ColumnFamilyOptions {
+            disable_auto_compactions: true,
+            ..ColumnFamilyOptions::default()
+        },
+        ..Options::default()
+    };
+    let db = Db::open(dir.path(), &options)?;
+    fill(&db)?;
+    // Loads every block.
+    for number in 0..KEYS {
+        black_box(db.get(&key(number))?);
+    }
+    measured_get_from_memtable(&db)?;
+    measured_get_from_level_0(&db)?;
+    measured_get_from_last_level(&db)?;
+    measured_get_deleted(&db)?;
+    measured_get_missing(&db)?;
+    measured_multi_get(&db)?;
+    measured_new_iterator(&db)?;
+    let mut iter = db.iter(&ReadOptions::default())?;
+    measured_seek(&mut iter)?;
+    iter.seek_to_first()?;
+    measured_next(&mut iter)?;
+    iter.seek_to_last()?;
+    measured_prev(&mut iter)?;
+    drop(iter);
+    db.delete_range(&key(KEYS), &key(2 * KEYS))?;
+    measured_get_with_range_deletions(&db)?;
+    measured_get_in_deleted_range(&db)?;
+    let mut iter = db.iter(&ReadOptions::default())?;
+    iter.seek_to_first()?;
+    measured_next_with_range_deletions(&mut iter)?;
+    drop(iter);
+    Ok(db.close()?)
+}

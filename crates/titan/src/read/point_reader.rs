@@ -1,0 +1,101 @@
+//! Reads of single keys, one or many, all as of one moment.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::get::{FoundValue, Lookup, lookup};
+use super::{LazyValue, SuperVersion};
+use crate::blob::ValueFetcher;
+use crate::error::Result;
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::open_files::OpenFiles;
+use crate::stats::{self, Statistics};
+
+/// See the module.
+pub(crate) struct PointReader<'a> {
+    pub(crate) super_version: &'a SuperVersion,
+    pub(crate) open_files: &'a Arc<OpenFiles>,
+    pub(crate) fetcher: &'a ValueFetcher,
+    pub(crate) statistics: &'a Statistics,
+    /// The newest sequence number that the reads see. Must have been taken after `super_version`.
+    pub(crate) sequence: SequenceNumber,
+    /// Whether the blocks that the reads load are cached.
+    pub(crate) fill_cache: bool,
+}
+
+impl PointReader<'_> {
+    /// Finds a key. Touches no blob file.
+    pub(crate) fn lookup(&self, key: &[u8]) -> Result<Lookup> {
+        let PointReader {
+            super_version,
+            open_files,
+            sequence,
+            fill_cache,
+            ..
+        } = *self;
+        let found = lookup(super_version, open_files, key, sequence, fill_cache)?;
+        debug_assert!(found.sequence <= sequence, "newer than the snapshot");
+        stats::add(&self.statistics.gets, 1);
+        stats::add(&self.statistics.get_hits, u64::from(found.value.is_some()));
+        Ok(found)
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.lookup(key)?.value {
+            None => Ok(None),
+            Some(FoundValue::Inline(value)) => Ok(Some(value)),
+            Some(FoundValue::Blob(index)) => {
+                let locations = &*self.super_version.version;
+                self.fetcher.fetch(locations, key, &index).map(Some)
+            }
+        }
+    }
+
+    /// The value of a key, to be read later if it is in a blob file.
+    pub(crate) fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
+        let found = self.lookup(key)?.value;
+        Ok(found.map(|found| match found {
+            FoundValue::Inline(value) => LazyValue::inline(value),
+            FoundValue::Blob(index) => LazyValue::blob(
+                Bytes::copy_from_slice(key),
+                index,
+                self.fetcher.clone(),
+                Arc::clone(&self.super_version.version),
+            ),
+        }))
+    }
+
+    /// The values of many keys, in the order of the keys, each with its own result. All keys are
+    /// looked up before the first value is read from a blob file, so that values that lie close
+    /// together are read together.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        let mut results = Vec::with_capacity(keys.len());
+        let mut pointers: Vec<(&[u8], BlobIndex)> = Vec::new();
+        // The indexes in `results` of the values that `pointers` lead to.
+        let mut waiting = Vec::new();
+        for key in keys {
+            let key = key.as_ref();
+            results.push(match self.lookup(key).map(|found| found.value) {
+                Ok(Some(FoundValue::Blob(index))) => {
+                    waiting.push(results.len());
+                    pointers.push((key, index));
+                    Ok(None)
+                }
+                Ok(Some(FoundValue::Inline(value))) => Ok(Some(value)),
+                Ok(None) => Ok(None),
+                Err(e) => Err(e),
+            });
+        }
+        let locations = &*self.super_version.version;
+        let fetched = self.fetcher.fetch_many(locations, &pointers);
+        for (position, value) in waiting.into_iter().zip(fetched) {
+            if let Some(result) = results.get_mut(position) {
+                *result = value.map(Some);
+            }
+        }
+        results
+    }
+}

@@ -1,0 +1,263 @@
+//! Decides what a reader sees of one user key.
+//!
+//! This is the only place with the rule: of the versions that are not newer than the snapshot, the
+//! newest one decides. A value is the value of the key, unless a newer range tombstone that the
+//! snapshot sees covers the key. A tombstone says that the key has no value.
+//!
+//! A reader feeds the versions of a key to [`Resolver::see`]:
+//!
+//! * **Newest first** (lookups, iterators that go forward): the first version that is
+//!   [`Step::Done`] is the outcome, and older versions need not be fed.
+//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the outcome
+//!   of the one before. Once a version is [`Step::TooNew`], so are all that follow.
+//!
+//! If no version is `Done`, the key has no value.
+//!
+//! Compactions do not use this. They decide for each version whether any reader still needs it,
+//! which includes versions that no reader ever sees (see `compaction/merge.rs`).
+//!
+//! Every version that a snapshot sees decides, so nothing is remembered from one version to the
+//! next. A merge operator will add what has to be remembered: the operands so far, and a third step
+//! for them, which says that the next older version is needed. Each reader matches all steps, so the
+//! compiler finds the places that must go on then.
+
+use crate::error::{Error, Result};
+use crate::format::SequenceNumber;
+use crate::format::internal_key::ValueType;
+
+/// The form in which a value is stored with its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// The value itself.
+    Inline,
+    /// An encoded [`BlobIndex`](crate::format::blob_index::BlobIndex).
+    Pointer,
+}
+
+/// What a version that decides says about its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The key has the value of this version.
+    Value(Stored),
+    /// The version is a tombstone.
+    Deleted,
+    /// A newer range tombstone deletes the version and everything older.
+    Covered,
+    /// The value cannot be read: entries of this type are not supported here.
+    Unreadable(ValueType),
+}
+
+impl Outcome {
+    /// The form of the value; `None` if the key is deleted.
+    ///
+    /// # Errors
+    /// `Unsupported` for an entry that needs what this version of Titan does not have; `Corruption`
+    /// for a type that does not belong here.
+    #[inline]
+    pub(crate) fn stored(self) -> Result<Option<Stored>> {
+        match self {
+            Outcome::Value(stored) => Ok(Some(stored)),
+            Outcome::Deleted | Outcome::Covered => Ok(None),
+            Outcome::Unreadable(value_type) => Err(unreadable(value_type)),
+        }
+    }
+}
+
+/// What one version contributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It decides. No older version matters.
+    Done(Outcome),
+    /// The snapshot does not see it. An older version may decide.
+    TooNew,
+}
+
+/// The rule, for a reader at one snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolver {
+    snapshot: SequenceNumber,
+}
+
+impl Resolver {
+    pub(crate) fn new(snapshot: SequenceNumber) -> Self {
+        Resolver { snapshot }
+    }
+
+    /// What the version of a key with this sequence number and type contributes. `covered` returns
+    /// whether a range tombstone covers the key that is newer than this version and not newer than
+    /// the snapshot. It is called at most once, and not for tombstones.
+    #[inline]
+    pub(crate) fn see(
+        self,
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        covered: impl FnOnce() -> bool,
+    ) -> Step {
+        // MUTANT: readers see one sequence number too many.
+        let too_many = u64::from(mutant!(
+            "resolver-sees-the-next-write",
+            "-p titan --lib read::resolve"
+        ));
+        if sequence > self.snapshot.plus(too_many) {
+            return Step::TooNew;
+        }
+        // MUTANT: readers find what a range deletion covers.
+        let overlooked = mutant!("covered-version-is-shown", "-p titan --lib read::resolve");
+        Step::Done(match value_type {
+            ValueType::Deletion | ValueType::SingleDeletion => Outcome::Deleted,
+            _ if covered() && !overlooked => Outcome::Covered,
+            ValueType::Value => Outcome::Value(Stored::Inline),
+            ValueType::BlobIndex => Outcome::Value(Stored::Pointer),
+            ValueType::Merge | ValueType::WideColumnEntity | ValueType::RangeDeletion => {
+                Outcome::Unreadable(value_type)
+            }
+        })
+    }
+}
+
+/// The error for a key whose newest entry has a type that cannot be read.
+#[cold]
+fn unreadable(value_type: ValueType) -> Error {
+    let what = match value_type {
+        ValueType::Merge => "a merge operand, which needs its operator",
+        ValueType::RangeDeletion => {
+            return Error::corruption("a range deletion stands among point entries");
+        }
+        _ => "a wide-column entity",
+    };
+    Error::unsupported(format!("the key's newest entry is {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was done to a key with one sequence number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Op {
+        Nothing,
+        Point(ValueType),
+        /// A range deletion over the key.
+        Range,
+    }
+
+    const OPS: [Op; 8] = [
+        Op::Nothing,
+        Op::Point(ValueType::Value),
+        Op::Point(ValueType::BlobIndex),
+        Op::Point(ValueType::Deletion),
+        Op::Point(ValueType::SingleDeletion),
+        Op::Point(ValueType::Merge),
+        Op::Point(ValueType::WideColumnEntity),
+        Op::Range,
+    ];
+    const LEN: u32 = 5;
+
+    /// Every history of [`LEN`] operations; the first has sequence number 1.
+    fn histories() -> impl Iterator<Item = Vec<Op>> {
+        (0..OPS.len().pow(LEN)).map(|number| {
+            let digit = |at| number / OPS.len().pow(at) % OPS.len();
+            (0..LEN).map(|at| OPS[digit(at)]).collect()
+        })
+    }
+
+    /// What a map with one key has after these operations: which of them gave it its value, and how.
+    fn model(history: &[Op]) -> Option<(usize, ValueType)> {
+        let mut value = None;
+        for (at, op) in history.iter().enumerate() {
+            match op {
+                Op::Nothing => {}
+                Op::Point(ValueType::Deletion | ValueType::SingleDeletion) | Op::Range => {
+                    value = None
+                }
+                Op::Point(value_type) => value = Some((at, *value_type)),
+            }
+        }
+        value
+    }
+
+    /// The versions of the key, oldest first.
+    fn versions(history: &[Op]) -> Vec<(usize, ValueType)> {
+        let numbered = history.iter().enumerate();
+        let points = numbered.filter_map(|(at, op)| match op {
+            Op::Point(value_type) => Some((at, *value_type)),
+            _ => None,
+        });
+        points.collect()
+    }
+
+    /// Feeds one version to the resolver of a reader that sees the first `seen` operations.
+    fn see(history: &[Op], seen: usize, (at, value_type): (usize, ValueType)) -> Step {
+        let sequence = |operations: usize| SequenceNumber(operations as u64);
+        let resolver = Resolver::new(sequence(seen));
+        resolver.see(sequence(at + 1), value_type, || {
+            assert!(!value_type.is_point_deletion(), "asked in vain");
+            history[at + 1..seen].contains(&Op::Range)
+        })
+    }
+
+    /// What an outcome of one version says, in the terms of the model.
+    fn value((at, value_type): (usize, ValueType), outcome: Outcome) -> Option<(usize, ValueType)> {
+        match (outcome, outcome.stored()) {
+            (Outcome::Deleted | Outcome::Covered, Ok(None)) => None,
+            (Outcome::Value(Stored::Inline), Ok(Some(_))) => Some((at, ValueType::Value)),
+            (Outcome::Value(Stored::Pointer), Ok(Some(_))) => Some((at, ValueType::BlobIndex)),
+            (Outcome::Unreadable(of), Err(_)) => {
+                assert_eq!(of, value_type);
+                Some((at, of))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn newest_first_the_first_version_that_is_done_is_what_a_map_has() {
+        let mut values = 0;
+        for history in histories() {
+            for seen in 0..=history.len() {
+                let mut newest_first = versions(&history).into_iter().rev();
+                let found = newest_first.find_map(|version| match see(&history, seen, version) {
+                    Step::Done(outcome) => Some(value(version, outcome)),
+                    Step::TooNew => None,
+                });
+                let expected = model(&history[..seen]);
+                assert_eq!(found.flatten(), expected, "{history:?}, {seen} seen");
+                values += usize::from(expected.is_some());
+            }
+        }
+        assert!(values > 10_000);
+    }
+
+    #[test]
+    fn oldest_first_the_last_version_that_is_done_is_what_a_map_has() {
+        for history in histories() {
+            for seen in 0..=history.len() {
+                let mut found = None;
+                let mut too_new = false;
+                for version in versions(&history) {
+                    match see(&history, seen, version) {
+                        Step::Done(outcome) => {
+                            assert!(!too_new, "{history:?}, {seen} seen");
+                            found = value(version, outcome);
+                        }
+                        Step::TooNew => too_new = true,
+                    }
+                }
+                let expected = model(&history[..seen]);
+                assert_eq!(found, expected, "{history:?}, {seen} seen");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_by_its_error() {
+        let error = |value_type| Outcome::Unreadable(value_type).stored().unwrap_err();
+        let merge = error(ValueType::Merge);
+        assert_eq!(merge.kind(), crate::ErrorKind::Unsupported);
+        assert!(merge.to_string().contains("merge operand"), "{merge}");
+        let columns = error(ValueType::WideColumnEntity);
+        assert_eq!(columns.kind(), crate::ErrorKind::Unsupported);
+        assert!(columns.to_string().contains("wide-column"), "{columns}");
+        assert!(error(ValueType::RangeDeletion).is_corruption());
+    }
+}

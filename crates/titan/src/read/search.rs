@@ -1,0 +1,137 @@
+//! The search for one key: what sources have told it so far.
+
+use std::cell::OnceCell;
+
+use bytes::Bytes;
+
+use super::resolve::{Resolver, Step, Stored};
+use crate::error::Result;
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{InternalKeyComparator, ValueType, seek_key};
+use crate::range_del::FragmentedTombstones;
+
+/// What a key's value is, before a blob file is touched.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundValue {
+    Inline(Bytes),
+    Blob(BlobIndex),
+}
+
+/// What a lookup found.
+#[derive(Clone, Debug)]
+pub(crate) struct Lookup {
+    /// `None` if the key is deleted, or was never written.
+    pub(crate) value: Option<FoundValue>,
+    /// The sequence number of the newest write of the key that the snapshot sees and that a source
+    /// still has: a value, a tombstone or a range tombstone. `ZERO` if there is none.
+    pub(crate) sequence: SequenceNumber,
+}
+
+/// A search in progress. Sources, newest first, tell it the range tombstones that cover the key and
+/// the versions of the key, until it is done.
+pub(super) struct Search<'a> {
+    pub(super) user_key: &'a [u8],
+    /// Sources need not tell it anything newer.
+    pub(super) snapshot: SequenceNumber,
+    /// Whether the blocks that it loads are cached.
+    pub(super) fill_cache: bool,
+    pub(super) comparator: &'a InternalKeyComparator,
+    /// Made for the first table that is searched. Memtables do not need it.
+    seek_key: OnceCell<Vec<u8>>,
+    resolver: Resolver,
+    /// The newest range tombstone over the key so far.
+    covered: SequenceNumber,
+    decided: Option<Lookup>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(
+        user_key: &'a [u8],
+        snapshot: SequenceNumber,
+        comparator: &'a InternalKeyComparator,
+        fill_cache: bool,
+    ) -> Self {
+        Search {
+            user_key,
+            snapshot,
+            fill_cache,
+            comparator,
+            seek_key: OnceCell::new(),
+            resolver: Resolver::new(snapshot),
+            covered: SequenceNumber::ZERO,
+            decided: None,
+        }
+    }
+
+    /// An internal key before every version of the key that the snapshot sees, and after the others.
+    #[inline]
+    pub(super) fn seek_key(&self) -> &[u8] {
+        self.seek_key
+            .get_or_init(|| seek_key(self.user_key, self.snapshot))
+    }
+
+    /// Considers range tombstones of the source whose versions come next.
+    #[inline]
+    pub(super) fn cover_by(&mut self, tombstones: &FragmentedTombstones) {
+        let newest = tombstones.max_covering(self.user_key, self.snapshot, self.comparator);
+        self.covered = self.covered.max(newest);
+    }
+
+    /// Considers the next older version of the key. `value` is called only if it is needed.
+    #[inline]
+    pub(super) fn see(
+        &mut self,
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        value: impl FnOnce() -> Bytes,
+    ) -> Result<()> {
+        let covered = self.covered;
+        let is_covered = || {
+            // MUTANT: a lookup lets a range deletion hide a newer value.
+            let hidden = mutant!(
+                "range-deletion-hides-newer",
+                "-p titan-campaigns --test it metamorphic::"
+            ) && covered > SequenceNumber::ZERO;
+            // RocksDB gives entries of the last level sequence number 0; ours keep theirs (ADR 6).
+            covered > sequence || hidden
+        };
+        match self.resolver.see(sequence, value_type, is_covered) {
+            Step::Done(outcome) => {
+                let value = match outcome.stored()? {
+                    Some(Stored::Inline) => Some(FoundValue::Inline(value())),
+                    Some(Stored::Pointer) => Some(FoundValue::Blob(BlobIndex::decode(&value())?)),
+                    None => None,
+                };
+                self.decided = Some(Lookup {
+                    value,
+                    sequence: sequence.max(covered),
+                });
+            }
+            Step::TooNew => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a version has decided, so that no older one is needed.
+    #[inline]
+    pub(super) fn is_decided(&self) -> bool {
+        self.decided.is_some()
+    }
+
+    /// Whether all that older sources have does not matter: a version has decided, or a range
+    /// tombstone deletes whatever they have.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.is_decided() || self.covered > SequenceNumber::ZERO
+    }
+
+    /// What was found.
+    #[inline]
+    pub(super) fn finish(self) -> Lookup {
+        self.decided.unwrap_or(Lookup {
+            value: None,
+            sequence: self.covered,
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! The sources that a reader looks through: memtables and levels.
+//!
+//! Lookups and iterators walk the same list, [`SuperVersion::sources`], newest first: if a source
+//! has an entry of a key, all entries of that key in the sources after it are older. The list is of
+//! an enum that implements the trait, not of trait objects, so a lookup allocates nothing for it and
+//! makes no virtual call.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::SuperVersion;
+use super::search::Search;
+use crate::error::Result;
+use crate::format::range_tombstone::RangeTombstone;
+use crate::iterator::InternalIterator;
+use crate::memtable::Memtable;
+use crate::open_files::OpenFiles;
+use crate::table::TableIterOptions;
+use crate::version::level::{Level, Tables};
+use crate::version::level_iterator::LevelIterator;
+use crate::version::tombstones::{table_tombstones, tombstones_of_tables};
+use crate::version::{TableFile, Version};
+
+/// Something that has entries of one family.
+pub(super) trait Source {
+    /// Tells `search` the range tombstones that cover its key, then the versions of its key, newest
+    /// first, until they are told or the search is done. It is enough to tell the newest version that
+    /// the snapshot sees, since that one decides.
+    fn search(&self, search: &mut Search<'_>) -> Result<()>;
+
+    /// Adds an iterator over the point entries for each sorted run, the newest run first.
+    fn add_iterators(&self, options: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>);
+
+    /// Adds every range tombstone.
+    fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()>;
+}
+
+impl SuperVersion {
+    /// All sources that may have something, newest first.
+    pub(super) fn sources<'a>(
+        &'a self,
+        open_files: &'a Arc<OpenFiles>,
+    ) -> impl Iterator<Item = AnySource<'a>> {
+        let version = &*self.version;
+        let levels = version.levels().iter().enumerate();
+        let filled = levels.filter(|(_, level)| !level.is_empty());
+        let levels = filled.map(move |(number, level)| {
+            AnySource::Level(LevelSource {
+                version,
+                number,
+                level,
+                open_files,
+            })
+        });
+        self.memtables().map(AnySource::Memtable).chain(levels)
+    }
+}
+
+/// A source of any kind.
+#[derive(Clone, Copy)]
+pub(super) enum AnySource<'a> {
+    Memtable(&'a Arc<Memtable>),
+    Level(LevelSource<'a>),
+}
+
+impl Source for AnySource<'_> {
+    #[inline]
+    fn search(&self, search: &mut Search<'_>) -> Result<()> {
+        match self {
+            AnySource::Memtable(memtable) => memtable.search(search),
+            AnySource::Level(level) => level.search(search),
+        }
+    }
+
+    fn add_iterators(&self, options: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
+        match self {
+            AnySource::Memtable(memtable) => memtable.add_iterators(options, to),
+            AnySource::Level(level) => level.add_iterators(options, to),
+        }
+    }
+
+    fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()> {
+        match self {
+            AnySource::Memtable(memtable) => memtable.add_tombstones(to),
+            AnySource::Level(level) => level.add_tombstones(to),
+        }
+    }
+}
+
+impl Source for Arc<Memtable> {
+    #[inline]
+    fn search(&self, search: &mut Search<'_>) -> Result<()> {
+        // MUTANT: lookups overlook the range deletions of memtables.
+        let overlooked = mutant!(
+            "range-deletion-overlooked-in-memtables",
+            "-p titan --lib read::tests"
+        );
+        if self.has_range_tombstones() && !overlooked {
+            search.cover_by(&self.range_tombstones());
+        }
+        match self.get(search.user_key, search.snapshot) {
+            Some(entry) => search.see(entry.sequence, entry.value_type, || {
+                Bytes::copy_from_slice(entry.value)
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn add_iterators(&self, _: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
+        to.push(Box::new(self.iter()));
+    }
+
+    fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()> {
+        if self.has_range_tombstones() {
+            to.extend(self.range_tombstones().iter_tombstones());
+        }
+        Ok(())
+    }
+}
+
+/// A level of a version. Level 0 has a sorted run for each of its tables.
+#[derive(Clone, Copy)]
+pub(super) struct LevelSource<'a> {
+    version: &'a Version,
+    number: usize,
+    /// The level of that number.
+    level: &'a Level,
+    open_files: &'a Arc<OpenFiles>,
+}
+
+impl LevelSource<'_> {
+    fn search_table(&self, file: &TableFile, search: &mut Search<'_>) -> Result<()> {
+        let comparator = search.comparator;
+        if file.may_have_tombstones() {
+            let tombstones = table_tombstones(self.open_files, file, comparator)?;
+            search.cover_by(&tombstones);
+        }
+        let table = self.open_files.table(file.meta.identity(), comparator)?;
+        match table.get(search.seek_key(), search.fill_cache)? {
+            Some(entry) => search.see(entry.sequence, entry.value_type, || entry.value),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Source for LevelSource<'_> {
+    #[inline]
+    fn search(&self, search: &mut Search<'_>) -> Result<()> {
+        if self.number == 0 {
+            for file in self.version.level0_files(search.user_key) {
+                self.search_table(file, search)?;
+                // The tables after this one are older.
+                if search.is_done() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        for file in self
+            .version
+            .sorted_level_files(self.number, search.user_key)
+        {
+            self.search_table(file, search)?;
+            // If there are two tables, the second may have versions that are newer than the range
+            // tombstones of the first.
+            if search.is_decided() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_iterators(&self, options: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
+        let mut add = |tables: Tables| {
+            to.push(Box::new(LevelIterator::new(
+                tables,
+                Arc::clone(self.open_files),
+                self.version.comparator.clone(),
+                options,
+            )));
+        };
+        if self.number == 0 {
+            let tables = self.level.iter();
+            tables.for_each(|file| add(Tables::from([Arc::clone(file)])));
+        } else {
+            add(self.level.shared_tables());
+        }
+    }
+
+    fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()> {
+        to.extend(tombstones_of_tables(
+            self.open_files,
+            self.level,
+            &self.version.comparator,
+        )?);
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Every short history of a key, spread over two memtables in every way: lookups and iterators in
+//! both directions find the same, which is what a map has.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::SuperVersion;
+use super::get::{FoundValue, lookup};
+use super::resolve::Stored;
+use super::source::Source;
+use super::visible::VisibleIterator;
+use crate::block_cache::BlockCache;
+use crate::error::Result;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{InternalKeyComparator, ValueType};
+use crate::format::{
+    BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, SequenceNumber,
+};
+use crate::iterator::merging::MergingIterator;
+use crate::memtable::Memtable;
+use crate::open_files::{OpenFiles, OpenFilesLimits};
+use crate::range_del::{FragmentedTombstones, TombstoneCursor};
+use crate::table::TableIterOptions;
+use crate::version::Version;
+use crate::vfs::StdVfs;
+
+/// The operations on `KEY`; a range deletion has no other key. `None` writes something else.
+const OPS: [Option<ValueType>; 8] = [
+    None,
+    Some(ValueType::Value),
+    Some(ValueType::BlobIndex),
+    Some(ValueType::Deletion),
+    Some(ValueType::SingleDeletion),
+    Some(ValueType::Merge),
+    Some(ValueType::WideColumnEntity),
+    Some(ValueType::RangeDeletion),
+];
+const LEN: u32 = 4;
+const KEY: &[u8] = b"k";
+/// Have values that every snapshot sees.
+const NEIGHBOURS: [&[u8]; 2] = [b"j", b"l"];
+
+type History = [Option<ValueType>];
+
+fn histories() -> impl Iterator<Item = Vec<Option<ValueType>>> {
+    (0..OPS.len().pow(LEN)).map(|number| {
+        let digit = |at| number / OPS.len().pow(at) % OPS.len();
+        (0..LEN).map(|at| OPS[digit(at)]).collect()
+    })
+}
+
+/// The sequence number of the operation at an index. The first ones are the neighbours'.
+fn sequence(at: usize) -> SequenceNumber {
+    SequenceNumber((at + NEIGHBOURS.len() + 1) as u64)
+}
+
+/// The value that the operation at an index writes. It names the operation.
+fn value(at: usize) -> Vec<u8> {
+    let index = BlobIndex {
+        file: BlobFileNumber(1),
+        offset: at as u64,
+        size: 1,
+        compression: CompressionType::None,
+    };
+    encoded(index)
+}
+
+fn encoded(index: BlobIndex) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    index.encode(&mut bytes);
+    bytes
+}
+
+/// What a reader finds: which operation wrote the value, and the form that it has.
+type Found = Option<(Vec<u8>, Stored)>;
+
+/// What a reader that sees the first `seen` operations must find; `Err` if it cannot be read.
+fn model(history: &History, seen: usize) -> std::result::Result<Found, ()> {
+    let mut seen = history[..seen].iter().enumerate();
+    let (at, value_type) = match seen.rfind(|(_, op)| op.is_some()) {
+        Some((at, Some(value_type))) => (at, *value_type),
+        _ => return Ok(None),
+    };
+    match value_type {
+        ValueType::Value => Ok(Some((value(at), Stored::Inline))),
+        ValueType::BlobIndex => Ok(Some((value(at), Stored::Pointer))),
+        ValueType::Merge | ValueType::WideColumnEntity => Err(()),
+        _ => Ok(None),
+    }
+}
+
+struct World {
+    super_version: SuperVersion,
+    open_files: Arc<OpenFiles>,
+}
+
+impl World {
+    /// The first `flushed` operations are in an immutable memtable, the others in the active one.
+    fn new(history: &History, flushed: usize, open_files: &Arc<OpenFiles>) -> Self {
+        let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let [older, newer] = [0, 1].map(|_| Memtable::new(comparator.clone(), 64 << 10));
+        for (number, key) in (1..).zip(NEIGHBOURS) {
+            let written = older.add(SequenceNumber(number), ValueType::Value, key, key);
+            written.unwrap();
+        }
+        for (at, op) in history.iter().enumerate() {
+            let memtable = if at < flushed { &older } else { &newer };
+            let Some(value_type) = *op else { continue };
+            let value = match value_type {
+                ValueType::RangeDeletion => NEIGHBOURS[1].to_vec(),
+                _ => value(at),
+            };
+            memtable.add(sequence(at), value_type, KEY, &value).unwrap();
+        }
+        let version = Version::empty(ColumnFamilyId::DEFAULT, comparator, 2);
+        World {
+            super_version: SuperVersion {
+                memtable: newer,
+                immutables: vec![older],
+                version: Arc::new(version),
+            },
+            open_files: Arc::clone(open_files),
+        }
+    }
+
+    fn get(&self, snapshot: SequenceNumber) -> Result<(Found, SequenceNumber)> {
+        let found = lookup(&self.super_version, &self.open_files, KEY, snapshot, true)?;
+        let value = found.value.map(|value| match value {
+            FoundValue::Inline(value) => (value.to_vec(), Stored::Inline),
+            FoundValue::Blob(index) => (encoded(index), Stored::Pointer),
+        });
+        Ok((value, found.sequence))
+    }
+
+    fn iter(&self, snapshot: SequenceNumber) -> VisibleIterator {
+        let comparator = self.super_version.version.comparator.clone();
+        let options = TableIterOptions {
+            fill_cache: true,
+            readahead: 0,
+        };
+        let (mut children, mut tombstones) = (Vec::new(), Vec::new());
+        for source in self.super_version.sources(&self.open_files) {
+            source.add_iterators(options, &mut children);
+            source.add_tombstones(&mut tombstones).unwrap();
+        }
+        let merged = MergingIterator::new(children, comparator.clone());
+        let tombstones = Arc::new(FragmentedTombstones::build(tombstones, &comparator));
+        let cursor = TombstoneCursor::new(tombstones, comparator.clone(), snapshot);
+        VisibleIterator::new(merged, comparator, snapshot, cursor, None, None)
+    }
+
+    /// From one neighbour to the other, in one direction or the other.
+    fn walk(&self, snapshot: SequenceNumber, forward: bool) -> Result<Found> {
+        let mut iter = self.iter(snapshot);
+        let (from, to) = match forward {
+            true => (NEIGHBOURS[0], NEIGHBOURS[1]),
+            false => (NEIGHBOURS[1], NEIGHBOURS[0]),
+        };
+        let step = if forward {
+            VisibleIterator::next
+        } else {
+            VisibleIterator::prev
+        };
+        iter.seek(from)?;
+        assert_eq!(iter.key(), from);
+        step(&mut iter)?;
+        let mut found = None;
+        if iter.key() == KEY {
+            found = Some((iter.value().to_vec(), iter.stored()));
+            step(&mut iter)?;
+        }
+        assert_eq!(
+            (iter.key(), iter.value(), iter.stored()),
+            (to, to, Stored::Inline)
+        );
+        step(&mut iter)?;
+        assert!(!iter.valid());
+        Ok(found)
+    }
+}
+
+#[test]
+fn lookups_and_iterators_agree_on_every_short_history() {
+    let limits = OpenFilesLimits {
+        files: 1,
+        memory: 1 << 20,
+    };
+    // There are no tables, so no file is opened.
+    let dir = PathBuf::from("/no-such-directory");
+    let cache = Arc::new(BlockCache::new(0));
+    let open_files = Arc::new(OpenFiles::new(Arc::new(StdVfs), dir, limits, cache));
+    for history in histories() {
+        for flushed in 0..=history.len() {
+            let world = World::new(&history, flushed, &open_files);
+            for seen in 0..=history.len() {
+                let case = || format!("{history:?}, {flushed} flushed, {seen} seen");
+                let snapshot = SequenceNumber(sequence(seen).0 - 1);
+                let expected = model(&history, seen);
+                for forward in [true, false] {
+                    let walked = world.walk(snapshot, forward).map_err(|_| ());
+                    assert_eq!(walked, expected, "{}, forward: {forward}", case());
+                }
+                match (world.get(snapshot), expected) {
+                    (Ok((found, at)), Ok(expected)) => {
+                        assert_eq!(found, expected, "{}", case());
+                        let newest = history[..seen].iter().rposition(|op| op.is_some());
+                        let newest = newest.map_or(SequenceNumber::ZERO, sequence);
+                        assert_eq!(at, newest, "{}", case());
+                    }
+                    (found, expected) => assert!(found.is_err() && expected.is_err(), "{}", case()),
+                }
+            }
+        }
+    }
+}
