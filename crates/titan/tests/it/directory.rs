@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use titan::{ColumnFamily, Db, ReadOptions, Result};
 
 /// Keys and values in the order of the keys.
@@ -59,6 +60,30 @@ pub(crate) fn contents(db: &Db) -> Result<Vec<(String, Rows)>> {
     families.sort_by(|a, b| a.name().cmp(b.name()));
     let rows = |f: &ColumnFamily| Ok((f.name().to_owned(), scan(f)?));
     families.iter().map(rows).collect()
+}
+
+/// The contents in the notation of the `.expected.tsv` of fixtures.
+pub(crate) fn as_text(contents: &[(String, Rows)]) -> String {
+    let mut text = String::new();
+    for (family, rows) in contents {
+        for (key, value) in rows {
+            let value = if value.len() <= 64 {
+                hex(value)
+            } else {
+                format!("sha256:{}:{}", hex(&Sha256::digest(value)), value.len())
+            };
+            text.push_str(&format!("{family}\t{}\t{value}\n", hex(key)));
+        }
+    }
+    text
+}
+
+pub(crate) fn assert_same_text(found: &str, expected: &str, what: &str) {
+    for (i, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "{what}: line {}", i + 1);
+    }
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(found), lines(expected), "{what}: number of lines");
 }
 
 /// Reads a family in every way there is, and compares with `expected`.

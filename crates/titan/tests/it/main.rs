@@ -37,5 +37,6 @@ mod separation;
 mod small_worlds;
 mod space;
 mod support;
+mod titan_fixtures;
 mod tools;
 mod unreadable;

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use titan::tools::{self, RepairTo, repair};
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
     Secondary, Stated, WriteBatch, WriteOptions,
 };
 
-use crate::directory::{Rows, check_all, contents, copy, files, files_ending, hex};
+use crate::directory::{
+    Rows, as_text, assert_same_text, check_all, contents, copy, files, files_ending,
+};
 
 fn fixtures() -> Vec<PathBuf> {
     directories("", 21)
@@ -32,30 +33,6 @@ fn directories(within: &str, least: usize) -> Vec<PathBuf> {
     paths.sort();
     assert!(paths.len() >= least, "fixtures are missing: {paths:?}");
     paths
-}
-
-/// The contents in the notation of `.expected.tsv`.
-fn as_text(contents: &[(String, Rows)]) -> String {
-    let mut text = String::new();
-    for (family, rows) in contents {
-        for (key, value) in rows {
-            let value = if value.len() <= 64 {
-                hex(value)
-            } else {
-                format!("sha256:{}:{}", hex(&Sha256::digest(value)), value.len())
-            };
-            text.push_str(&format!("{family}\t{}\t{value}\n", hex(key)));
-        }
-    }
-    text
-}
-
-fn assert_same_text(found: &str, expected: &str, what: &str) {
-    for (i, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(found, expected, "{what}: line {}", i + 1);
-    }
-    let lines = |text: &str| text.lines().count();
-    assert_eq!(lines(found), lines(expected), "{what}: number of lines");
 }
 
 /// Small files; values that RocksDB kept inline are separated.
