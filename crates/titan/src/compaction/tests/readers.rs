@@ -114,7 +114,7 @@ impl Bench {
                 reader,
                 false,
             )?;
-            let len = found.map(|found| match found {
+            let len = found.value.map(|found| match found {
                 FoundValue::Inline(value) => value.len() as u64,
                 FoundValue::Blob(index) => index.size,
             });
