@@ -1,6 +1,7 @@
 //! Families whose writes are stalled for one cause or several, and that are dropped meanwhile: what
 //! listeners are notified of, and what the metrics say.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
@@ -33,6 +34,28 @@ impl Changes {
     fn all(&self) -> Vec<(ColumnFamilyId, StallEvent)> {
         self.0.lock().clone()
     }
+}
+
+/// A gate that opens when a test ends, also by a failure: closing the database waits for the jobs that
+/// wait there.
+struct OpensAtLast(Arc<Gate>);
+
+impl Deref for OpensAtLast {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.0
+    }
+}
+
+impl Drop for OpensAtLast {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+fn shut_at(vfs: &SimVfs, meets: fn(&Call<'_>) -> bool) -> OpensAtLast {
+    OpensAtLast(Gate::shut_at(vfs, meets))
 }
 
 /// Writes are delayed from three tables at level 0 on. No memtable is full by itself.
@@ -137,8 +160,8 @@ fn the_stall_of_a_dropped_family_ends_for_listeners() {
         let (db, [family, _], changes) = two_families(&vfs);
         std::thread::scope(|scope| {
             let gate = match stall == MEMTABLES {
-                true => Gate::shut_at(&vfs, is_created_table),
-                false => Gate::shut_at(&vfs, is_read_table),
+                true => shut_at(&vfs, is_created_table),
+                false => shut_at(&vfs, is_read_table),
             };
             match stall == MEMTABLES {
                 true => stop(scope, &family),
@@ -163,13 +186,13 @@ fn of_two_causes_in_one_family_the_stronger_counts_and_then_the_other_again() {
     let vfs = SimVfs::new();
     let (db, [family, _], changes) = two_families(&vfs);
     std::thread::scope(|scope| {
-        let compactions = Gate::shut_at(&vfs, is_read_table);
+        let compactions = shut_at(&vfs, is_read_table);
         delay(&family);
         eventually("a compaction", || {
             compactions.waiting.load(Ordering::SeqCst) > 0
         });
         assert!(refused_for(&db).contains("level 0"));
-        let flushes = Gate::shut_at(&vfs, is_created_table);
+        let flushes = shut_at(&vfs, is_created_table);
         stop(scope, &family);
         assert!(refused_for(&db).contains("memtables"));
         assert_eq!(
@@ -202,12 +225,12 @@ fn of_two_families_the_stronger_stall_counts_and_each_has_its_own() {
         let (db, families, changes) = two_families(&vfs);
         let (stopped, delayed) = (&families[stronger], &families[1 - stronger]);
         std::thread::scope(|scope| {
-            let compactions = Gate::shut_at(&vfs, is_read_table);
+            let compactions = shut_at(&vfs, is_read_table);
             delay(delayed);
             eventually("a compaction", || {
                 compactions.waiting.load(Ordering::SeqCst) > 0
             });
-            let flushes = Gate::shut_at(&vfs, is_created_table);
+            let flushes = shut_at(&vfs, is_created_table);
             stop(scope, stopped);
             // Writes to all families wait for the one.
             assert!(refused_for(&db).contains("memtables"), "{what}");
@@ -252,7 +275,7 @@ fn bytes_to_compact_count_before_space_and_space_counts_again_after_them() {
     let family = db.create_column_family("collecting", collecting).unwrap();
     // Most of a blob file becomes garbage: more than a half of what small databases may have
     // beyond their live data.
-    let collections = Gate::shut_at(&vfs, |c| {
+    let collections = shut_at(&vfs, |c| {
         c.kind == OpKind::Create && c.path.extension().is_some_and(|e| e == "blobmap")
     });
     let large = vec![7; 4 << 20];
@@ -273,10 +296,10 @@ fn bytes_to_compact_count_before_space_and_space_counts_again_after_them() {
     delete_at_once(&db).unwrap();
 
     // Two flushes may write, and the compaction that is due after them may not.
-    let compactions = Arc::new(Gate::default());
+    let compactions = OpensAtLast(Arc::default());
     compactions.shut();
     vfs.set_hook({
-        let (gate, created) = (Arc::clone(&compactions), AtomicU64::new(0));
+        let (gate, created) = (Arc::clone(&compactions.0), AtomicU64::new(0));
         move |call| {
             if is_created_table(call) && created.fetch_add(1, Ordering::SeqCst) >= 2 {
                 gate.pass();
