@@ -152,6 +152,9 @@ impl<'a> Life<'a> {
             batch.put(family, key, vec![self.round; len]).unwrap();
         }
         batch.put(&*self.db, "a", vec![self.round; 300]).unwrap();
+        // A value that stays, so that only a part of the blob file becomes garbage.
+        let stays = format!("f{}", self.round);
+        batch.put(family, stays, vec![self.round; 300]).unwrap();
         self.db.write(batch, &Default::default()).unwrap();
         for name in [NAME, "default"] {
             self.has_memtables.insert(name.to_owned());
