@@ -372,5 +372,6 @@ fn every_order_of_steps_in_the_life_of_a_family_keeps_its_contents_and_its_files
 
 #[test]
 fn every_order_of_steps_after_a_drop_keeps_contents_and_files() {
-    every_order(DROPPED, steps());
+    // Every sequence ends with both kinds of crash, so one step less is enough.
+    every_order(DROPPED, steps() - 1);
 }
