@@ -498,13 +498,10 @@ mod tests {
             assert_eq!(refused.kind(), ErrorKind::Locked);
             drop(guarding);
         }
-        let holes = match file.punch_hole(4000, 40 << 10) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => Err(e),
-            other => {
-                other.unwrap();
-                Ok(())
-            }
-        };
+        let holes = file.punch_hole(4000, 40 << 10);
+        if let Err(e) = &holes {
+            assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+        }
         if requirement::met("a file system with holes", holes).is_none() {
             return;
         }
@@ -517,36 +514,6 @@ mod tests {
         let mut expected = vec![1; 64 << 10];
         expected[4000..4000 + (40 << 10)].fill(0);
         assert!(bytes == expected);
-    }
-
-    #[test]
-    fn a_hole_beyond_4_gib_frees_what_is_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("huge");
-        let file = File::create(&path).unwrap();
-        // A low address would be hit if the offset lost its upper half.
-        let start = 1 << 32;
-        for at in [0, start] {
-            file.write_all_at(&[1; 64 << 10], at).unwrap();
-        }
-        let mut punched = match StdVfs.open_to_punch(&path) {
-            Ok(file) => file,
-            Err(e) => panic!("{e}"),
-        };
-        match punched.punch_hole(start + (16 << 10), 32 << 10) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => return,
-            punched => punched.unwrap(),
-        }
-        let read = |at| {
-            StdVfs
-                .open(&path, Access::Random)
-                .unwrap()
-                .read_exact_at(at, 64 << 10)
-        };
-        assert!(read(0).unwrap().iter().all(|byte| *byte == 1));
-        let mut expected = vec![1; 64 << 10];
-        expected[16 << 10..48 << 10].fill(0);
-        assert!(read(start).unwrap() == expected);
     }
 
     #[test]
