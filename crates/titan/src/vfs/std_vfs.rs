@@ -517,6 +517,36 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_beyond_4_gib_frees_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("huge");
+        let file = File::create(&path).unwrap();
+        // A low address would be hit if the offset lost its upper half.
+        let start = 1 << 32;
+        for at in [0, start] {
+            file.write_all_at(&[1; 64 << 10], at).unwrap();
+        }
+        let mut punched = StdVfs.open_to_punch(&path).unwrap();
+        let hole = punched.punch_hole(start + (16 << 10), 32 << 10);
+        if let Err(e) = &hole {
+            assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+        }
+        if requirement::met("a file system with holes", hole).is_none() {
+            return;
+        }
+        let read = |at| {
+            StdVfs
+                .open(&path, Access::Random)
+                .unwrap()
+                .read_exact_at(at, 64 << 10)
+        };
+        assert!(read(0).unwrap().iter().all(|byte| *byte == 1));
+        let mut expected = vec![1; 64 << 10];
+        expected[16 << 10..48 << 10].fill(0);
+        assert!(read(start).unwrap() == expected);
+    }
+
+    #[test]
     fn what_cannot_be_linked_is_unsupported() {
         let dir = tempfile::tempdir().unwrap();
         let e = StdVfs.link(dir.path(), &dir.path().join("b")).unwrap_err();
