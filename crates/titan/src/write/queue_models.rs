@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::batch::WriteBatch;
-use super::queue::{CommitQueue, Group};
+use super::queue::{CommitQueue, Group, Lead};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::sync::atomic::{AtomicU64, Ordering};
