@@ -10,7 +10,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `error`, `sync` | the error type; locks, atomics and threads |
-//! | `mutants` | points at which a bug can be planted, to test the tests |
+//! | `mutants`, `gates` | points at which a bug can be planted, to test the tests; at which a test can stop a thread |
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
 //! | `clock` | time, and the random numbers of names |
@@ -31,6 +31,8 @@
 //! | `db` | the database: opening, recovery, background jobs, closing |
 //! | [`tools`] | checking a database and inspecting its files |
 
+#[macro_use]
+mod gates;
 #[macro_use]
 mod mutants;
 

@@ -19,6 +19,7 @@ use crate::compaction::levels::Circumstances;
 use crate::compaction::picker;
 use crate::error::{Error, Result};
 use crate::format::ColumnFamilyId;
+use crate::gates;
 use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread::{self, JoinHandle};
 use crate::version::Version;
@@ -72,7 +73,7 @@ fn spawn(core: &Core, name: String, run: impl FnOnce(&Shared) + Send + 'static) 
 fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     #[cfg(test)]
     tests::refuse(&name)?;
-    thread::Builder::new().name(name).spawn(run)
+    thread::Builder::new().name(name).spawn(gates::inherit(run))
 }
 
 impl Shared {
@@ -267,6 +268,7 @@ impl Shared {
             if self.state.lock().running.is_idle() {
                 return;
             }
+            gate!("jobs: waited for");
             self.signals.progress.wait(seen);
         }
     }

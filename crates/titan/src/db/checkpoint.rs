@@ -50,11 +50,19 @@ impl Shared {
         let [wal, options_file, manifest] =
             std::array::from_fn(|_| self.counters.new_file_number());
         let (capture, identity, options) = {
-            let _barrier = self.flush_to_barrier()?;
+            let barrier = self.flush_to_barrier()?;
+            // MUTANT: newer memtables may be flushed before the versions are captured.
+            let _barrier = (!mutant!(
+                "barrier-lifted-before-the-capture",
+                "-p titan --lib db::races::checkpoints"
+            ))
+            .then_some(barrier);
+            gate!("checkpoint: flushed");
             let versions = self.versions.lock();
             let identity = versions.db_id().to_owned();
             (versions.capture(wal), identity, versions.options_file())
         };
+        gate!("checkpoint: captured");
         let summary = self.link_files(&capture, dir)?;
         // An empty WAL file shows the next opening that none was lost.
         vfs.create(&FileKind::Wal(wal).path(dir))?.sync()?;
@@ -78,7 +86,7 @@ impl Shared {
     }
 
     /// Flushes what is in memtables now. What is written later stays in memtables while the guard
-    /// is alive.
+    /// is alive, and families are neither created nor dropped.
     fn flush_to_barrier(&self) -> Result<BarrierGuard<'_>> {
         let barrier = self.alone(|lead| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();
@@ -94,6 +102,7 @@ impl Shared {
             Ok(barrier)
         })?;
         let guard = BarrierGuard(self);
+        gate!("checkpoint: barrier set");
         self.wait_for_flushes(&barrier)?;
         Ok(guard)
     }
@@ -110,6 +119,7 @@ impl Shared {
                 true => summary.linked_bytes += bytes,
                 false => summary.copied_bytes += bytes,
             }
+            gate!("checkpoint: file linked");
         }
         Ok(summary)
     }
@@ -146,12 +156,13 @@ fn leads_to(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Allows newer memtables to be flushed again when it is dropped.
+/// Allows newer memtables to be flushed, and families to change, when it is dropped.
 struct BarrierGuard<'a>(&'a Shared);
 
 impl Drop for BarrierGuard<'_> {
     fn drop(&mut self) {
         self.0.state.lock().flush_barrier = None;
         self.0.signals.work.raise();
+        self.0.signals.progress.raise();
     }
 }

@@ -178,6 +178,7 @@ impl Shared {
         let accounts = collection.accounts(&versions);
         // What only older versions pin can be deleted meanwhile.
         drop(versions);
+        gate!("collection: live records listed");
         if let Some(event) = self.punch_holes(collection, &live, &context)? {
             return Ok(Outcome::Punched(event));
         }
@@ -185,6 +186,7 @@ impl Shared {
         // Flushes wait for what follows.
         yields.hurry();
         let mut collected = collected?;
+        gate!("collection: written");
         let files = std::mem::take(&mut collected.physical);
         let relocated = self.install_collection(family, collection, collected, &accounts)?;
         Ok(

@@ -74,15 +74,15 @@ impl ColumnFamily {
     /// The value of `key`, read with `options`. Cost: that of [`ColumnFamily::get_lazy`], and one
     /// read if the value is in a blob file.
     pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
-        let super_version = self.super_version()?;
-        self.reader(&super_version, options)?.get(key)
+        let (super_version, sequence) = self.pin(options)?;
+        self.reader(&super_version, sequence, options).get(key)
     }
 
     /// Finds `key` without reading its value from a blob file. Cost: at most one block of each
     /// table whose range and filter admit the key, usually one in all, usually cached.
     pub fn get_lazy(&self, key: &[u8], options: &ReadOptions) -> Result<Option<LazyValue>> {
-        let super_version = self.super_version()?;
-        self.reader(&super_version, options)?.get_lazy(key)
+        let (super_version, sequence) = self.pin(options)?;
+        self.reader(&super_version, sequence, options).get_lazy(key)
     }
 
     /// Whether `key` has a value. Never touches a blob file. Cost: that of
@@ -94,8 +94,8 @@ impl ColumnFamily {
     /// Whether `key` has a value, read with `options`. Never touches a blob file. Cost: that of
     /// [`ColumnFamily::get_lazy`].
     pub fn contains_key_with(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
-        let super_version = self.super_version()?;
-        let found = self.reader(&super_version, options)?.lookup(key)?;
+        let (super_version, sequence) = self.pin(options)?;
+        let found = self.reader(&super_version, sequence, options).lookup(key)?;
         Ok(found.value.is_some())
     }
 
@@ -109,8 +109,10 @@ impl ColumnFamily {
         options: &ReadOptions,
     ) -> Vec<Result<Option<Bytes>>> {
         let read = || {
-            let super_version = self.super_version()?;
-            Ok(self.reader(&super_version, options)?.multi_get(keys))
+            let (super_version, sequence) = self.pin(options)?;
+            Ok(self
+                .reader(&super_version, sequence, options)
+                .multi_get(keys))
         };
         read().unwrap_or_else(|e: Error| keys.iter().map(|_| Err(e.clone())).collect())
     }
@@ -118,13 +120,13 @@ impl ColumnFamily {
     /// An iterator over the family. Cost: O(tables of level 0 and levels) for its lists of tables;
     /// opens tables that have range deletions or may have, the first time; reads no entries.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
-        let super_version = self.super_version()?;
+        let (super_version, sequence) = self.pin(options)?;
         let shared = &self.core.shared;
         stats::add(&shared.statistics.iterators, 1);
         let now = shared.options.clock.monotonic();
         let source = IteratorSource {
             listed: shared.iterators.enter(&super_version, now),
-            sequence: self.read_sequence(&super_version, options)?,
+            sequence,
             super_version,
             open_files: Arc::clone(&shared.open_files),
             fetcher: shared.fetcher.clone(),
@@ -248,38 +250,68 @@ impl ColumnFamily {
         self.core.shared.property(&self.family, name)
     }
 
-    fn super_version(&self) -> Result<Arc<SuperVersion>> {
-        self.core.shared.check_open()?;
-        if self.family.is_dropped() {
-            return Err(dropped(&self.family.name));
-        }
-        Ok(self.family.super_version.load_full())
+    /// What a read reads from, and the newest sequence number that it sees.
+    fn pin(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
+        // ORDER: the super version, then the sequence number. The other way round, a flush or a
+        // compaction that ends between the two could drop what is visible at the number.
+        // MUTANT: a reader chooses its sequence number before it loads the super version.
+        let too_early = mutant!(
+            "sequence-before-super-version",
+            "-p titan --lib db::races::reads"
+        )
+        .then(|| self.published());
+        let super_version = self.super_version()?;
+        let sequence = match &options.snapshot {
+            Some(snapshot) => snapshot.sequence_in(&self.core.shared.snapshots)?,
+            None => {
+                let published = too_early.unwrap_or_else(|| self.published());
+                super_version.readable_to(published)
+            }
+        };
+        gate!("read: pinned");
+        Ok((super_version, sequence))
     }
 
-    /// The sequence number to read at. Taken after the super version: if it were taken before, a
-    /// flush or a compaction in between could drop what it sees.
-    fn read_sequence(&self, taken: &SuperVersion, options: &ReadOptions) -> Result<SequenceNumber> {
-        let shared = &self.core.shared;
-        match &options.snapshot {
-            Some(snapshot) => snapshot.sequence_in(&shared.snapshots),
-            None => Ok(taken.readable_to(shared.counters.last_sequence())),
+    fn super_version(&self) -> Result<Arc<SuperVersion>> {
+        self.core.shared.check_open()?;
+        // MUTANT: a reader asks whether the family was dropped only before it loads what is empty
+        // after that.
+        let too_early = mutant!(
+            "drop-asked-for-too-early",
+            "-p titan --lib db::races::families"
+        )
+        .then(|| self.family.is_dropped());
+        gate!("read: super version to be loaded");
+        let super_version = self.family.super_version.load_full();
+        // ORDER: after the load. A drop marks the family before it replaces the super version by an
+        // empty one, so what was loaded unmarked has the family's entries.
+        match too_early.unwrap_or_else(|| self.family.is_dropped()) {
+            true => Err(dropped(&self.family.name)),
+            false => Ok(super_version),
         }
+    }
+
+    /// The newest published sequence number.
+    fn published(&self) -> SequenceNumber {
+        gate!("read: sequence number to be chosen");
+        self.core.shared.counters.last_sequence()
     }
 
     fn reader<'a>(
         &'a self,
         super_version: &'a SuperVersion,
+        sequence: SequenceNumber,
         options: &ReadOptions,
-    ) -> Result<PointReader<'a>> {
+    ) -> PointReader<'a> {
         let shared = &self.core.shared;
-        Ok(PointReader {
+        PointReader {
             super_version,
             open_files: &shared.open_files,
             fetcher: &shared.fetcher,
             statistics: &shared.statistics,
-            sequence: self.read_sequence(super_version, options)?,
+            sequence,
             fill_cache: options.fill_cache,
-        })
+        }
     }
 }
 

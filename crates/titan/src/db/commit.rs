@@ -176,6 +176,7 @@ impl Shared {
     pub(super) fn start_wal(&self, lead: &Lead<'_>, ids: &[ColumnFamilyId]) -> Result<()> {
         let number = self.counters.new_file_number();
         let closed_size = self.pipeline.start_wal(lead, self, number)?;
+        gate!("switch: WAL file started");
         let mut state = self.state.lock();
         if let Some(last) = state.wals.back_mut() {
             last.size = closed_size;
@@ -205,6 +206,7 @@ impl Shared {
             drop(family.publish());
         }
         self.wal_limit.set(&state, &self.options);
+        gate!("switch: memtables switched");
         // Before listeners are notified, of which one may panic.
         self.signals.work.raise_for_one();
         self.update_stalls(state);

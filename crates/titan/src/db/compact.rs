@@ -83,10 +83,12 @@ impl Shared {
             cancel: &self.closing,
             yield_to_reads: &|| yields.yield_to_reads(),
         };
+        gate!("compaction: snapshots listed");
         let result = job::run(compaction, context);
         // Flushes wait for what follows.
         yields.hurry();
         let result = result?;
+        gate!("compaction: written");
         let outputs = result.output.files();
         let prepare = |_: &VersionSet| Some((vec![result.edit.clone()], ()));
         self.install(&[family], &outputs, prepare, |_, ()| {})?;

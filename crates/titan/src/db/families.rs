@@ -16,6 +16,7 @@ use crate::stats::StallEvent;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::{self, Version, VersionSet};
+use crate::write::queue::Lead;
 
 impl Shared {
     /// See [`Db::create_column_family`](crate::Db::create_column_family).
@@ -25,7 +26,7 @@ impl Shared {
         options: ColumnFamilyOptions,
     ) -> Result<Arc<Family>> {
         options.validate()?;
-        self.alone(|lead| {
+        self.change_families(|lead| {
             self.failure.check()?;
             self.sync_wal(lead)?;
             let mut versions = self.versions.lock();
@@ -42,6 +43,7 @@ impl Shared {
                 drop(versions);
                 return Err(self.failure.set(e));
             }
+            gate!("create: edit durable");
             let family = Arc::clone(&state.family);
             let mut families = FamilyMap::clone(&self.families.load());
             families.insert(id, Arc::clone(&family));
@@ -56,6 +58,35 @@ impl Shared {
             // It may be the first with idle cleanup.
             self.signals.collector.raise();
         })
+    }
+
+    /// Runs `change` while no batch is being committed, but not after the moment of a checkpoint and
+    /// before its versions are captured: the checkpoint would have the change, and not the writes
+    /// before it.
+    fn change_families<T>(&self, change: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
+        let mut change = Some(change);
+        loop {
+            let seen = self.signals.progress.seen();
+            let changed = self.alone(|lead| {
+                // Only a leader sets a barrier.
+                let barrier = self.state.lock().flush_barrier.is_some();
+                // MUTANT: families change between the moment of a checkpoint and its capture.
+                let waits = barrier
+                    && !mutant!(
+                        "families-change-within-a-checkpoint",
+                        "-p titan --lib db::races::checkpoints"
+                    );
+                match change.take_if(|_| !waits) {
+                    Some(change) => change(lead).map(Some),
+                    None => Ok(None),
+                }
+            })?;
+            if let Some(changed) = changed {
+                return Ok(changed);
+            }
+            gate!("families: checkpoint waited for");
+            self.signals.progress.wait(seen);
+        }
     }
 
     /// Notifies listeners if a family makes the bound on space looser than promised.
@@ -74,7 +105,7 @@ impl Shared {
                 "the default column family cannot be dropped",
             ));
         }
-        self.alone(|lead| {
+        self.change_families(|lead| {
             self.failure.check()?;
             // MUTANT: a family is dropped while earlier writes are not durable.
             if !mutant!(
@@ -92,6 +123,7 @@ impl Shared {
                 drop(versions);
                 return Err(self.failure.set(e));
             }
+            gate!("drop: edit durable");
             // MUTANT: the files of a dropped family are deleted while iterators read them.
             if mutant!(
                 "dropped-family-takes-files-from-readers",
@@ -133,6 +165,7 @@ impl Shared {
                     version: Arc::new(empty),
                 }));
             }
+            gate!("drop: family emptied");
             // ORDER: the edit that says which WAL files are still needed is durable; only now may
             // others be deleted.
             // MUTANT: the WAL files that only a dropped family needed stay.

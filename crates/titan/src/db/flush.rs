@@ -181,6 +181,7 @@ impl Shared {
             drop(state);
             self.failure.check()?;
             self.check_open()?;
+            gate!("flush: waited for");
             self.signals.progress.wait(seen);
         }
     }
@@ -189,6 +190,7 @@ impl Shared {
         // So that no writer has to do it when it starts the next WAL file.
         self.pipeline.sync_wal_names()?;
         let flushed = self.write_out(family, immutables)?;
+        gate!("flush: written");
         let synced_to = self.state.lock().current_wal();
         // MUTANT: a flush lets a batch over families outlive the WAL that has its other half.
         let forgotten = mutant!(
@@ -202,6 +204,7 @@ impl Shared {
             synced.inspect_err(|_| self.env.discard(&flushed.output.files()))?;
         }
         let event = flushed.event();
+        gate!("flush: to be installed");
         self.install_flushes(&[flushed], synced_to)?;
         Ok(event)
     }
@@ -251,6 +254,7 @@ impl Shared {
     ) -> Result<Flushed<'a>> {
         let memtables: Vec<_> = immutables.iter().map(|i| Arc::clone(&i.memtable)).collect();
         let snapshots = self.snapshots.sequences();
+        gate!("flush: snapshots listed");
         // A recent one: another job may install a newer one at any time.
         let version = Arc::clone(&family.super_version.load().version);
         let older = OlderTables {
@@ -298,6 +302,7 @@ impl Shared {
             }
         })?;
         stats::add(&self.statistics.flushes, flushed.len() as u64);
+        gate!("flush: installed");
         if let Some(needed) = installed {
             // ORDER: the edit that says which WAL files are still needed is durable; only now may
             // others be deleted.
@@ -326,7 +331,17 @@ impl Shared {
                 column_family: family.id,
                 // Not past a file that was closed meanwhile: recovery takes a log number after a
                 // damaged WAL file as proof that the file had been synced.
-                log_number: families.get(&family.id).map(|f| after(f).min(synced_to)),
+                // MUTANT: the edit of a flush gives up WAL files of memtables that were switched
+                // after it had begun.
+                log_number: families.get(&family.id).map(|f| {
+                    match mutant!(
+                        "flush-gives-up-newer-wals",
+                        "-p titan --lib db::races::flushes"
+                    ) {
+                        true => state.current_wal(),
+                        false => after(f).min(synced_to),
+                    }
+                }),
                 ..VersionEdit::default()
             };
             output.add_to(&mut edit, 0, self.env.unix_seconds());

@@ -187,7 +187,8 @@ impl Db {
         all
     }
 
-    /// Creates a family. It is durable on return, like every logged write before.
+    /// Creates a family. It is durable on return, like every logged write before. Waits while a
+    /// checkpoint flushes.
     ///
     /// # Errors
     /// `AlreadyExists` if one has the name; `InvalidOption`.
@@ -202,7 +203,7 @@ impl Db {
 
     /// Drops a family and everything in it. This is durable on return, like every logged write
     /// before. Handles of the family fail from now on; iterators and lazy values stay readable
-    /// until they are dropped.
+    /// until they are dropped. Waits while a checkpoint flushes.
     ///
     /// # Errors
     /// `InvalidArgument` for `default` and for a family dropped before.

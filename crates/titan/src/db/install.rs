@@ -36,7 +36,13 @@ impl Shared {
         mut change: impl FnMut(&mut FamilyState, &mut T),
     ) -> Result<Option<T>> {
         let mut versions = self.versions.lock();
-        if let Some(gone) = families.iter().find(|f| versions.family(f.id).is_none()) {
+        // MUTANT: a job installs its files in a family that was dropped meanwhile.
+        let overlooked = mutant!(
+            "installed-in-a-dropped-family",
+            "-p titan --lib db::races::flushes"
+        );
+        let gone = families.iter().find(|f| versions.family(f.id).is_none());
+        if let Some(gone) = gone.filter(|_| !overlooked) {
             self.env.discard(outputs);
             return Err(dropped(&gone.name));
         }
@@ -45,7 +51,9 @@ impl Shared {
             return Ok(None);
         };
         let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();
+        gate!("install: edit made");
         versions.apply(edits)?;
+        gate!("install: edit durable");
         // The version set stays locked, so that no older version follows a newer one.
         let mut replaced = Vec::new();
         let mut state = self.state.lock();
@@ -53,8 +61,20 @@ impl Shared {
             if let (Some(family), Some(version)) =
                 (state.families.get_mut(&id), versions.current(id))
             {
-                family.version = version;
-                change(family, &mut prepared);
+                // MUTANT: readers lose the memtables of a flush before they have its table.
+                if mutant!(
+                    "memtables-gone-before-their-table",
+                    "-p titan --lib db::races::flushes"
+                ) {
+                    change(family, &mut prepared);
+                    replaced.push(family.publish());
+                    gate!("install: between memtables and version");
+                    family.version = version;
+                } else {
+                    family.version = version;
+                    gate!("install: between memtables and version");
+                    change(family, &mut prepared);
+                }
                 family.has_changed();
                 replaced.push(family.publish());
             }

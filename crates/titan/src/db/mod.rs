@@ -67,6 +67,8 @@ mod open;
 mod pause;
 mod pinned;
 mod purge;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod races;
 mod replay;
 mod replay_target;
 mod resume;

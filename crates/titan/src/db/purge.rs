@@ -21,6 +21,7 @@ impl Shared {
             return;
         }
         for file in self.obsolete.take() {
+            gate!("purge: file to be deleted");
             match (self.open_files.delete(file), file) {
                 (Ok(()), FileKind::Table(_)) => stats::add(&self.statistics.sst_files_deleted, 1),
                 (Ok(()), FileKind::Blob(_)) => stats::add(&self.statistics.blob_files_deleted, 1),

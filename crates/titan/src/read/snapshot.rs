@@ -39,14 +39,16 @@ impl SnapshotList {
         // MUTANT: a snapshot is listed only after its sequence number was chosen.
         let (mut alive, sequence) = if mutant!(
             "snapshot-outside-the-lock",
-            "-p titan --test it concurrency::batches::batches_are_seen_whole_in_memory"
+            "-p titan --lib db::races::snapshots"
         ) {
             let sequence = last_sequence();
-            std::thread::yield_now();
+            gate!("snapshot: number chosen");
             (self.alive.lock(), sequence)
         } else {
             let alive = self.alive.lock();
-            (alive, last_sequence())
+            let sequence = last_sequence();
+            gate!("snapshot: number chosen");
+            (alive, sequence)
         };
         let first = LiveSnapshot {
             count: 0,
@@ -74,6 +76,12 @@ impl SnapshotList {
     /// The oldest sequence number alive.
     pub(crate) fn oldest(&self) -> Option<SequenceNumber> {
         self.alive.lock().keys().next().copied()
+    }
+
+    /// Whether a thread has the list locked now.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.alive.is_locked()
     }
 
     /// How many snapshots are alive.

@@ -44,7 +44,9 @@ impl Manifest {
             log.sync()?;
             vfs.sync_dir(dir)?;
         }
+        gate!("manifest: written");
         set_current(vfs, dir, number)?;
+        gate!("manifest: current");
         if too_late {
             log.sync()?;
         }

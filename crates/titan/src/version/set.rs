@@ -458,6 +458,13 @@ impl VersionSet {
             .is_some_and(|m| m.size() >= self.max_manifest_file_size.max(2 * m.initial_size()))
         {
             self.start_manifest()?;
+            // MUTANT: the edit for which a new MANIFEST is started is not in it.
+            if mutant!(
+                "edit-lost-with-a-new-manifest",
+                "-p titan --lib db::races::manifests"
+            ) {
+                return Ok(());
+            }
         }
         let Some(manifest) = self.manifest.as_mut() else {
             let stopped = Error::new(

@@ -143,10 +143,11 @@ impl CommitPipeline {
                 env.stop(e)
             })?;
         }
+        gate!("commit: logged");
         // MUTANT: writes become visible before they are in the memtable.
         if mutant!(
             "sequence-published-early",
-            "-p titan --test it concurrency::batches::a_large_batch"
+            "-p titan --lib db::races::commits"
         ) {
             self.counters.publish_sequence(last);
         }
@@ -157,7 +158,9 @@ impl CommitPipeline {
         let inserted = insert(group, &unpublished.targets);
         let user_bytes = inserted.map_err(|e| env.stop(e.context("inserting into a memtable")))?;
         env.inserted(&unpublished.targets, logged);
+        gate!("commit: inserted");
         let targets = unpublished.publish(&self.counters, last);
+        gate!("commit: published");
         env.published(&targets);
         stats::add(&self.statistics.write_groups, 1);
         stats::add(&self.statistics.keys_written, last.0 + 1 - first.0);
@@ -365,6 +368,7 @@ fn insert<F>(group: &Group, targets: &[Target<F>]) -> Result<u64> {
                 ));
             };
             target.memtable.add(sequence, value_type, key, value)?;
+            gate!("commit: entry inserted");
             sequence = sequence.plus(1);
             bytes += (key.len() + value.len()) as u64;
         }

@@ -177,6 +177,7 @@ impl CommitQueue {
             }
             line.waiting.push_back(Arc::clone(writer));
         }
+        gate!("queue: in line");
         writer.spin();
         let mut progress = writer.progress.lock();
         loop {

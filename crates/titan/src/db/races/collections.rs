@@ -1,0 +1,218 @@
+//! A collection is stopped between listing the live records and installing their relocation.
+//! Meanwhile the family is dropped and created again, records become garbage, a checkpoint is made,
+//! the database is closed or killed.
+
+use super::store::{
+    Contents, DIR, Store, abc, all, assert_reads, at, compact, contents, ended_by_closing,
+    ended_by_dropping, now, scan, shown, write,
+};
+use crate::gates::control::{Gates, race};
+use crate::{CollectGarbageOptions, ColumnFamily, Db, ErrorKind, ReadOptions, Result};
+
+/// The gates of a collection at which it has no lock, in their order.
+const UNLOCKED: [&str; 2] = ["collection: live records listed", "collection: written"];
+
+/// Those at which it has the lock of the version set; at the last one that of the state, too.
+const LOCKED: [&str; 3] = [
+    "install: edit made",
+    "install: edit durable",
+    "install: between memtables and version",
+];
+
+fn before() -> Contents {
+    contents([("a", "2"), ("b", "2"), ("c", "0")])
+}
+
+/// A family whose first blob file is garbage but for the value of `c`.
+fn with_family(gates: &Gates) -> (Store, ColumnFamily) {
+    let store = Store::open(gates);
+    let family = store.create("f");
+    write(&family, &abc("0"));
+    family.flush().unwrap();
+    write(&family, &contents([("a", "2"), ("b", "2")]));
+    compact(&family).unwrap();
+    (store, family)
+}
+
+/// Collects the garbage that is known.
+fn collect(family: &ColumnFamily) -> Result<()> {
+    let options = CollectGarbageOptions {
+        compact: false,
+        ..CollectGarbageOptions::default()
+    };
+    family.collect_garbage(None, None, &options).map(drop)
+}
+
+#[test]
+fn the_family_may_be_dropped_and_created_again_before_the_relocation_is_installed() {
+    for gate in UNLOCKED {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let collection = store.spawn_with("collection", &family, collect);
+            stop.reached();
+            let lazy = family.get_lazy(b"c", &ReadOptions::default());
+            let lazy = lazy.unwrap().unwrap();
+            store.db.drop_column_family(&family).unwrap();
+            let again = store.create("f");
+            write(&again, &contents([("b", "3")]));
+            again.flush().unwrap();
+            stop.open();
+            assert!(ended_by_dropping(&collection.join()));
+            assert_eq!(now(&again), contents([("b", "3")]));
+            assert_eq!(shown(&lazy.fetch().unwrap()), "0");
+            drop((family, again, lazy));
+            let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}
+
+#[test]
+fn the_family_may_be_dropped_while_the_relocation_is_installed() {
+    for gate in LOCKED {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let collection = store.spawn_with("collection", &family, collect);
+            stop.reached();
+            let dropped = family.clone();
+            let dropping = store.spawn("drop", move |db| db.drop_column_family(&dropped));
+            stop.open();
+            dropping.join().unwrap();
+            // It may have ended before the drop.
+            let result = collection.join();
+            assert!(result.is_ok() || ended_by_dropping(&result));
+            drop(family);
+            assert_eq!(store.settle(), all([("default", Contents::new())]));
+        });
+    }
+}
+
+#[test]
+fn readers_and_a_killed_process_lose_nothing_at_any_step() {
+    for gate in UNLOCKED.into_iter().chain(LOCKED) {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let snapshot = store.db.snapshot();
+            let mut older = family.iter(&ReadOptions::default()).unwrap();
+            let stop = gates.stop_at(gate);
+            let collection = store.spawn_with("collection", &family, collect);
+            stop.reached();
+            assert_reads(&family, &ReadOptions::default(), &before());
+            assert_reads(&family, &at(&snapshot), &before());
+            let expected = all([("default", Contents::new()), ("f", before())]);
+            assert_eq!(store.after_a_kill(), expected, "{gate}");
+            let mut newer = family.iter(&ReadOptions::default()).unwrap();
+            stop.open();
+            collection.join().unwrap();
+            assert_eq!(scan(&mut older).unwrap(), before());
+            assert_eq!(scan(&mut newer).unwrap(), before());
+            drop((snapshot, older, newer, family));
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}
+
+#[test]
+fn closing_waits_for_a_collection_on_the_thread_of_a_user() {
+    for gate in [UNLOCKED[0], UNLOCKED[1], LOCKED[0], LOCKED[1]] {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let collection = store.spawn_with("collection", &family, collect);
+            stop.reached();
+            let close = store.spawn("close", |db| db.close());
+            let next = gates.first_of(&["jobs: waited for", "close: jobs have ended"]);
+            assert_eq!(next, "jobs: waited for", "{gate}");
+            let opened = Db::open(DIR, &store.options);
+            assert_eq!(opened.unwrap_err().kind(), ErrorKind::Locked);
+            stop.open();
+            close.join().unwrap();
+            assert!(ended_by_closing(&collection.join()), "{gate}");
+            drop(family);
+            let expected = all([("default", Contents::new()), ("f", before())]);
+            store.settle_closed(&expected);
+        });
+    }
+}
+
+/// Records that were live when they were listed are garbage when they are installed: a part of
+/// them, or all, so that their logical file is no longer in the version. A snapshot, an iterator and
+/// a lazy value of that moment still read them.
+#[test]
+fn what_becomes_garbage_meanwhile_stays_readable_where_it_was_taken() {
+    for gate in UNLOCKED {
+        for overwritten in [&["c"][..], &["b"][..], &["a", "b", "c"][..]] {
+            race(move |gates| {
+                let (store, family) = with_family(gates);
+                let stop = gates.stop_at(gate);
+                let collection = store.spawn_with("collection", &family, collect);
+                stop.reached();
+                let snapshot = store.db.snapshot();
+                let mut iter = family.iter(&ReadOptions::default()).unwrap();
+                let lazy = |key: &str| {
+                    let value = family.get_lazy(key.as_bytes(), &ReadOptions::default());
+                    (key.to_owned(), value.unwrap().unwrap())
+                };
+                let values = ["a", "b", "c"].map(lazy);
+                let mut after = before();
+                for key in overwritten {
+                    write(&family, &contents([(key, "3")]));
+                    after.insert((*key).to_owned(), "3".to_owned());
+                }
+                compact(&family).unwrap();
+                stop.open();
+                collection.join().unwrap();
+                assert_reads(&family, &ReadOptions::default(), &after);
+                let read = |(key, value): &(String, crate::LazyValue)| {
+                    (key.clone(), shown(&value.fetch().unwrap()))
+                };
+                assert_eq!(values.iter().map(read).collect::<Contents>(), before());
+                assert_eq!(scan(&mut iter).unwrap(), before());
+                drop((iter, values));
+                assert_reads(&family, &at(&snapshot), &before());
+                drop(snapshot);
+                compact(&family).unwrap();
+                collect(&family).unwrap();
+                assert_reads(&family, &ReadOptions::default(), &after);
+                drop(family);
+                let expected = all([("default", Contents::new()), ("f", after)]);
+                assert_eq!(store.settle(), expected);
+            });
+        }
+    }
+}
+
+/// The checkpoint has captured the files that the collection is about to replace, or begins to while
+/// they are being replaced.
+#[test]
+fn a_checkpoint_has_the_values_wherever_it_found_them() {
+    for gate in UNLOCKED.into_iter().chain([LOCKED[0], LOCKED[1]]) {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let collection = store.spawn_with("collection", &family, collect);
+            stop.reached();
+            let captured = gates.stop_at("checkpoint: captured");
+            let checkpoint = store.spawn("checkpoint", |db| db.checkpoint("/copy"));
+            let has_lock = LOCKED.contains(&gate);
+            if has_lock {
+                gates.first_of(&["checkpoint: flushed"]);
+                stop.open();
+                captured.reached();
+            } else {
+                captured.reached();
+                stop.open();
+            }
+            // It deletes what it has replaced, unless the checkpoint needs it.
+            collection.join().unwrap();
+            captured.open();
+            checkpoint.join().unwrap();
+            let expected = all([("default", Contents::new()), ("f", before())]);
+            assert_eq!(store.checkpoint_in("/copy"), expected);
+            drop(family);
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}

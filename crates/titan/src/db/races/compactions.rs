@@ -1,0 +1,208 @@
+//! A compaction is stopped between listing the snapshots and installing its tables. Meanwhile the
+//! family is dropped and created again, newer tables are flushed, garbage is collected, the database
+//! is closed or killed.
+
+use super::store::{
+    Contents, DIR, Store, abc, all, assert_reads, at, collect, compact, contents, ended_by_closing,
+    ended_by_dropping, now, scan, write,
+};
+use crate::gates::control::{Gates, race};
+use crate::{CollectGarbageOptions, ColumnFamily, Db, ErrorKind, ReadOptions};
+
+/// The gates of a compaction at which it has no lock, in their order.
+const UNLOCKED: [&str; 2] = ["compaction: snapshots listed", "compaction: written"];
+
+/// Those at which it has the lock of the version set; at the last one that of the state, too.
+const LOCKED: [&str; 3] = [
+    "install: edit made",
+    "install: edit durable",
+    "install: between memtables and version",
+];
+
+fn before() -> Contents {
+    contents([("a", "2"), ("b", "2"), ("c", "0")])
+}
+
+/// A family with tables at level 0 that overwrite each other.
+fn with_family(gates: &Gates) -> (Store, ColumnFamily) {
+    let store = Store::open(gates);
+    let family = store.create("f");
+    write(&family, &abc("0"));
+    family.flush().unwrap();
+    for value in ["1", "2"] {
+        write(&family, &contents([("a", value), ("b", value)]));
+        family.flush().unwrap();
+    }
+    (store, family)
+}
+
+#[test]
+fn the_family_may_be_dropped_and_created_again_before_the_tables_are_installed() {
+    for gate in UNLOCKED {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let compaction = store.spawn_with("compaction", &family, compact);
+            stop.reached();
+            store.db.drop_column_family(&family).unwrap();
+            let again = store.create("f");
+            write(&again, &contents([("b", "3")]));
+            again.flush().unwrap();
+            stop.open();
+            assert!(ended_by_dropping(&compaction.join()));
+            assert_eq!(now(&again), contents([("b", "3")]));
+            drop((family, again));
+            let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}
+
+#[test]
+fn the_family_may_be_dropped_while_the_tables_are_installed() {
+    for gate in LOCKED {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let compaction = store.spawn_with("compaction", &family, compact);
+            stop.reached();
+            let dropped = family.clone();
+            let dropping = store.spawn("drop", move |db| db.drop_column_family(&dropped));
+            stop.open();
+            dropping.join().unwrap();
+            // It may have ended before the drop.
+            let result = compaction.join();
+            assert!(result.is_ok() || ended_by_dropping(&result));
+            drop(family);
+            assert_eq!(store.settle(), all([("default", Contents::new())]));
+        });
+    }
+}
+
+/// An iterator and a lazy value that were created before read what the compaction replaces.
+#[test]
+fn readers_and_a_killed_process_lose_nothing_at_any_step() {
+    for gate in UNLOCKED.into_iter().chain(LOCKED) {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let snapshot = store.db.snapshot();
+            let mut older = family.iter(&ReadOptions::default()).unwrap();
+            let stop = gates.stop_at(gate);
+            let compaction = store.spawn_with("compaction", &family, compact);
+            stop.reached();
+            assert_reads(&family, &ReadOptions::default(), &before());
+            assert_reads(&family, &at(&snapshot), &before());
+            let expected = all([("default", Contents::new()), ("f", before())]);
+            assert_eq!(store.after_a_kill(), expected, "{gate}");
+            let mut newer = family.iter(&ReadOptions::default()).unwrap();
+            stop.open();
+            compaction.join().unwrap();
+            assert_eq!(scan(&mut older).unwrap(), before());
+            assert_eq!(scan(&mut newer).unwrap(), before());
+            assert_reads(&family, &at(&snapshot), &before());
+            drop((snapshot, older, newer, family));
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}
+
+#[test]
+fn closing_waits_for_a_compaction_on_the_thread_of_a_user() {
+    for gate in [UNLOCKED[0], UNLOCKED[1], LOCKED[0], LOCKED[1]] {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let compaction = store.spawn_with("compaction", &family, compact);
+            stop.reached();
+            let close = store.spawn("close", |db| db.close());
+            let next = gates.first_of(&["jobs: waited for", "close: jobs have ended"]);
+            assert_eq!(next, "jobs: waited for", "{gate}");
+            let opened = Db::open(DIR, &store.options);
+            assert_eq!(opened.unwrap_err().kind(), ErrorKind::Locked);
+            stop.open();
+            close.join().unwrap();
+            assert!(ended_by_closing(&compaction.join()), "{gate}");
+            drop(family);
+            let expected = all([("default", Contents::new()), ("f", before())]);
+            store.settle_closed(&expected);
+        });
+    }
+}
+
+/// The job ends after the thread that closes has looked, and before it waits.
+#[test]
+fn closing_hears_of_the_end_of_a_job_for_which_it_is_about_to_wait() {
+    race(|gates| {
+        let (store, family) = with_family(gates);
+        let stop = gates.stop_at("compaction: written");
+        let waits = gates.stop_at("jobs: waited for");
+        let compaction = store.spawn_with("compaction", &family, compact);
+        stop.reached();
+        let close = store.spawn("close", |db| db.close());
+        waits.reached();
+        stop.open();
+        assert!(ended_by_closing(&compaction.join()));
+        waits.open();
+        close.join().unwrap();
+        drop(family);
+        let expected = all([("default", Contents::new()), ("f", before())]);
+        store.settle_closed(&expected);
+    });
+}
+
+#[test]
+fn tables_that_are_flushed_meanwhile_stay_newer() {
+    for gate in UNLOCKED {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            let stop = gates.stop_at(gate);
+            let compaction = store.spawn_with("compaction", &family, compact);
+            stop.reached();
+            write(&family, &contents([("a", "3")]));
+            family.delete(b"c").unwrap();
+            family.flush().unwrap();
+            family.delete_range(b"b", b"c").unwrap();
+            family.flush().unwrap();
+            let expected = contents([("a", "3")]);
+            assert_reads(&family, &ReadOptions::default(), &expected);
+            stop.open();
+            compaction.join().unwrap();
+            assert_reads(&family, &ReadOptions::default(), &expected);
+            compact(&family).unwrap();
+            drop(family);
+            let expected = all([("default", Contents::new()), ("f", expected)]);
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}
+
+/// The pointers that the compaction copies name logical files, wherever their records are.
+#[test]
+fn values_may_be_relocated_meanwhile() {
+    for gate in UNLOCKED {
+        race(move |gates| {
+            let (store, family) = with_family(gates);
+            compact(&family).unwrap();
+            write(&family, &contents([("b", "3")]));
+            family.flush().unwrap();
+            let expected = contents([("a", "2"), ("b", "3"), ("c", "0")]);
+            let stop = gates.stop_at(gate);
+            let compaction = store.spawn_with("compaction", &family, compact);
+            stop.reached();
+            // Another compaction would wait for the first one.
+            let options = CollectGarbageOptions {
+                compact: false,
+                ..CollectGarbageOptions::default()
+            };
+            family.collect_garbage(None, None, &options).unwrap();
+            stop.open();
+            compaction.join().unwrap();
+            assert_reads(&family, &ReadOptions::default(), &expected);
+            collect(&family).unwrap();
+            assert_reads(&family, &ReadOptions::default(), &expected);
+            drop(family);
+            let expected = all([("default", Contents::new()), ("f", expected)]);
+            assert_eq!(store.settle(), expected);
+        });
+    }
+}

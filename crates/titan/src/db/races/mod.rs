@@ -1,0 +1,34 @@
+//! What one thread does between two steps of another, in each order that matters.
+//!
+//! Each test stops a thread of a real database at a [gate](crate::gates), does what could harm it,
+//! lets it go on, and compares every answer with what must be visible. The database is on a file
+//! system in memory. At the end of each test it is settled ([`Store::settle`](store::Store::settle)):
+//! nothing may have failed, the directory has exactly the files that the versions name, a check
+//! finds nothing, and the next opening has the same contents.
+//!
+//! | file | the thread that is stopped |
+//! |---|---|
+//! | [`reads`] | a reader that takes its super version and its sequence number |
+//! | [`values`] | a reader that knows where its values are |
+//! | [`snapshots`] | a thread that takes a snapshot |
+//! | [`commits`] | the leader of the commit queue, also while it switches memtables |
+//! | [`flushes`], [`compactions`], [`collections`] | a job between its output and its installation |
+//! | [`manifests`] | a job that replaces the MANIFEST |
+//! | [`checkpoints`] | a checkpoint between its steps |
+//! | [`families`] | a thread that creates or drops a family |
+//!
+//! The models (`db/models.rs` and others) try all orders of small parts, and the `shuttle` campaign
+//! random orders of random work. Here the order is given, and so is the work that makes a mistake
+//! visible.
+
+mod checkpoints;
+mod collections;
+mod commits;
+mod compactions;
+mod families;
+mod flushes;
+mod manifests;
+mod reads;
+mod snapshots;
+mod store;
+mod values;

@@ -1,0 +1,175 @@
+//! A reader is stopped before, between and after it takes its super version and its sequence number.
+//! Meanwhile entries are overwritten or deleted, and what it might still need is flushed, compacted,
+//! collected and deleted. It must see the database of one moment, which is not before the read
+//! began; with a snapshot, that of the snapshot.
+
+use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, scan, write};
+use crate::ReadOptions;
+use crate::gates::control::{Gates, race};
+
+/// What happens while the reader is stopped. Each returns the contents after every write.
+const MEANWHILE: [(&str, fn(&Store) -> Vec<Contents>); 7] = [
+    ("written", |store| vec![overwrite(store, "new")]),
+    ("overwritten and compacted", |store| {
+        let after = overwrite(store, "new");
+        compact(&store.db).unwrap();
+        vec![after]
+    }),
+    ("deleted and compacted", |store| {
+        for key in ["a", "b"] {
+            store.db.delete(key.as_bytes()).unwrap();
+        }
+        compact(&store.db).unwrap();
+        vec![contents([("b", "2"), ("c", "0")]), contents([("c", "0")])]
+    }),
+    ("a range deleted and compacted", |store| {
+        store.db.delete_range(b"a", b"c").unwrap();
+        compact(&store.db).unwrap();
+        vec![contents([("c", "0")])]
+    }),
+    ("flushed, then written", |store| {
+        store.db.flush().unwrap();
+        vec![overwrite(store, "new")]
+    }),
+    ("written and flushed again and again", |store| {
+        let round = |value| {
+            let after = overwrite(store, value);
+            store.db.flush().unwrap();
+            after
+        };
+        ["new", "newer", "newest"].map(round).to_vec()
+    }),
+    ("overwritten, compacted and collected", |store| {
+        let after = overwrite(store, "new");
+        collect(&store.db).unwrap();
+        vec![after]
+    }),
+];
+
+/// Overwrites every key but `c`.
+fn overwrite(store: &Store, value: &str) -> Contents {
+    write(&store.db, &contents([("a", value), ("b", value)]));
+    contents([("a", value), ("b", value), ("c", "0")])
+}
+
+/// Every key in a table, and newer versions of `a` and `b` in the memtable.
+fn store(gates: &Gates) -> (Store, Contents) {
+    let store = Store::open(gates);
+    write(&store.db, &abc("0"));
+    compact(&store.db).unwrap();
+    overwrite(&store, "1");
+    let before = overwrite(&store, "2");
+    (store, before)
+}
+
+/// Stops a reader of each kind at `gate` while each of these things happens.
+fn read_across(gate: &'static str, with_snapshot: bool) {
+    for way in Way::ALL {
+        for (what, happen) in MEANWHILE {
+            race(move |gates| {
+                let (store, before) = store(gates);
+                let snapshot = with_snapshot.then(|| store.db.snapshot());
+                let options = snapshot.as_ref().map_or_else(ReadOptions::default, at);
+                let stop = gates.stop_at(gate);
+                let reader = store.spawn("reader", move |db| way.read(db, &options));
+                stop.reached();
+                // The reader has the only one left.
+                drop(snapshot);
+                let mut states = vec![before];
+                states.extend(happen(&store));
+                stop.open();
+                let found = reader.join().unwrap();
+                if with_snapshot {
+                    states.truncate(1);
+                }
+                let allowed: Vec<_> = states.iter().map(|state| way.shows(state)).collect();
+                assert!(
+                    allowed.contains(&found),
+                    "{way:?} at {gate:?}, {what}: {found:?}, which is not one of {allowed:?}"
+                );
+                store.settle();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_has_taken_nothing_sees_one_moment() {
+    read_across("read: super version to be loaded", false);
+}
+
+#[test]
+fn a_reader_that_has_no_sequence_number_sees_one_moment() {
+    read_across("read: sequence number to be chosen", false);
+}
+
+#[test]
+fn a_reader_that_has_taken_both_sees_one_moment() {
+    read_across("read: pinned", false);
+}
+
+#[test]
+fn a_reader_with_a_snapshot_and_without_a_super_version_sees_the_snapshot() {
+    read_across("read: super version to be loaded", true);
+}
+
+#[test]
+fn a_reader_with_a_snapshot_and_a_super_version_sees_the_snapshot() {
+    read_across("read: pinned", true);
+}
+
+/// The iterator alone has the snapshot, and stands in the middle while the rest happens.
+#[test]
+fn an_iterator_sees_its_moment_to_the_end() {
+    for (what, happen) in MEANWHILE {
+        for with_snapshot in [false, true] {
+            race(move |gates| {
+                let (store, before) = store(gates);
+                let snapshot = with_snapshot.then(|| store.db.snapshot());
+                let options = snapshot.as_ref().map_or_else(ReadOptions::default, at);
+                let mut iter = store.db.iter(&options).unwrap();
+                drop((snapshot, options));
+                iter.seek(b"b").unwrap();
+                happen(&store);
+                assert_eq!(iter.value().unwrap().first(), Some(&b'2'), "{what}");
+                assert_eq!(scan(&mut iter).unwrap(), before, "{what}");
+                drop(iter);
+                store.settle();
+            });
+        }
+    }
+}
+
+/// What was in a memtable when it was switched, and what came after it, tombstones of ranges among
+/// it.
+#[test]
+fn an_iterator_that_is_created_while_memtables_are_switched_sees_one_moment() {
+    for gate in [
+        "read: super version to be loaded",
+        "read: sequence number to be chosen",
+        "read: pinned",
+    ] {
+        race(move |gates| {
+            let (store, before) = store(gates);
+            let mut states = vec![before];
+            let stop = gates.stop_at(gate);
+            let reader = store.spawn("reader", |db| scan(&mut db.iter(&ReadOptions::default())?));
+            stop.reached();
+            states.push(overwrite(&store, "3"));
+            // The switch and the installation of the table are two steps.
+            let flush = gates.stop_at("flush: to be installed");
+            let flushing = store.spawn("flush", |db| db.flush());
+            flush.reached();
+            store.db.delete_range(b"a", b"z").unwrap();
+            states.push(Contents::new());
+            write(&store.db, &contents([("b", "4")]));
+            states.push(contents([("b", "4")]));
+            stop.open();
+            let found = reader.join().unwrap();
+            assert!(states.contains(&found), "{gate}: {found:?}");
+            flush.open();
+            flushing.join().unwrap();
+            assert_eq!(store.settle()["default"], contents([("b", "4")]));
+        });
+    }
+}
