@@ -43,9 +43,11 @@ macro_rules! gate {
     ($name:literal) => {};
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) mod control;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;
 
 #[cfg(all(test, not(any(loom, shuttle))))]

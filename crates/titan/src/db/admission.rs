@@ -5,10 +5,14 @@
 
 use super::signals::Signals;
 use super::stall_notifier::StallNotifier;
+use super::wal_limit::WalLimit;
+use crate::format::ColumnFamilyId;
+use crate::gc::pace::Pace;
+use crate::options::DbOptions;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What was evaluated last.
-#[derive(Default)]
+/// What was evaluated last, and what commits are held against.
 pub(crate) struct Admission {
     /// Whether writes are stalled; then the state says how.
     writes_stalled: AtomicBool,
@@ -18,9 +22,37 @@ pub(crate) struct Admission {
     awaiting: AtomicUsize,
     /// Notifies listeners how writes are stalled.
     pub(super) notifier: StallNotifier,
+    /// Families whose memtable a commit has filled; the next one switches it.
+    filled: Mutex<Vec<ColumnFamilyId>>,
+    pub(super) wal_limit: WalLimit,
+    /// The rate of garbage collection.
+    pub(super) collection_rate: Pace,
 }
 
 impl Admission {
+    /// Nothing is stalled, urgent or filled yet.
+    pub(super) fn new(options: &DbOptions) -> Self {
+        Admission {
+            writes_stalled: AtomicBool::new(false),
+            urgent: AtomicBool::new(false),
+            awaiting: AtomicUsize::new(0),
+            notifier: StallNotifier::default(),
+            filled: Mutex::default(),
+            wal_limit: WalLimit::default(),
+            collection_rate: Pace::new(options.blob_garbage_collection_rate),
+        }
+    }
+
+    /// Notes families whose memtable is full.
+    pub(super) fn add_filled(&self, families: impl Iterator<Item = ColumnFamilyId>) {
+        self.filled.lock().extend(families);
+    }
+
+    /// The families noted since the last call.
+    pub(super) fn take_filled(&self) -> Vec<ColumnFamilyId> {
+        std::mem::take(&mut self.filled.lock())
+    }
+
     pub(super) fn are_writes_stalled(&self) -> bool {
         self.writes_stalled.load(Ordering::Acquire)
     }

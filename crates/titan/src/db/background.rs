@@ -35,7 +35,7 @@ enum Claimed {
 /// were.
 pub(super) fn start(core: &Core) -> Result<()> {
     core.shared.update_stalls(core.shared.state.lock());
-    for i in 0..core.shared.options.max_background_jobs {
+    for i in 0..core.shared.context.options.max_background_jobs {
         spawn(core, format!("titan-{i}"), Shared::run_jobs)?;
     }
     if core.shared.wants_warm_up() {
@@ -120,7 +120,7 @@ impl Shared {
             return Some(Claimed::Look(look));
         }
         // One of several threads is always left for flushes, and for estimates, which are brief.
-        let limit = (self.options.max_background_jobs - 1).max(1);
+        let limit = (self.context.options.max_background_jobs - 1).max(1);
         // Manual compactions run on their callers' threads.
         let automatic = state.families.values().filter(|f| !f.manual_compaction);
         let compactions = automatic.map(|f| f.running_compactions).sum::<usize>();
@@ -146,7 +146,7 @@ impl Shared {
     fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
             idle_cleanup: self.is_cleaning_up(state),
-            oldest_snapshot: self.snapshots.oldest(),
+            oldest_snapshot: self.readers.snapshots.oldest(),
         };
         let waiting = state.in_turn().filter(|f| {
             !f.family.options.disable_auto_compactions

@@ -33,7 +33,7 @@ impl Shared {
     /// See [`Db::checkpoint`](crate::Db::checkpoint).
     pub(super) fn checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
         let made = {
-            let _one_at_a_time = self.checkpoints.lock();
+            let _one_at_a_time = self.lifecycle.checkpoint();
             let possible = self.check_open().and_then(|()| self.failure.check());
             possible.and_then(|()| self.make_checkpoint(target))
         };
@@ -43,7 +43,7 @@ impl Shared {
     }
 
     fn make_checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
-        let vfs = &*self.vfs;
+        let vfs = &*self.files.vfs;
         refuse_within(vfs, target)?;
         let staging = Staging::start(vfs, target)?;
         let dir = staging.path();
@@ -111,9 +111,9 @@ impl Shared {
         let mut summary = CheckpointSummary::default();
         for file in capture.files() {
             self.check_open()?;
-            let (from, to) = (file.path(&self.dir), file.path(dir));
-            let linked = link_or_copy(&*self.vfs, &from, &to)?;
-            let bytes = self.vfs.size(&to)?;
+            let (from, to) = (file.path(&self.files.dir), file.path(dir));
+            let linked = link_or_copy(&*self.files.vfs, &from, &to)?;
+            let bytes = self.files.vfs.size(&to)?;
             summary.files += 1;
             match linked {
                 true => summary.linked_bytes += bytes,

@@ -71,7 +71,7 @@ impl Job for CollectionJob<'_> {
     /// Drops the collection, so that the files that were its inputs can be deleted when the job has
     /// ended.
     fn run(self, shared: &Shared) -> (Result<Outcome>, Collected) {
-        let clock = &*shared.options.clock;
+        let clock = &*shared.context.options.clock;
         let started = clock.monotonic();
         // Discards what a count of pointers has added.
         shared.state.lock().waited_for_pace = Duration::ZERO;
@@ -162,7 +162,7 @@ impl Shared {
         let context = GcContext {
             env: &self.rewriting_env(),
             family: &family.output(),
-            open_files: &self.open_files,
+            open_files: &self.files.open,
             keep_pace,
         };
         // MUTANT: holes are punched into records that older versions still read.
@@ -174,7 +174,7 @@ impl Shared {
         } else {
             versions.as_slice()
         };
-        let live = live_files(&collection.physical, read, &self.open_files)?;
+        let live = live_files(&collection.physical, read, &self.files.open)?;
         let accounts = collection.accounts(&versions);
         // What only older versions pin can be deleted meanwhile.
         drop(versions);
@@ -218,14 +218,16 @@ impl Shared {
         // Delete obsolete tables first: a repair without the MANIFEST would trust them.
         self.purge();
         let (event, outcome) = punch::run(plans, context);
-        stats::add(&self.statistics.gc_hole_bytes, event.bytes);
+        stats::add(&self.context.statistics.gc_hole_bytes, event.bytes);
         match outcome {
             Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::Busy) => return Err(e),
             Err(e) => {
                 if let Some(family) = self.state.lock().families.get_mut(&id) {
                     family.punches_holes = false;
                 }
-                self.listeners.notify(|l| l.hole_punching_failed(id, &e));
+                self.context
+                    .listeners
+                    .notify(|l| l.hole_punching_failed(id, &e));
             }
             Ok(()) => {}
         }
@@ -257,7 +259,7 @@ impl Shared {
                 // Where they will be.
                 let relocated = relocated.map(|file| (relocation.file, file));
                 if pinned.note(older, relocated) {
-                    older.watch(&self.version_watch);
+                    older.watch(&self.readers.version_watch);
                 }
             }
             // The records are durable in both files. Applying the edit relocates the logical files
@@ -294,9 +296,9 @@ impl Shared {
             bytes_read: copied.bytes_read,
             bytes_written: copied.bytes_written,
         };
-        stats::add(&self.statistics.garbage_collections, 1);
-        stats::add(&self.statistics.gc_read_bytes, event.bytes_read);
-        stats::add(&self.statistics.gc_blob_bytes, event.bytes_written);
+        stats::add(&self.context.statistics.garbage_collections, 1);
+        stats::add(&self.context.statistics.gc_read_bytes, event.bytes_read);
+        stats::add(&self.context.statistics.gc_blob_bytes, event.bytes_written);
         Ok(Some((event, freed)))
     }
 }

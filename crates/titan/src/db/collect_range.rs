@@ -95,7 +95,7 @@ impl Shared {
         }
         self.flush(&[family.id])?;
         let mut files = find()?;
-        let oldest_snapshot = self.snapshots.oldest();
+        let oldest_snapshot = self.readers.snapshots.oldest();
         let force_bottommost = self.with_state_of(family, |f| {
             let last = f.version.num_levels().saturating_sub(1);
             let mut tables = f.version.overlapping(last, begin, bound).iter();

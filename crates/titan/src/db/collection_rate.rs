@@ -19,12 +19,14 @@ impl Shared {
     /// The throttle of a collection: none if a caller waits for the collection or no user is
     /// active, else the configured rate. Fails if collecting is paused.
     pub(super) fn pace_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
-        let clock = &*self.options.clock;
+        let clock = &*self.context.options.clock;
         let due = Cell::new(Duration::ZERO);
         // When activity of users was last seen, and their activity up to then.
-        let seen = Cell::new((clock.monotonic(), self.statistics.activity()));
+        let seen = Cell::new((clock.monotonic(), self.context.statistics.activity()));
         move |bytes| {
-            due.set(due.get().max(clock.monotonic()) + self.pace.time_for(bytes));
+            due.set(
+                due.get().max(clock.monotonic()) + self.admission.collection_rate.time_for(bytes),
+            );
             loop {
                 let seen_progress = self.signals.progress.seen();
                 self.check_open()?;
@@ -43,7 +45,7 @@ impl Shared {
                 if left.is_zero() {
                     return Ok(());
                 }
-                let activity = self.statistics.activity();
+                let activity = self.context.statistics.activity();
                 if activity != seen.get().1 {
                     seen.set((now, activity));
                 } else if now.saturating_sub(seen.get().0) >= IDLE {
@@ -107,7 +109,7 @@ mod tests {
         let first = state.to_collect().map(|f| f.family.id);
         let stall = StallEvent::Delayed(StallCause::SpaceAmplification);
         state.stall = stall;
-        let now = shared.options.clock.monotonic();
+        let now = shared.context.options.clock.monotonic();
         let hurries = shared.is_waited_for(&mut state, calm, now);
         state.stall = StallEvent::Normal;
         drop(state);
@@ -129,7 +131,7 @@ mod tests {
         // Keeps the background thread from looking for garbage.
         shared.state.lock().running.collections = 1;
         // A user reads meanwhile.
-        let statistics = Arc::clone(&shared.statistics);
+        let statistics = Arc::clone(&shared.context.statistics);
         clock.at_waits(move || stats::add(&statistics.gets, 1));
         let id = ColumnFamilyId::DEFAULT;
         let set = |urgency, stall| {

@@ -45,7 +45,7 @@ impl From<&ColumnFamily> for BatchTarget {
     fn from(family: &ColumnFamily) -> Self {
         BatchTarget {
             family: family.id(),
-            opening: Some(family.core.shared.opening),
+            opening: Some(family.core.shared.context.opening),
         }
     }
 }
@@ -122,14 +122,14 @@ impl ColumnFamily {
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         let (super_version, sequence) = self.pin(options)?;
         let shared = &self.core.shared;
-        stats::add(&shared.statistics.iterators, 1);
-        let now = shared.options.clock.monotonic();
+        stats::add(&shared.context.statistics.iterators, 1);
+        let now = shared.context.options.clock.monotonic();
         let source = IteratorSource {
-            listed: shared.iterators.enter(&super_version, now),
+            listed: shared.readers.iterators.enter(&super_version, now),
             sequence,
             super_version,
-            open_files: Arc::clone(&shared.open_files),
-            fetcher: shared.fetcher.clone(),
+            open_files: Arc::clone(&shared.files.open),
+            fetcher: shared.files.fetcher.clone(),
             scans: Arc::clone(&self.family.scans),
         };
         DbIterator::new(source, options)
@@ -262,7 +262,7 @@ impl ColumnFamily {
         .then(|| self.published());
         let super_version = self.super_version()?;
         let sequence = match &options.snapshot {
-            Some(snapshot) => snapshot.sequence_in(&self.core.shared.snapshots)?,
+            Some(snapshot) => snapshot.sequence_in(&self.core.shared.readers.snapshots)?,
             None => {
                 let published = too_early.unwrap_or_else(|| self.published());
                 super_version.readable_to(published)
@@ -306,9 +306,9 @@ impl ColumnFamily {
         let shared = &self.core.shared;
         PointReader {
             super_version,
-            open_files: &shared.open_files,
-            fetcher: &shared.fetcher,
-            statistics: &shared.statistics,
+            open_files: &shared.files.open,
+            fetcher: &shared.files.fetcher,
+            statistics: &shared.context.statistics,
             sequence,
             fill_cache: options.fill_cache,
         }

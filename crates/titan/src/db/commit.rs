@@ -9,7 +9,6 @@ use super::state::{Immutable, LiveWal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::memtable::Memtable;
-use crate::sync::atomic::Ordering;
 use crate::write::WriteOptions;
 use crate::write::batch::WriteBatch;
 use crate::write::pipeline::{CommitEnv, Target};
@@ -21,7 +20,9 @@ impl CommitEnv for Shared {
     /// Fails with `Closed` once the database is closing, with `WritesStopped` after a failure.
     fn check_writable(&self) -> Result<()> {
         if self.pipeline.is_closed() {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir));
+            return Err(
+                Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.files.dir)
+            );
         }
         self.check_open()?;
         self.failure.check()
@@ -72,7 +73,7 @@ impl Shared {
     /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
     pub(super) fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.check_writable()?;
-        batch.check_opening(self.opening)?;
+        batch.check_opening(self.context.opening)?;
         if options.no_slowdown {
             // The leader of the queue may be waiting already.
             self.check_not_stalled()?;
@@ -109,7 +110,7 @@ impl Shared {
     ) {
         let mut full = memtables.filter(|(_, m)| m.should_flush()).peekable();
         if full.peek().is_some() {
-            self.filled.lock().extend(full.map(|(id, _)| id));
+            self.admission.add_filled(full.map(|(id, _)| id));
         }
     }
 
@@ -125,7 +126,7 @@ impl Shared {
     /// Switches full memtables. Cost: independent of the number of families, unless there is
     /// something to switch.
     fn make_room(&self, lead: &Lead<'_>) -> Result<()> {
-        let mut full = std::mem::take(&mut *self.filled.lock());
+        let mut full = self.admission.take_filled();
         if !full.is_empty() {
             let families = self.families.load();
             full.retain(|id| {
@@ -134,7 +135,12 @@ impl Shared {
                 family.is_some_and(|f| f.super_version.load().memtable.should_flush())
             });
         }
-        if full.is_empty() && self.wal_limit.is_exceeded(self.pipeline.current_wal_size()) {
+        if full.is_empty()
+            && self
+                .admission
+                .wal_limit
+                .is_exceeded(self.pipeline.current_wal_size())
+        {
             full = self.families_of_oldest_wal();
         }
         match full.is_empty() {
@@ -205,7 +211,7 @@ impl Shared {
             // It cannot be the last holder: the new one has the same version.
             drop(family.publish());
         }
-        self.wal_limit.set(&state, &self.options);
+        self.admission.wal_limit.set(&state, &self.context.options);
         gate!("switch: memtables switched");
         // Before listeners are notified, of which one may panic.
         self.signals.work.raise_for_one();
@@ -222,7 +228,7 @@ impl Shared {
 
     /// Whether the database is being closed.
     pub(super) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.lifecycle.is_closed()
     }
 }
 

@@ -70,7 +70,7 @@ impl Shared {
         let context = JobContext {
             env: &self.rewriting_env(),
             family: &family.output(),
-            open_files: &self.open_files,
+            open_files: &self.files.open,
             // MUTANT: a compaction drops versions of keys that snapshots see.
             snapshots: if mutant!(
                 "compaction-ignores-snapshots",
@@ -78,9 +78,9 @@ impl Shared {
             ) {
                 Vec::new()
             } else {
-                self.snapshots.sequences()
+                self.readers.snapshots.sequences()
             },
-            cancel: &self.closing,
+            cancel: self.lifecycle.closed(),
             yield_to_reads: &|| yields.yield_to_reads(),
         };
         gate!("compaction: snapshots listed");
@@ -92,7 +92,7 @@ impl Shared {
         let outputs = result.output.files();
         let prepare = |_: &VersionSet| Some((vec![result.edit.clone()], ()));
         self.install(&[family], &outputs, prepare, |_, ()| {})?;
-        let counters = &self.statistics;
+        let counters = &self.context.statistics;
         if result.trivial_move {
             stats::add(&counters.trivial_moves, 1);
         } else {

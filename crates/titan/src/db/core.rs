@@ -1,30 +1,22 @@
 //! What all parts of an open database share.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::admission::Admission;
+use super::context::Context;
 use super::failure::BackgroundFailure;
 use super::family::Family;
+use super::files::Files;
+use super::lifecycle::Lifecycle;
+use super::readers::Readers;
 use super::signals::Signals;
 use super::state::State;
-use super::wal_limit::WalLimit;
-use crate::blob::ValueFetcher;
-use crate::compaction::job_env::JobEnv;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::gc::pace::Pace;
-use crate::open_files::OpenFiles;
-use crate::options::{DbOptions, TakenOptions};
-use crate::read::{IteratorList, SnapshotList};
-use crate::stats::{Listeners, Statistics};
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Mutex};
-use crate::version::{Counters, Moment, ObsoleteFiles, VersionSet, Watch};
-use crate::vfs::{FileLock, Vfs};
-use crate::write::batch::OpeningId;
+use crate::version::{Counters, VersionSet};
 use crate::write::pipeline::CommitPipeline;
 
 /// The families by id; replaced whole when one is created or dropped. Ordered, so that every run
@@ -33,53 +25,27 @@ pub(crate) type FamilyMap = BTreeMap<ColumnFamilyId, Arc<Family>>;
 
 /// An open database, seen from inside. Handles, jobs and threads share it.
 pub(crate) struct Shared {
-    pub(super) opening: OpeningId,
-    pub(super) dir: PathBuf,
-    pub(super) options: DbOptions,
-    /// Options that were taken over from the database.
-    pub(super) taken: Vec<TakenOptions>,
-    pub(super) vfs: Arc<dyn Vfs>,
-    /// The same, without the files that a read-only database has in memory.
-    pub(super) device: Arc<dyn Vfs>,
-    /// The moment that is shown, if it is not the present.
-    pub(super) moment: Option<Moment>,
-    pub(super) statistics: Arc<Statistics>,
-    pub(super) listeners: Listeners,
-    pub(super) counters: Arc<Counters>,
-    pub(super) open_files: Arc<OpenFiles>,
-    pub(super) fetcher: ValueFetcher,
-    pub(super) obsolete: Arc<ObsoleteFiles>,
-    /// Called back when a version ends for which a collection copied records.
-    pub(super) version_watch: Arc<Watch>,
-    /// The lock on the directory until it is released. Held while obsolete files are deleted: a
-    /// thread that waits for it finds them gone, and none is deleted once the directory is another
-    /// process's.
-    pub(super) directory: Mutex<Option<Box<dyn FileLock>>>,
-    pub(super) pace: Pace,
-    pub(super) env: JobEnv,
-    pub(super) snapshots: Arc<SnapshotList>,
-    pub(super) iterators: Arc<IteratorList>,
+    pub(super) context: Context,
+    pub(super) files: Files,
+    pub(super) readers: Readers,
     pub(super) families: ArcSwap<FamilyMap>,
+    pub(super) counters: Arc<Counters>,
     pub(super) pipeline: CommitPipeline,
+    /// Locked before the state.
     pub(super) versions: Mutex<VersionSet>,
     pub(super) state: Mutex<State>,
     pub(super) signals: Arc<Signals>,
     pub(super) admission: Admission,
-    /// Families whose memtable a commit has filled; the next one switches it.
-    pub(super) filled: Mutex<Vec<ColumnFamilyId>>,
-    pub(super) wal_limit: WalLimit,
     pub(super) failure: BackgroundFailure,
-    /// Set once, when the database closes; running compactions end early.
-    pub(super) closing: AtomicBool,
-    /// Held while a checkpoint is made, one at a time.
-    pub(super) checkpoints: Mutex<()>,
+    pub(super) lifecycle: Lifecycle,
 }
 
 impl Shared {
     /// Fails with `Closed` once the database is closed.
     pub(super) fn check_open(&self) -> Result<()> {
-        if self.closing.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir));
+        if self.lifecycle.is_closed() {
+            let closed = Error::new(ErrorKind::Closed, "the database is closed");
+            return Err(closed.in_file(&self.files.dir));
         }
         Ok(())
     }
@@ -100,7 +66,7 @@ impl Core {
     /// are replayed at the next opening; unlogged ones are flushed first.
     pub(super) fn close(&self) -> Result<()> {
         let mut threads = self.threads.lock();
-        if self.shared.closing.load(Ordering::Acquire) {
+        if self.shared.lifecycle.is_closed() {
             return Ok(());
         }
         // Batches that wait in the queue by now are committed and later ones are refused, so
@@ -121,7 +87,7 @@ impl Core {
                 false => self.shared.failure.check(),
             };
             let synced = synced.and_then(|()| self.shared.sync_wal(lead));
-            self.shared.closing.store(true, Ordering::Release);
+            self.shared.lifecycle.close();
             synced
         });
         self.shared.signals.raise_all();
@@ -140,12 +106,12 @@ impl Core {
         }
         gate!("close: jobs have ended");
         // Nor a checkpoint, which ends early now: the next opening deletes what it may yet link.
-        drop(self.shared.checkpoints.lock());
+        drop(self.shared.lifecycle.checkpoint());
         self.shared.purge();
         // The WAL's file is closed while the directory is still ours: closing cuts the zeros at its
         // end.
         pipeline.close_wal();
-        *self.shared.directory.lock() = None;
+        self.shared.files.release();
         flushed.and(synced)
     }
 }
@@ -153,7 +119,10 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if let Err(e) = self.close() {
-            self.shared.listeners.notify(|l| l.writes_stopped(&e));
+            self.shared
+                .context
+                .listeners
+                .notify(|l| l.writes_stopped(&e));
         }
     }
 }

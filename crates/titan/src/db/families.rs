@@ -50,7 +50,7 @@ impl Shared {
             self.families.store(Arc::new(families));
             let mut locked = self.state.lock();
             locked.families.insert(id, state);
-            self.wal_limit.set(&locked, &self.options);
+            self.admission.wal_limit.set(&locked, &self.context.options);
             Ok(family)
         })
         .inspect(|family| {
@@ -93,7 +93,9 @@ impl Shared {
     pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
         if let Some(bytes) = loosened_allowance(&family.options) {
             let id = family.id;
-            self.listeners.notify(|l| l.space_bound_loosened(id, bytes));
+            self.context
+                .listeners
+                .notify(|l| l.space_bound_loosened(id, bytes));
         }
     }
 
@@ -132,7 +134,7 @@ impl Shared {
                 let read = family.super_version.load();
                 let blob_files = read.version.blob_files.values();
                 let files = blob_files.flat_map(|file| file.shared.place().files());
-                files.for_each(|file| self.obsolete.push(file));
+                files.for_each(|file| self.files.obsolete.push(file));
             }
             family.dropped.store(true, Ordering::Release);
             let mut families = FamilyMap::clone(&self.families.load());
@@ -140,7 +142,7 @@ impl Shared {
             self.families.store(Arc::new(families));
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);
-            self.wal_limit.set(&state, &self.options);
+            self.admission.wal_limit.set(&state, &self.context.options);
             // MUTANT: listeners never hear that the stall of a dropped family is over.
             if removed
                 .as_ref()

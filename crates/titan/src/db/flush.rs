@@ -201,7 +201,7 @@ impl Shared {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
             let synced = self.pipeline.sync_closed_wals();
-            synced.inspect_err(|_| self.env.discard(&flushed.output.files()))?;
+            synced.inspect_err(|_| self.files.env.discard(&flushed.output.files()))?;
         }
         let event = flushed.event();
         gate!("flush: to be installed");
@@ -230,7 +230,7 @@ impl Shared {
                 Ok(done) => flushed.push(done),
                 Err(e) => {
                     for Flushed { output, .. } in flushed {
-                        self.env.discard(&output.files());
+                        self.files.env.discard(&output.files());
                     }
                     return Err(e.context(format!("flushing column family {}", family.name)));
                 }
@@ -241,7 +241,9 @@ impl Shared {
         let synced_to = self.state.lock().current_wal();
         self.install_flushes(&flushed, synced_to)?;
         for done in &flushed {
-            self.listeners.notify(|l| l.flush_finished(&done.event()));
+            self.context
+                .listeners
+                .notify(|l| l.flush_finished(&done.event()));
         }
         Ok(())
     }
@@ -253,23 +255,29 @@ impl Shared {
         immutables: &'a [Immutable],
     ) -> Result<Flushed<'a>> {
         let memtables: Vec<_> = immutables.iter().map(|i| Arc::clone(&i.memtable)).collect();
-        let snapshots = self.snapshots.sequences();
+        let snapshots = self.readers.snapshots.sequences();
         gate!("flush: snapshots listed");
         // A recent one: another job may install a newer one at any time.
         let version = Arc::clone(&family.super_version.load().version);
         let older = OlderTables {
             version: &version,
-            open_files: &self.open_files,
+            open_files: &self.files.open,
         };
         let output = write_memtables(
             &memtables,
-            &self.env,
+            &self.files.env,
             family.output(),
             snapshots,
             Some(older),
         )?;
-        stats::add(&self.statistics.flush_sst_bytes, output.table_bytes());
-        stats::add(&self.statistics.flush_blob_bytes, output.blob_bytes());
+        stats::add(
+            &self.context.statistics.flush_sst_bytes,
+            output.table_bytes(),
+        );
+        stats::add(
+            &self.context.statistics.flush_blob_bytes,
+            output.blob_bytes(),
+        );
         Ok(Flushed {
             family,
             immutables: immutables.len(),
@@ -301,7 +309,7 @@ impl Shared {
                 family.unlogged &= !(family.immutables.is_empty() && family.memtable.is_empty());
             }
         })?;
-        stats::add(&self.statistics.flushes, flushed.len() as u64);
+        stats::add(&self.context.statistics.flushes, flushed.len() as u64);
         gate!("flush: installed");
         if let Some(needed) = installed {
             // ORDER: the edit that says which WAL files are still needed is durable; only now may
@@ -344,7 +352,7 @@ impl Shared {
                 }),
                 ..VersionEdit::default()
             };
-            output.add_to(&mut edit, 0, self.env.unix_seconds());
+            output.add_to(&mut edit, 0, self.files.env.unix_seconds());
             edit
         };
         let mut edits: Vec<VersionEdit> = flushed.iter().map(edit_of).collect();
@@ -367,10 +375,10 @@ impl Shared {
             && oldest.number < needed
             && state.wals.len() > 1
         {
-            self.obsolete.push(FileKind::Wal(oldest.number));
+            self.files.obsolete.push(FileKind::Wal(oldest.number));
             state.wals.pop_front();
         }
-        self.wal_limit.set(&state, &self.options);
+        self.admission.wal_limit.set(&state, &self.context.options);
     }
 }
 

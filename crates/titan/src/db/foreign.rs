@@ -49,7 +49,9 @@ impl Shared {
             // As for other jobs, a comparator or a listener may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
                 Err(e) if e.is_corruption() => {
-                    self.listeners.notify(|l| l.garbage_collection_failed(&e));
+                    self.context
+                        .listeners
+                        .notify(|l| l.garbage_collection_failed(&e));
                 }
                 // It ended early, or has stopped writes.
                 _ => {}
@@ -76,7 +78,8 @@ impl Shared {
     /// Reads and verifies a whole table.
     fn count(&self, table: &TableFile, version: &Version) -> Result<TableFacts> {
         let reader = self
-            .open_files
+            .files
+            .open
             .table(table.meta.identity(), &version.comparator)?;
         let mut damage = FirstDamage(None);
         let check = reader.verify(&mut damage);

@@ -63,7 +63,7 @@ impl Deref for Db {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Core({})", self.shared.dir.display())
+        write!(f, "Core({})", self.shared.files.dir.display())
     }
 }
 
@@ -219,7 +219,7 @@ impl Db {
     /// The options that the opening took over from those that the database has recorded, for each
     /// family that has any.
     pub fn taken_options(&self) -> &[TakenOptions] {
-        &self.shared().taken
+        &self.shared().context.taken
     }
 
     /// Commits a batch: all of it or nothing, across families, after any crash.
@@ -238,9 +238,9 @@ impl Db {
     /// been overwritten or deleted since. Cost: O(log snapshots), no I/O.
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
-        let now = shared.options.clock.monotonic();
+        let now = shared.context.options.clock.monotonic();
         let sequence = || shared.counters.last_sequence();
-        shared.snapshots.take(now, sequence)
+        shared.readers.snapshots.take(now, sequence)
     }
 
     /// Flushes every family. Returns when it is done.
@@ -315,7 +315,10 @@ impl Db {
     /// `InvalidOption` for less than 1 MiB.
     pub fn set_blob_garbage_collection_rate(&self, bytes_per_second: u64) -> Result<()> {
         crate::options::validate_collection_rate(bytes_per_second)?;
-        self.shared().pace.set(bytes_per_second);
+        self.shared()
+            .admission
+            .collection_rate
+            .set(bytes_per_second);
         Ok(())
     }
 
@@ -334,12 +337,12 @@ impl Db {
     /// The moment that this view shows of a database which another process may be writing, if it is
     /// a view of [`Secondary`](crate::Secondary).
     pub fn moment(&self) -> Option<Moment> {
-        self.shared().moment
+        self.shared().context.moment
     }
 
     /// Counters since the database was opened.
     pub fn statistics(&self) -> &Statistics {
-        &self.shared().statistics
+        &self.shared().context.statistics
     }
 
     /// Sizes and counts of all families. Cost: O(tables), no I/O.

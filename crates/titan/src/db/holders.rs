@@ -30,10 +30,10 @@ impl Shared {
         current: &BTreeMap<ColumnFamilyId, Contents>,
         sizes: &Sizes,
     ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, PinnedContents>) {
-        let now = self.options.clock.monotonic();
+        let now = self.context.options.clock.monotonic();
         let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
         let mut holders = Vec::new();
-        for (sequence, at) in self.snapshots.alive() {
+        for (sequence, at) in self.readers.snapshots.alive() {
             holders.push(SpaceHolder {
                 kind: HolderKind::Snapshot,
                 count: at.count,
@@ -46,7 +46,7 @@ impl Shared {
         }
         let mut pinned: BTreeMap<ColumnFamilyId, PinnedContents> = BTreeMap::new();
         let nothing = Contents::default();
-        for readers in readers(&self.iterators, versions) {
+        for readers in readers(&self.readers.iterators, versions) {
             let id = readers.version.column_family;
             let kept = PinnedContents::by(&readers.version, current.get(&id).unwrap_or(&nothing));
             if readers.kind == HolderKind::Reader && kept.is_empty() {

@@ -28,7 +28,7 @@ impl Shared {
     /// Idle from now on.
     pub(super) fn idle(&self) -> Idle {
         Idle {
-            since: self.options.clock.monotonic(),
+            since: self.context.options.clock.monotonic(),
             last_sequence: self.counters.last_sequence(),
         }
     }
@@ -63,7 +63,7 @@ impl Shared {
             *idle = now;
         }
         let waited = now.since.saturating_sub(idle.since);
-        let oldest_snapshot = self.snapshots.oldest();
+        let oldest_snapshot = self.readers.snapshots.oldest();
         let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
         let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
         drop(state);
@@ -71,7 +71,7 @@ impl Shared {
             // A listener that is notified of a stall may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
         } else if needed || wrote {
-            let step = self.options.clock.begin_wait(IDLE_AFTER / 2);
+            let step = self.context.options.clock.begin_wait(IDLE_AFTER / 2);
             collector.wait_for(seen, step);
         } else {
             self.signals.await_write();

@@ -34,8 +34,8 @@ impl Shared {
     /// takes no lock that writes wait for.
     pub(super) fn memory_fit(&self) -> MemoryFit {
         let data = total(self.current_versions().iter().map(data_bytes));
-        let room = self.device.resources().memory.map(|m| m.left / PART);
-        let fits = match self.options.data_in_memory {
+        let room = self.files.device.resources().memory.map(|m| m.left / PART);
+        let fits = match self.context.options.data_in_memory {
             DataInMemory::Always => true,
             DataInMemory::Never => false,
             DataInMemory::Auto => room.is_some_and(|room| data <= room),
@@ -54,13 +54,13 @@ impl Shared {
     /// in any case, unless the options say otherwise: their data was written last, and the pages of
     /// its WAL are released at that moment.
     pub(super) fn rewriting_env(&self) -> JobEnv {
-        let direct_io = self.env.direct_io || !self.memory_fit().fits;
+        let direct_io = self.files.env.direct_io || !self.memory_fit().fits;
         if direct_io {
-            stats::add(&self.statistics.direct_io_jobs, 1);
+            stats::add(&self.context.statistics.direct_io_jobs, 1);
         }
         JobEnv {
             direct_io,
-            ..self.env.clone()
+            ..self.files.env.clone()
         }
     }
 }

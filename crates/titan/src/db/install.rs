@@ -43,11 +43,11 @@ impl Shared {
         );
         let gone = families.iter().find(|f| versions.family(f.id).is_none());
         if let Some(gone) = gone.filter(|_| !overlooked) {
-            self.env.discard(outputs);
+            self.files.env.discard(outputs);
             return Err(dropped(&gone.name));
         }
         let Some((edits, mut prepared)) = prepare(&versions) else {
-            self.env.discard(outputs);
+            self.files.env.discard(outputs);
             return Ok(None);
         };
         let edited: Vec<ColumnFamilyId> = edits.iter().map(|edit| edit.column_family).collect();

@@ -56,7 +56,7 @@ impl Shared {
         self.update_stalls(state);
         self.signals.work.raise();
         let done = outcome?;
-        self.listeners.notify(|l| J::report(&done, l));
+        self.context.listeners.notify(|l| J::report(&done, l));
         Ok(done)
     }
 

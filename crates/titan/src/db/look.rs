@@ -100,7 +100,7 @@ impl Shared {
         let version = Arc::clone(&family.super_version.load().version);
         let older = OlderTables {
             version: &version,
-            open_files: &self.open_files,
+            open_files: &self.files.open,
         };
         let memtables = [Arc::clone(memtable)];
         let shadowed = shadowed_by_memtables(&memtables, family, older).unwrap_or(0);

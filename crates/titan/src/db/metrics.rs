@@ -117,17 +117,17 @@ impl Shared {
         Metrics {
             families,
             wal_bytes: closed + self.pipeline.current_wal_size(),
-            open_files: self.open_files.len(),
-            max_open_files: self.open_files.limits().files,
-            open_files_memory: self.open_files.memory(),
-            max_open_files_memory: self.open_files.limits().memory,
+            open_files: self.files.open.len(),
+            max_open_files: self.files.open.limits().files,
+            open_files_memory: self.files.open.memory(),
+            max_open_files_memory: self.files.open.limits().memory,
             data_bytes: fit.data,
             data_memory: fit.room,
             data_in_memory: fit.fits,
-            block_cache_bytes: self.open_files.block_cache().usage(),
-            block_cache_hits: self.open_files.block_cache().hits(),
-            block_cache_misses: self.open_files.block_cache().misses(),
-            snapshots: self.snapshots.len(),
+            block_cache_bytes: self.files.open.block_cache().usage(),
+            block_cache_hits: self.files.open.block_cache().hits(),
+            block_cache_misses: self.files.open.block_cache().misses(),
+            snapshots: self.readers.snapshots.len(),
             garbage_collection_pauses,
             last_sequence,
         }
@@ -139,7 +139,7 @@ impl Shared {
         let targets = LevelTargets::of(version, &family.options);
         let circumstances = Circumstances {
             idle_cleanup: false,
-            oldest_snapshot: self.snapshots.oldest(),
+            oldest_snapshot: self.readers.snapshots.oldest(),
         };
         let shadowed = ShadowedData::of(version, &family.options, circumstances);
         let scores = targets.scores(version, &family.options, &shadowed);
@@ -218,11 +218,11 @@ impl Shared {
             "total-blob-file-size" | "live-blob-file-size" => m.blob_bytes.to_string(),
             "live-blob-file-garbage-size" => m.garbage_blob_bytes.to_string(),
             "estimate-pending-compaction-bytes" => m.pending_compaction_bytes.to_string(),
-            "block-cache-capacity" => self.open_files.block_cache().capacity().to_string(),
-            "block-cache-usage" => self.open_files.block_cache().usage().to_string(),
-            "estimate-table-readers-mem" => self.open_files.table_memory().to_string(),
+            "block-cache-capacity" => self.files.open.block_cache().capacity().to_string(),
+            "block-cache-usage" => self.files.open.block_cache().usage().to_string(),
+            "estimate-table-readers-mem" => self.files.open.table_memory().to_string(),
             "base-level" => m.base_level.to_string(),
-            "num-snapshots" => self.snapshots.len().to_string(),
+            "num-snapshots" => self.readers.snapshots.len().to_string(),
             "is-write-stopped" => u8::from(matches!(m.stall, StallEvent::Stopped(_))).to_string(),
             "num-running-compactions" => m.running_compactions.to_string(),
             "num-running-flushes" => u8::from(m.flushing).to_string(),

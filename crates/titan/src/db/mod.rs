@@ -39,11 +39,13 @@ mod collection_rate;
 mod column_family;
 mod commit;
 mod compact;
+mod context;
 mod core;
 mod directory;
 mod failure;
 mod families;
 mod family;
+mod files;
 mod flush;
 mod follower;
 mod foreign;
@@ -57,6 +59,7 @@ mod install;
 mod job;
 #[cfg(test)]
 mod life_cycle_tests;
+mod lifecycle;
 mod load_options;
 mod look;
 mod metrics;
@@ -67,8 +70,10 @@ mod open;
 mod pause;
 mod pinned;
 mod purge;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod races;
+mod readers;
 mod replay;
 mod replay_target;
 mod resume;

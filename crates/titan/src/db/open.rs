@@ -6,36 +6,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Admission;
+use super::context::Context;
 use super::core::{Core, FamilyMap, Shared};
 use super::directory::{check_files_exist, files_of, prepare_directory, refuse_unreadable_tables};
 use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
+use super::files::Files;
 use super::follower::Captured;
+use super::lifecycle::Lifecycle;
 use super::purge::remove_leftovers;
+use super::readers::Readers;
 use super::replay;
 use super::running::RunningCounts;
 use super::signals::Signals;
 use super::state::{Delays, LiveWal, State};
 use super::wal_dir::{record_wal_dir, with_wal_dir};
-use super::wal_limit::WalLimit;
 use super::wals::Wals;
 use super::writing::Writing;
-use crate::blob::ValueFetcher;
 use crate::block_cache::BlockCache;
 use crate::clock::SystemClock;
 use crate::compaction::job_env::JobEnv;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
-use crate::gc::pace::{FreeingRate, Pace};
+use crate::gc::pace::FreeingRate;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{FamilySettings, Options};
-use crate::read::{IteratorList, SnapshotList};
 use crate::stats::{Listeners, StallEvent, Statistics};
-use crate::sync::atomic::AtomicBool;
 use crate::sync::{ArcSwap, Mutex};
-use crate::version::{RecoveredState, VersionSet, Watch};
+use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
 use crate::write::batch::OpeningId;
 use crate::write::pipeline::CommitPipeline;
@@ -54,10 +54,10 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     }
     let signals = Arc::clone(&shared.signals);
     let released = move || signals.snapshot_released();
-    shared.snapshots.watch.on_end(released);
+    shared.readers.snapshots.watch.on_end(released);
     let signals = Arc::clone(&shared.signals);
     let ended = move || signals.version_ended();
-    shared.version_watch.on_end(ended);
+    shared.readers.version_watch.on_end(ended);
     // MUTANT: what is to be called back keeps a closed database in memory.
     if mutant!(
         "callback-keeps-the-database",
@@ -82,7 +82,7 @@ pub(super) fn open_captured(dir: &Path, options: &Options, captured: &Captured) 
     // The WAL files are the captured ones, wherever they were.
     options.db.wal_dir = Some(dir.to_owned());
     let mut shared = recover_in_memory(dir, &options, Arc::clone(&captured.vfs) as _)?;
-    shared.moment = Some(captured.moment(shared.counters.last_sequence()));
+    shared.context.moment = Some(captured.moment(shared.counters.last_sequence()));
     Ok(idle(shared))
 }
 
@@ -93,7 +93,7 @@ fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Resu
     options.db.create_if_missing = false;
     options.db.error_if_exists = false;
     let mut shared = recover(dir, &options, Families::LeftOut)?;
-    shared.device = files;
+    shared.files.device = files;
     shared.failure.read_only = true;
     Ok(shared)
 }
@@ -189,7 +189,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     let mut shared = assemble(
         lock, options, env, open_files, versions, statistics, wal_number,
     )?;
-    shared.taken = resolved.taken;
+    shared.context.taken = resolved.taken;
     Ok(shared)
 }
 
@@ -263,7 +263,6 @@ fn assemble(
         families.insert(id, Arc::clone(&state.family));
         states.insert(id, state);
     }
-    let fetcher = ValueFetcher::new(Arc::clone(&open_files) as Arc<_>, Arc::clone(&statistics));
     let state = State {
         families: states,
         wals: VecDeque::from([LiveWal {
@@ -284,40 +283,30 @@ fn assemble(
         freeing: FreeingRate::default(),
         turn: crate::ColumnFamilyId::DEFAULT,
     };
-    let wal_limit = WalLimit::default();
-    wal_limit.set(&state, &options.db);
+    let admission = Admission::new(&options.db);
+    admission.wal_limit.set(&state, &options.db);
     let signals: Arc<Signals> = Arc::default();
     let listeners = Listeners(options.db.listeners.clone());
+    let obsolete = Arc::clone(versions.obsolete());
     Ok(Shared {
-        opening: OpeningId::new(),
-        dir,
-        options: options.db.clone(),
-        taken: Vec::new(),
-        device: Arc::clone(&vfs),
-        moment: None,
-        vfs,
-        statistics,
+        files: Files::new(env, open_files, obsolete, &statistics, lock),
         failure: BackgroundFailure::none(Arc::clone(&signals), listeners.clone()),
-        listeners,
-        counters,
-        open_files,
-        fetcher,
-        obsolete: Arc::clone(versions.obsolete()),
-        pace: Pace::new(options.db.blob_garbage_collection_rate),
-        directory: Mutex::new(Some(lock)),
-        env,
-        snapshots: Arc::new(SnapshotList::default()),
-        iterators: Arc::new(IteratorList::default()),
-        version_watch: Arc::new(Watch::default()),
+        context: Context {
+            opening: OpeningId::new(),
+            options: options.db.clone(),
+            taken: Vec::new(),
+            moment: None,
+            statistics,
+            listeners,
+        },
+        readers: Readers::default(),
         families: ArcSwap::from_pointee(families),
+        counters,
         pipeline,
         versions: Mutex::new(versions),
         state: Mutex::new(state),
         signals,
-        admission: Admission::default(),
-        filled: Mutex::default(),
-        wal_limit,
-        closing: AtomicBool::new(false),
-        checkpoints: Mutex::new(()),
+        admission,
+        lifecycle: Lifecycle::default(),
     })
 }

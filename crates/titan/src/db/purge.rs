@@ -2,35 +2,25 @@
 
 use std::path::Path;
 
+use super::context::Context;
 use super::core::Shared;
+#[cfg(doc)]
+use super::files::Files;
 use crate::error::{Error, Result};
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
-use crate::stats;
 use crate::version::VersionSet;
 use crate::vfs::Vfs;
 
 impl Shared {
-    /// Deletes obsolete files. A file becomes obsolete only after the edit that removed it is
-    /// durable and the last version that named it is gone (BLOB-2). What cannot be deleted now is
-    /// deleted at the next opening, as is everything once the database has released its directory.
-    /// On return, nothing is left of what was obsolete before.
+    /// Deletes obsolete files; see [`Files::delete_obsolete`].
     pub(super) fn purge(&self) {
-        let directory = self.directory.lock();
-        if directory.is_none() {
-            return;
-        }
-        for file in self.obsolete.take() {
-            gate!("purge: file to be deleted");
-            match (self.open_files.delete(file), file) {
-                (Ok(()), FileKind::Table(_)) => stats::add(&self.statistics.sst_files_deleted, 1),
-                (Ok(()), FileKind::Blob(_)) => stats::add(&self.statistics.blob_files_deleted, 1),
-                (Err(e), _) if !e.is_not_found() => {
-                    self.listeners.notify(|l| l.deletion_failed(&e));
-                }
-                _ => {}
-            }
-        }
+        let Context {
+            statistics,
+            listeners,
+            ..
+        } = &self.context;
+        self.files.delete_obsolete(statistics, listeners);
     }
 }
 
@@ -113,12 +103,12 @@ mod tests {
             let exists = tables.iter().filter(|t| t.path(dir.path()).exists());
             exists.copied().collect::<BTreeSet<_>>()
         };
-        core.shared.obsolete.push(tables[0]);
+        core.shared.files.obsolete.push(tables[0]);
         core.shared.purge();
         assert_eq!(there(), BTreeSet::from([tables[1]]));
 
         core.close().unwrap();
-        core.shared.obsolete.push(tables[1]);
+        core.shared.files.obsolete.push(tables[1]);
         core.shared.purge();
         assert_eq!(there(), BTreeSet::from([tables[1]]));
     }

@@ -169,7 +169,7 @@ mod tests {
         let db = Db::open(dir.path(), &Options::default()).unwrap();
         let shared = Arc::clone(&db.core.shared);
         let older = Arc::clone(&db.family.super_version.load().version);
-        older.watch(&shared.version_watch);
+        older.watch(&shared.readers.version_watch);
         let snapshot = db.snapshot();
         db.put(b"k", b"v").unwrap();
         db.flush().unwrap();

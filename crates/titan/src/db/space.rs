@@ -27,7 +27,7 @@ impl Shared {
     pub(super) fn space_report(&self) -> Result<SpaceReport> {
         self.check_open()?;
         self.look_at_all();
-        let listed = list(&*self.device, &self.dir)?;
+        let listed = list(&*self.files.device, &self.files.dir)?;
         let report = {
             let versions = self.versions.lock();
             self.report(&versions, &listed)
@@ -45,7 +45,7 @@ impl Shared {
         let current: BTreeMap<ColumnFamilyId, Contents> = current.collect();
         let (holders, pinned) = self.holders(versions, &current, &sizes);
         let mut report = SpaceReport {
-            moment: self.moment,
+            moment: self.context.moment,
             disk: DiskUsage::sum(listed),
             holders,
             ..SpaceReport::default()
@@ -68,7 +68,7 @@ impl Shared {
         let obsolete: BTreeSet<FileKind> = match self.failure.read_only {
             // Only recovery, in memory, has replaced anything.
             true => BTreeSet::new(),
-            false => self.obsolete.waiting().into_iter().collect(),
+            false => self.files.obsolete.waiting().into_iter().collect(),
         };
         report.obsolete = sizes.sum(&obsolete);
         let mut known = obsolete;
@@ -133,7 +133,7 @@ impl Shared {
         let blob_files: Vec<BlobFileSpace> = files.collect();
         let tables = version.tables();
         let tables = tables.map(|(_, table)| sizes.of_file(FileKind::Table(table.number())));
-        let (found, kept) = shadowed_and_kept(version, self.snapshots.oldest());
+        let (found, kept) = shadowed_and_kept(version, self.readers.snapshots.oldest());
         let shadowed = found.saturating_add(self.shadowed_by_memtables(id));
         let sum = |of: fn(&BlobFileSpace) -> u64| total(blob_files.iter().map(of));
         // Both are estimates, and no more than there is.

@@ -48,7 +48,7 @@ impl Shared {
         if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
             return Ok(());
         }
-        let clock = &*self.options.clock;
+        let clock = &*self.context.options.clock;
         let started = clock.monotonic();
         let elapsed = || clock.monotonic().saturating_sub(started);
         let mut waited = false;
@@ -82,14 +82,17 @@ impl Shared {
             waited = true;
         };
         if waited {
-            stats::add(&self.statistics.stall_micros, elapsed().as_micros() as u64);
+            stats::add(
+                &self.context.statistics.stall_micros,
+                elapsed().as_micros() as u64,
+            );
         }
         outcome
     }
 
     /// How long a group waits while writes are delayed: for whichever cause takes longest.
     fn delay(&self, state: &State, group: &Group) -> Result<Duration> {
-        let rate = self.options.delayed_write_rate;
+        let rate = self.context.options.delayed_write_rate;
         let mut delay = Duration::ZERO;
         if state.delays.for_tree {
             let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
@@ -128,7 +131,7 @@ impl Shared {
             self.signals.collector.raise();
         }
         drop(state);
-        if self.admission.notifier.notify(&self.listeners) {
+        if self.admission.notifier.notify(&self.context.listeners) {
             self.signals.progress.raise();
         }
     }

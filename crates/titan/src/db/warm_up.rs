@@ -46,8 +46,8 @@ struct Allowance {
 impl Shared {
     /// Whether there may be anything to do: not if the available memory is unknown.
     pub(super) fn wants_warm_up(&self) -> bool {
-        match self.options.data_in_memory {
-            DataInMemory::Auto => self.device.resources().memory.is_some(),
+        match self.context.options.data_in_memory {
+            DataInMemory::Auto => self.files.device.resources().memory.is_some(),
             DataInMemory::Always => true,
             DataInMemory::Never => false,
         }
@@ -72,7 +72,11 @@ impl Shared {
                 return;
             }
             // It may be gone: a compaction has replaced it by files that are in the cache.
-            if let Ok(open) = self.vfs.open(&file.path(&self.dir), Access::Random) {
+            if let Ok(open) = self
+                .files
+                .vfs
+                .open(&file.path(&self.files.dir), Access::Random)
+            {
                 self.read_into_cache(&*open, size, &mut allowance, &mut buffer);
             }
         }
@@ -143,7 +147,11 @@ impl Shared {
     fn map_file(&self, map: crate::FileNumber) -> Wanted {
         let file = FileKind::BlobMap(map);
         // A missing one takes nothing.
-        let size = self.vfs.size(&file.path(&self.dir)).unwrap_or(0);
+        let size = self
+            .files
+            .vfs
+            .size(&file.path(&self.files.dir))
+            .unwrap_or(0);
         Wanted { file, size }
     }
 
@@ -157,14 +165,14 @@ impl Shared {
         allowance: &mut Allowance,
         buffer: &mut [u8],
     ) {
-        let clock = &*self.options.clock;
+        let clock = &*self.context.options.clock;
         let piece = |at: u64| PIECE.min(size - at);
         let mut at = 0;
         if size > 0 {
             file.prefetch(0, piece(0) as usize);
         }
         while at < size && self.may_read(piece(at), allowance) {
-            let (began, active) = (clock.monotonic(), self.statistics.activity());
+            let (began, active) = (clock.monotonic(), self.context.statistics.activity());
             let end = at + piece(at);
             if end < size {
                 file.prefetch(end, piece(end) as usize);
@@ -174,11 +182,11 @@ impl Shared {
                 return;
             };
             allowance.read = allowance.read.saturating_add(read as u64);
-            stats::add(&self.statistics.prefetched_bytes, read as u64);
+            stats::add(&self.context.statistics.prefetched_bytes, read as u64);
             if (read as u64) < end - at {
                 return;
             }
-            if self.statistics.activity() != active {
+            if self.context.statistics.activity() != active {
                 let took = clock.monotonic().saturating_sub(began);
                 self.pause(took.min(LONGEST_PAUSE), || false);
             }

@@ -96,13 +96,13 @@ impl<'a> YieldsToReads<'a> {
             return self.hurry();
         }
         self.be_nice();
-        let now = shared.options.clock.monotonic();
+        let now = shared.context.options.clock.monotonic();
         let slice = self.slice.get().unwrap_or_else(|| Slice::now(shared));
         let worked = now.saturating_sub(slice.began);
         if worked < SLICE {
             return self.slice.set(Some(slice));
         }
-        if shared.statistics.reads() != slice.reads {
+        if shared.context.statistics.reads() != slice.reads {
             let pause = worked.saturating_mul(self.kind.pauses());
             let paused = shared.pause(pause.min(LONGEST_PAUSE), || {
                 shared.admission.jobs_must_hurry()
@@ -134,8 +134,8 @@ impl<'a> YieldsToReads<'a> {
 impl Slice {
     fn now(shared: &Shared) -> Self {
         Slice {
-            began: shared.options.clock.monotonic(),
-            reads: shared.statistics.reads(),
+            began: shared.context.options.clock.monotonic(),
+            reads: shared.context.statistics.reads(),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Shared {
     /// Leaves the device to others for `pause`, or until `stop` returns true or the database
     /// closes. Returns how long that was.
     pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) -> Duration {
-        let clock = &*self.options.clock;
+        let clock = &*self.context.options.clock;
         let began = clock.monotonic();
         loop {
             let seen = self.signals.progress.seen();

@@ -23,7 +23,7 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// After so long a test has failed: threads wait for each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -203,20 +203,15 @@ impl Gates {
     /// Waits until `found` returns something.
     #[track_caller]
     fn wait_for<T>(&self, what: &str, mut found: impl FnMut(&State) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
-        let mut state = self.0.lock();
-        loop {
-            if let Some(found) = found(&state) {
-                return found;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if !state.panics.is_empty() || state.over || left.is_zero() {
-                drop(state);
-                panic!("{what} was expected: {}", self.report());
-            }
-            let woken = self.0.changed.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let mut result = None;
+        let waits = |state: &mut State| {
+            result = found(state);
+            result.is_none() && state.panics.is_empty() && !state.over
+        };
+        let changed = &self.0.changed;
+        let woken = changed.wait_timeout_while(self.0.lock(), PATIENCE, waits);
+        drop(woken);
+        result.unwrap_or_else(|| panic!("{what} was expected: {}", self.report()))
     }
 
     fn report(&self) -> String {

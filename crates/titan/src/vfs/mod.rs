@@ -24,7 +24,8 @@ mod frozen;
 mod log_file;
 mod logs_elsewhere;
 mod memory_file;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod memory_vfs;
 mod overlay;
 mod resources;
@@ -42,7 +43,8 @@ pub(crate) use copy::link_or_copy;
 pub(crate) use frozen::Frozen;
 pub(crate) use logs_elsewhere::LogsElsewhere;
 pub(crate) use memory_file::MemoryFile;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use memory_vfs::MemoryVfs;
 pub(crate) use overlay::Overlay;
 pub use resources::{Memory, Resources};

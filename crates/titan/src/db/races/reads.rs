@@ -8,7 +8,9 @@ use crate::ReadOptions;
 use crate::gates::control::{Gates, race};
 
 /// What happens while the reader is stopped. Each returns the contents after every write.
-const MEANWHILE: [(&str, fn(&Store) -> Vec<Contents>); 7] = [
+type Meanwhile = (&'static str, fn(&Store) -> Vec<Contents>);
+
+const MEANWHILE: [Meanwhile; 7] = [
     ("written", |store| vec![overwrite(store, "new")]),
     ("overwritten and compacted", |store| {
         let after = overwrite(store, "new");

@@ -46,7 +46,9 @@ fn overwrite(store: &Store, keys: impl Iterator<Item = usize>) {
 }
 
 /// What happens to the values. Returns whether that deletes the file with the older ones.
-const MEANWHILE: [(&str, fn(&Store) -> bool); 4] = [
+type Meanwhile = (&'static str, fn(&Store) -> bool);
+
+const MEANWHILE: [Meanwhile; 4] = [
     ("relocated", |store| {
         collect(&store.db).unwrap();
         true

@@ -1,0 +1,20 @@
+//! What is settled when a database opens: its options, and where events and counts go.
+
+use crate::options::{DbOptions, TakenOptions};
+use crate::stats::{Listeners, Statistics};
+use crate::version::Moment;
+use crate::write::batch::OpeningId;
+use std::sync::Arc;
+
+/// What does not change while the database is open.
+pub(crate) struct Context {
+    /// Tells handles and batches of this opening from those of others.
+    pub(super) opening: OpeningId,
+    pub(super) options: DbOptions,
+    /// Options that were taken over from the database.
+    pub(super) taken: Vec<TakenOptions>,
+    /// The moment that is shown, if it is not the present.
+    pub(super) moment: Option<Moment>,
+    pub(super) statistics: Arc<Statistics>,
+    pub(super) listeners: Listeners,
+}

@@ -1,0 +1,77 @@
+//! The files of an open database: where they are, which are open, and which can be deleted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::blob::ValueFetcher;
+use crate::compaction::job_env::JobEnv;
+use crate::format::file_name::FileKind;
+use crate::open_files::OpenFiles;
+use crate::stats::{self, Listeners, Statistics};
+use crate::sync::Mutex;
+use crate::version::ObsoleteFiles;
+use crate::vfs::{FileLock, Vfs};
+
+/// The directory of an open database.
+pub(crate) struct Files {
+    pub(super) dir: PathBuf,
+    pub(super) vfs: Arc<dyn Vfs>,
+    /// The same, without the files that a read-only database has in memory.
+    pub(super) device: Arc<dyn Vfs>,
+    /// For jobs, which write files.
+    pub(super) env: JobEnv,
+    pub(super) open: Arc<OpenFiles>,
+    pub(super) fetcher: ValueFetcher,
+    pub(super) obsolete: Arc<ObsoleteFiles>,
+    /// The lock on the directory until it is released. Held while obsolete files are deleted: a
+    /// thread that waits for it finds them gone, and none is deleted once the directory is another
+    /// process's.
+    lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Files {
+    /// Files in the directory of `env`, which `lock` protects.
+    pub(super) fn new(
+        env: JobEnv,
+        open: Arc<OpenFiles>,
+        obsolete: Arc<ObsoleteFiles>,
+        statistics: &Arc<Statistics>,
+        lock: Box<dyn FileLock>,
+    ) -> Self {
+        Files {
+            dir: env.dir.clone(),
+            vfs: Arc::clone(&env.vfs),
+            device: Arc::clone(&env.vfs),
+            env,
+            fetcher: ValueFetcher::new(Arc::clone(&open) as Arc<_>, Arc::clone(statistics)),
+            open,
+            obsolete,
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+
+    /// Releases the directory. Nothing is deleted from now on.
+    pub(super) fn release(&self) {
+        *self.lock.lock() = None;
+    }
+
+    /// Deletes obsolete files. A file becomes obsolete only after the edit that removed it is
+    /// durable and the last version that named it is gone (BLOB-2). What cannot be deleted now is
+    /// deleted at the next opening, as is everything once the database has released its directory.
+    /// On return, nothing is left of what was obsolete before.
+    pub(super) fn delete_obsolete(&self, statistics: &Statistics, listeners: &Listeners) {
+        let lock = self.lock.lock();
+        if lock.is_none() {
+            return;
+        }
+        for file in self.obsolete.take() {
+            gate!("purge: file to be deleted");
+            match (self.open.delete(file), file) {
+                (Ok(()), FileKind::Table(_)) => stats::add(&statistics.sst_files_deleted, 1),
+                (Ok(()), FileKind::Blob(_)) => stats::add(&statistics.blob_files_deleted, 1),
+                (Err(e), _) if !e.is_not_found() => listeners.notify(|l| l.deletion_failed(&e)),
+                _ => {}
+            }
+        }
+    }
+}
