@@ -85,7 +85,7 @@ impl BlobSet {
         }
         self.live_bytes += u128::from(meta.live_bytes());
         self.live_count += u128::from(meta.live_count());
-        self.place(number, number, meta.shared.total_bytes);
+        self.attach(number, number, meta.shared.total_bytes);
         self.files.insert(number, meta);
         Ok(())
     }
@@ -124,11 +124,11 @@ impl BlobSet {
         from: BlobFileNumber,
         to: &PhysicalBlobFile,
     ) {
-        self.unplace(logical, from);
-        self.place(logical, to.number, to.total_bytes);
+        self.detach(logical, from);
+        self.attach(logical, to.number, to.total_bytes);
     }
 
-    fn place(&mut self, logical: BlobFileNumber, number: BlobFileNumber, total_bytes: u64) {
+    fn attach(&mut self, logical: BlobFileNumber, number: BlobFileNumber, total_bytes: u64) {
         match self.physical.get_mut(&number) {
             Some(physical) => {
                 physical.logical.insert(logical);
@@ -145,7 +145,7 @@ impl BlobSet {
         }
     }
 
-    fn unplace(&mut self, logical: BlobFileNumber, number: BlobFileNumber) {
+    fn detach(&mut self, logical: BlobFileNumber, number: BlobFileNumber) {
         let Some(physical) = self.physical.get_mut(&number) else {
             return;
         };
@@ -213,12 +213,12 @@ impl BlobSet {
     pub(super) fn remove(
         &mut self,
         number: BlobFileNumber,
-        place: BlobFileNumber,
+        physical: BlobFileNumber,
     ) -> Option<BlobFileMeta> {
         let removed = self.files.remove(&number)?;
         self.live_bytes -= u128::from(removed.live_bytes());
         self.live_count -= u128::from(removed.live_count());
-        self.unplace(number, place);
+        self.detach(number, physical);
         Some(removed)
     }
 }
@@ -289,9 +289,9 @@ mod tests {
             total_bytes: 1700,
             logical: vec![number(2), number(3)],
         };
-        let place = PhysicalBlobFile::of_relocation(&moved, &Arc::default());
+        let physical = PhysicalBlobFile::of_relocation(&moved, &Arc::default());
         for logical in [2, 3] {
-            set.relocate(number(logical), number(logical), &place);
+            set.relocate(number(logical), number(logical), &physical);
         }
         assert_sums(&set);
         assert_eq!(set.physical_bytes(), 1001 + 1004 + 1700);

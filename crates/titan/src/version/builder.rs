@@ -87,8 +87,8 @@ impl BuiltVersion {
     /// The version, without making any file obsolete. A relocated file was added by the same edit,
     /// so no other version looks for its records.
     pub(crate) fn before_it_is_durable(self) -> Arc<Version> {
-        for (file, place) in &self.moved {
-            file.move_to(place);
+        for (file, physical) in &self.moved {
+            file.move_to(physical);
         }
         self.version
     }
@@ -98,11 +98,11 @@ impl BuiltVersion {
     /// only after the edits are durable.
     pub(crate) fn install(self) -> Arc<Version> {
         let mut left = Vec::new();
-        for (file, place) in &self.moved {
-            left.push(file.place());
-            file.move_to(place);
+        for (file, physical) in &self.moved {
+            left.push(file.physical());
+            file.move_to(physical);
         }
-        left.extend(self.dropped_blob_files.iter().map(|file| file.place()));
+        left.extend(self.dropped_blob_files.iter().map(|file| file.physical()));
         let physical = self.version.blob_files.physical();
         for file in left.iter().filter(|f| !physical.contains_key(&f.number)) {
             file.mark_obsolete();
@@ -160,15 +160,15 @@ impl VersionBuilder {
             self.changed_blob_files.insert(addition.number);
         }
         for relocation in &edit.relocations {
-            let place = Arc::new(PhysicalBlobFile::of_relocation(relocation, &self.queue));
+            let physical = Arc::new(PhysicalBlobFile::of_relocation(relocation, &self.queue));
             for logical in &relocation.logical {
-                let Some(from) = self.place(*logical) else {
+                let Some(from) = self.physical_of(*logical) else {
                     return Err(Error::corruption(format!(
                         "an edit moves blob file {logical}, which does not exist"
                     )));
                 };
-                self.blob_files.relocate(*logical, from, &place);
-                self.moved.insert(*logical, Arc::clone(&place));
+                self.blob_files.relocate(*logical, from, &physical);
+                self.moved.insert(*logical, Arc::clone(&physical));
             }
         }
         for garbage in &edit.blob_garbage {
@@ -254,12 +254,12 @@ impl VersionBuilder {
     }
 
     /// The physical file that has a logical one's records.
-    fn place(&self, logical: BlobFileNumber) -> Option<BlobFileNumber> {
-        if let Some(place) = self.moved.get(&logical) {
-            return Some(place.number);
+    fn physical_of(&self, logical: BlobFileNumber) -> Option<BlobFileNumber> {
+        if let Some(physical) = self.moved.get(&logical) {
+            return Some(physical.number);
         }
         let file = self.blob_files.get(&logical)?;
-        Some(file.shared.place().number)
+        Some(file.shared.physical().number)
     }
 
     /// The version that results.
@@ -276,8 +276,8 @@ impl VersionBuilder {
         }
         let mut dropped_blob_files = Vec::new();
         for number in self.blob_files.unused(&self.changed_blob_files) {
-            let place = self.place(number);
-            let removed = place.and_then(|place| self.blob_files.remove(number, place));
+            let physical = self.physical_of(number);
+            let removed = physical.and_then(|physical| self.blob_files.remove(number, physical));
             // A file that was added and removed since the base was in no version.
             dropped_blob_files.extend(
                 removed
@@ -293,9 +293,9 @@ impl VersionBuilder {
         });
         let levels: Vec<Level> = levels.collect::<Result<_>>()?;
         let version = self.base.with_files(levels, self.blob_files);
-        let moved = self.moved.into_iter().filter_map(|(logical, place)| {
+        let moved = self.moved.into_iter().filter_map(|(logical, physical)| {
             let file = version.blob_files.get(&logical)?;
-            Some((Arc::clone(&file.shared), place))
+            Some((Arc::clone(&file.shared), physical))
         });
         Ok(BuiltVersion {
             moved: moved.collect(),

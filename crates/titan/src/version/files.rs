@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, OnceLock};
 
-use crate::blob::BlobPlace;
+use crate::blob::PhysicalLocation;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::user_key;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber, total};
@@ -283,13 +283,13 @@ impl PhysicalBlobFile {
     }
 
     /// Where the records of its logical files are.
-    pub(crate) fn place(&self) -> BlobPlace {
+    pub(crate) fn location(&self) -> PhysicalLocation {
         match self.map {
-            Some(map) => BlobPlace::Moved {
+            Some(map) => PhysicalLocation::Moved {
                 file: self.number,
                 map,
             },
-            None => BlobPlace::InPlace,
+            None => PhysicalLocation::InPlace,
         }
     }
 
@@ -353,7 +353,7 @@ pub(crate) struct SharedBlobFile {
     pub(crate) checksum_value: Vec<u8>,
     /// The file that has its records. A collection replaces it, for every version at once; after
     /// that, this logical file does not pin the file before.
-    pub(super) place: ArcSwap<PhysicalBlobFile>,
+    pub(super) physical: ArcSwap<PhysicalBlobFile>,
 }
 
 impl SharedBlobFile {
@@ -364,23 +364,23 @@ impl SharedBlobFile {
             total_bytes: addition.total_bytes,
             checksum_method: addition.checksum_method.clone(),
             checksum_value: addition.checksum_value.clone(),
-            place: ArcSwap::from_pointee(PhysicalBlobFile::of_addition(addition, queue)),
+            physical: ArcSwap::from_pointee(PhysicalBlobFile::of_addition(addition, queue)),
         }
     }
 
     /// Where its records are. Takes no count of the file that has them.
-    pub(crate) fn location(&self) -> BlobPlace {
-        self.place.load().place()
+    pub(crate) fn location(&self) -> PhysicalLocation {
+        self.physical.load().location()
     }
 
     /// The file that its records are in.
-    pub(crate) fn place(&self) -> Arc<PhysicalBlobFile> {
-        self.place.load_full()
+    pub(crate) fn physical(&self) -> Arc<PhysicalBlobFile> {
+        self.physical.load_full()
     }
 
     /// Must be called only after the edit that relocates the records is durable.
-    pub(super) fn move_to(&self, place: &Arc<PhysicalBlobFile>) {
-        self.place.store(Arc::clone(place));
+    pub(super) fn move_to(&self, physical: &Arc<PhysicalBlobFile>) {
+        self.physical.store(Arc::clone(physical));
     }
 }
 

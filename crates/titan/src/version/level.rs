@@ -106,14 +106,14 @@ impl Piece {
             return false;
         };
         let first = smallest.smallest_user_key();
-        let starts_behind = match end {
+        let starts_after = match end {
             Bound::Included(end) => comparator.compare_user(first, end).is_gt(),
             Bound::Excluded(end) => comparator.compare_user(first, end).is_ge(),
             Bound::Unbounded => false,
         };
         // Whether the last key itself belongs to the table is not checked here.
         let last = last.largest_user_key();
-        !starts_behind && comparator.compare_user(last, begin).is_ge()
+        !starts_after && comparator.compare_user(last, begin).is_ge()
     }
 }
 

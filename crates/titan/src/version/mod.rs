@@ -13,12 +13,14 @@
 pub(crate) mod blob_set;
 pub(crate) mod builder;
 mod capture;
+mod database_record;
 pub(crate) mod edit;
 pub(crate) mod files;
 pub(crate) mod level;
 pub(crate) mod level_iterator;
 mod manifest;
 mod manifest_reader;
+mod manifest_writer;
 #[cfg(all(test, loom))]
 mod models;
 mod moment;
@@ -37,6 +39,7 @@ pub(crate) mod version;
 mod watch;
 
 pub(crate) use capture::Capture;
+pub(crate) use database_record::DatabaseRecord;
 pub(crate) use files::{ObsoleteFiles, TableFile};
 pub(crate) use manifest::read_current;
 pub(crate) use manifest_reader::ManifestReader;

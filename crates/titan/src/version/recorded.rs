@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::RecoveredState;
 use super::blob_set::{BlobSet, Physical};
+use super::database_record::DatabaseRecord;
 use super::edit::{NewFile, TableFacts};
 use super::files::{BlobFileMeta, Known, Lifetime, PhysicalBlobFile, SharedBlobFile, TableFile};
 use super::level::{Level, LevelSums, Piece};
@@ -83,11 +84,11 @@ struct RecordedBlobFile {
     checksum_value: Vec<u8>,
     garbage_count: u64,
     garbage_bytes: u64,
-    place: RecordedPlace,
+    physical: RecordedPhysical,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct RecordedPlace {
+struct RecordedPhysical {
     number: BlobFileNumber,
     map: Option<FileNumber>,
     count: u64,
@@ -99,13 +100,7 @@ impl Recorded {
     pub(crate) fn of(set: &VersionSet) -> Self {
         let VersionSet {
             families,
-            max_column_family,
-            // Titan's MANIFESTs always name the largest id; see [`assert_recovered`].
-            max_column_family_is_exact: _,
-            min_log_number_to_keep,
-            db_id,
-            settings,
-            unknown,
+            record,
             counters,
             // Not recorded: the surroundings, and the state of this opening.
             vfs: _,
@@ -113,12 +108,17 @@ impl Recorded {
             obsolete: _,
             statistics: _,
             manifest: _,
-            max_manifest_file_size: _,
             clock: _,
-            previous_manifest: _,
-            manifest_failure: _,
-            unrecorded: _,
         } = set;
+        let DatabaseRecord {
+            max_column_family,
+            // Titan's MANIFESTs always name the largest id; see [`assert_recovered`].
+            max_column_family_is_exact: _,
+            min_log_number_to_keep,
+            db_id,
+            settings,
+            unknown,
+        } = record;
         let Counters {
             next_file,
             last_sequence,
@@ -144,8 +144,8 @@ impl Recorded {
         };
         let blob_files = self.families.values().flat_map(|f| &f.blob_files);
         let places = blob_files.flat_map(|file| {
-            let of_place = file.place.files.iter().filter_map(|file| file.number());
-            of_place.chain([file.number.0])
+            let of_physical = file.physical.files.iter().filter_map(|file| file.number());
+            of_physical.chain([file.number.0])
         });
         let numbers = tables().map(|t| t.meta.number.0).chain(places).collect();
         let newest = tables().map(|t| t.meta.largest_seq).max();
@@ -279,10 +279,10 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
         total_bytes,
         checksum_method,
         checksum_value,
-        place,
+        physical,
     } = &**shared;
     let PhysicalBlobFile {
-        number: physical,
+        number: physical_number,
         map,
         count,
         total_bytes: physical_bytes,
@@ -290,7 +290,7 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
         // Measured at each opening.
         hole_bytes: _,
         holes: _,
-    } = &**place.load();
+    } = &**physical.load();
     RecordedBlobFile {
         number: *number,
         total_count: *total_count,
@@ -299,8 +299,8 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
         checksum_value: checksum_value.clone(),
         garbage_count: *garbage_count,
         garbage_bytes: *garbage_bytes,
-        place: RecordedPlace {
-            number: *physical,
+        physical: RecordedPhysical {
+            number: *physical_number,
             map: *map,
             count: *count,
             total_bytes: *physical_bytes,
@@ -331,7 +331,10 @@ pub(crate) fn recovered(vfs: &Arc<dyn Vfs>, dir: &Path, options: &Options) -> Re
 /// If a field differs; names the lines that do.
 pub(crate) fn assert_recovered(set: &VersionSet, options: &Options, counted: Counted) {
     let recovered = recovered(&set.vfs, &set.dir, options).unwrap();
-    assert!(recovered.max_column_family_is_exact, "no largest family id");
+    assert!(
+        recovered.record.max_column_family_is_exact,
+        "no largest family id"
+    );
     let (runs, mut found) = (Recorded::of(set), Recorded::of(&recovered));
     if counted == Counted::AtLeastWhatIsNamed {
         let (numbers, newest) = found.named();

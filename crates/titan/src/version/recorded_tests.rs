@@ -148,7 +148,7 @@ fn full_set(dir: &Path) -> (VersionSet, Options) {
     let mut set = VersionSet::create(vfs, dir, &options, Arc::new(Statistics::default()));
     set.set_db_id("an identity".to_owned());
     set.keep_settings(settings("of all"), |_| settings("of default"));
-    set.unknown = vec![(9000, vec![1, 2, 3])];
+    set.record.unknown = vec![(9000, vec![1, 2, 3])];
     set.counters.mark_file_number_used(FileNumber(100));
     set.counters.publish_sequence(SequenceNumber(1000));
     set.start_manifest().unwrap();

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::VersionBuilder;
+use super::database_record::DatabaseRecord;
 use super::edit::VersionEdit;
 use super::files::ObsoleteFiles;
 use super::manifest::read_current;
 use super::manifest_reader::ManifestReader;
+use super::manifest_writer::ManifestWriter;
 use super::set::{Counters, FamilyVersions, VersionSet};
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,9 +37,7 @@ struct Replayed {
 /// The state that a MANIFEST describes.
 pub(crate) struct RecoveredState {
     families: BTreeMap<ColumnFamilyId, Replayed>,
-    max_column_family: ColumnFamilyId,
-    max_column_family_is_exact: bool,
-    min_log_number_to_keep: FileNumber,
+    record: DatabaseRecord,
     next_file: FileNumber,
     last_sequence: SequenceNumber,
     /// Whether an edit named them. A complete state does.
@@ -45,8 +45,6 @@ pub(crate) struct RecoveredState {
     names_sequence: bool,
     /// Whether an edit relocated records of blob files, even of files that are gone by now.
     moves_values: bool,
-    db_id: Option<String>,
-    unknown: Vec<(u32, Vec<u8>)>,
     /// Options of families, and of the database.
     settings: BTreeMap<Option<ColumnFamilyId>, SettingTexts>,
     obsolete: Arc<ObsoleteFiles>,
@@ -73,16 +71,12 @@ impl RecoveredState {
         })?;
         let mut state = RecoveredState {
             families: BTreeMap::new(),
-            max_column_family: ColumnFamilyId::DEFAULT,
-            max_column_family_is_exact: false,
-            min_log_number_to_keep: FileNumber(0),
+            record: DatabaseRecord::default(),
             next_file: FileNumber(0),
             last_sequence: SequenceNumber::ZERO,
             names_log: false,
             names_sequence: false,
             moves_values: false,
-            db_id: None,
-            unknown: Vec::new(),
             settings: BTreeMap::new(),
             obsolete: Arc::new(ObsoleteFiles::default()),
             manifest,
@@ -169,7 +163,7 @@ impl RecoveredState {
                     "column family {id} is added twice"
                 )));
             }
-            self.max_column_family = self.max_column_family.max(id);
+            self.record.note_family(id);
         }
         if edit.dropped_column_family && self.families.remove(&id).is_none() {
             return Err(Error::corruption(format!(
@@ -183,19 +177,13 @@ impl RecoveredState {
             family.apply(id, &edit, options, &self.obsolete)?;
         } else if !edit.new_files.is_empty() || !edit.deleted_files.is_empty() {
             // RocksDB may write edits of a family after the edit that dropped it.
-            if id > self.max_column_family {
+            if id > self.record.max_column_family {
                 return Err(Error::corruption(format!(
                     "an edit of unknown column family {id}"
                 )));
             }
         }
-        if let Some(max) = edit.max_column_family {
-            self.max_column_family = self.max_column_family.max(max);
-            self.max_column_family_is_exact = true;
-        }
-        if let Some(min) = edit.min_log_number_to_keep {
-            self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
-        }
+        self.record.apply(&edit);
         if let Some(next) = edit.next_file_number {
             if next.0 >= MAX_FILE_NUMBER {
                 return Err(Error::corruption(format!(
@@ -209,10 +197,6 @@ impl RecoveredState {
         if let Some(last) = edit.last_sequence {
             self.last_sequence = self.last_sequence.max(last);
         }
-        if edit.db_id.is_some() {
-            self.db_id = edit.db_id;
-        }
-        self.unknown.extend(edit.unknown);
         Ok(())
     }
 
@@ -266,6 +250,7 @@ impl RecoveredState {
             family.settings = self.settings.remove(&Some(id)).unwrap_or_default();
             families.insert(id, family);
         }
+        self.record.settings = self.settings.remove(&None).unwrap_or_default();
         let counters = Arc::new(Counters::default());
         counters.mark_file_number_used(FileNumber(self.next_file.0.saturating_sub(1)));
         counters.mark_file_number_used(self.manifest);
@@ -274,21 +259,12 @@ impl RecoveredState {
             vfs,
             dir: dir.to_owned(),
             families,
-            max_column_family: self.max_column_family,
-            max_column_family_is_exact: self.max_column_family_is_exact,
-            min_log_number_to_keep: self.min_log_number_to_keep,
-            db_id: self.db_id.unwrap_or_default(),
-            settings: self.settings.remove(&None).unwrap_or_default(),
-            unknown: self.unknown,
+            record: self.record,
             counters,
             obsolete: self.obsolete,
             statistics,
-            manifest: None,
-            max_manifest_file_size: options.db.max_manifest_file_size,
+            manifest: ManifestWriter::new(options.db.max_manifest_file_size, Some(self.manifest)),
             clock: Arc::clone(&options.db.clock),
-            previous_manifest: Some(self.manifest),
-            manifest_failure: None,
-            unrecorded: Vec::new(),
         })
     }
 }
@@ -374,9 +350,7 @@ pub(crate) fn choose_comparator(
 /// What a MANIFEST would say, reconstructed by other means.
 pub(crate) struct Rebuilt {
     pub(crate) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
-    pub(crate) max_column_family: ColumnFamilyId,
-    pub(crate) db_id: String,
-    pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    pub(crate) record: DatabaseRecord,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -390,9 +364,7 @@ impl VersionSet {
     ) -> Self {
         let mut set = VersionSet::create(vfs, dir, options, Arc::new(Statistics::default()));
         set.families = rebuilt.families;
-        set.max_column_family = rebuilt.max_column_family;
-        set.db_id = rebuilt.db_id;
-        set.unknown = rebuilt.unknown;
+        set.record = rebuilt.record;
         set.counters = rebuilt.counters;
         set
     }
@@ -423,21 +395,15 @@ impl VersionSet {
             vfs,
             dir: dir.to_owned(),
             families: BTreeMap::from([(ColumnFamilyId::DEFAULT, family)]),
-            max_column_family: ColumnFamilyId::DEFAULT,
-            max_column_family_is_exact: true,
-            min_log_number_to_keep: FileNumber(0),
-            db_id: String::new(),
-            settings: SettingTexts::new(),
-            unknown: Vec::new(),
+            record: DatabaseRecord {
+                max_column_family_is_exact: true,
+                ..DatabaseRecord::default()
+            },
             counters,
             obsolete: Arc::new(ObsoleteFiles::default()),
             statistics,
-            manifest: None,
-            max_manifest_file_size: options.db.max_manifest_file_size,
+            manifest: ManifestWriter::new(options.db.max_manifest_file_size, None),
             clock: Arc::clone(&options.db.clock),
-            previous_manifest: None,
-            manifest_failure: None,
-            unrecorded: Vec::new(),
         }
     }
 }

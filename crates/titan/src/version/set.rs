@@ -6,9 +6,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::builder::{BuiltVersion, VersionBuilder};
+use super::database_record::DatabaseRecord;
 use super::edit::{BlobFileAddition, BlobFileGarbage, KeptSettings, VersionEdit};
 use super::files::ObsoleteFiles;
 use super::manifest::Manifest;
+use super::manifest_writer::ManifestWriter;
 use super::version::Version;
 use crate::clock::SystemClock;
 use crate::error::{Error, Result};
@@ -160,31 +162,12 @@ pub(crate) struct VersionSet {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
     pub(super) families: BTreeMap<ColumnFamilyId, FamilyVersions>,
-    pub(super) max_column_family: ColumnFamilyId,
-    /// Whether the MANIFEST recorded it. RocksDB omits it when it starts a MANIFEST, so families
-    /// that were dropped before may have had larger ids.
-    pub(super) max_column_family_is_exact: bool,
-    /// No family needs WAL files with a smaller number.
-    pub(super) min_log_number_to_keep: FileNumber,
-    pub(super) db_id: String,
-    /// The database's options kept for the next opening.
-    pub(super) settings: SettingTexts,
-    /// Ignorable fields of other engines, kept for them.
-    pub(super) unknown: Vec<(u32, Vec<u8>)>,
+    pub(super) record: DatabaseRecord,
     pub(super) counters: Arc<Counters>,
     pub(super) obsolete: Arc<ObsoleteFiles>,
     pub(super) statistics: Arc<Statistics>,
-    /// `None` before the first MANIFEST of this opening, and after a failure: the end of the file
-    /// is then unknown, so it is never appended to again.
-    pub(super) manifest: Option<Manifest>,
-    pub(super) max_manifest_file_size: u64,
+    pub(super) manifest: ManifestWriter,
     pub(super) clock: Arc<dyn SystemClock>,
-    /// The MANIFEST in force before `manifest` was started.
-    pub(super) previous_manifest: Option<FileNumber>,
-    /// Why there is no `manifest` now, if one failed.
-    pub(super) manifest_failure: Option<Error>,
-    /// Files of jobs whose edits failed. The MANIFEST may need them until another one is in force.
-    pub(super) unrecorded: Vec<FileKind>,
 }
 
 impl VersionSet {
@@ -197,7 +180,7 @@ impl VersionSet {
     }
 
     pub(crate) fn db_id(&self) -> &str {
-        &self.db_id
+        &self.record.db_id
     }
 
     /// The WAL file with which recovery starts: ordinary batches in older ones are in tables
@@ -209,7 +192,7 @@ impl VersionSet {
     /// The WAL files from which recovery reads on.
     pub(crate) fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
-        LogsSince::new(self.min_log_number_to_keep, families)
+        LogsSince::new(self.record.min_log_number_to_keep, families)
     }
 
     /// The SST and blob files of all current versions.
@@ -219,7 +202,7 @@ impl VersionSet {
             let tables = family.current.tables();
             live.extend(tables.map(|(_, t)| FileKind::Table(t.number())));
             let blob_files = family.current.blob_files.values();
-            live.extend(blob_files.flat_map(|file| file.shared.place().files()));
+            live.extend(blob_files.flat_map(|file| file.shared.physical().files()));
         }
         live
     }
@@ -234,7 +217,7 @@ impl VersionSet {
             let comparator = family.comparator.user().name();
             (family.name.as_str(), comparator, &family.settings)
         });
-        rocksdb::options_file(&self.settings, families)
+        rocksdb::options_file(&self.record.settings, families)
     }
 
     /// Sets, only in memory, the options that are kept for the next opening: those of the database,
@@ -244,7 +227,7 @@ impl VersionSet {
         of_database: SettingTexts,
         of_family: impl Fn(&str) -> SettingTexts,
     ) {
-        self.settings = of_database;
+        self.record.settings = of_database;
         for family in self.families.values_mut() {
             family.settings = of_family(&family.name);
         }
@@ -260,7 +243,7 @@ impl VersionSet {
     }
 
     pub(crate) fn manifest_number(&self) -> Option<FileNumber> {
-        self.manifest.as_ref().map(Manifest::number)
+        self.manifest.number()
     }
 
     /// The id the next created family gets.
@@ -273,12 +256,12 @@ impl VersionSet {
             let last = self.families.keys().next_back();
             return ColumnFamilyId(last.map_or(0, |id| id.0) + 1);
         }
-        ColumnFamilyId(self.max_column_family.0 + 1)
+        ColumnFamilyId(self.record.max_column_family.0 + 1)
     }
 
     /// Whether it is certain that no family ever had this id.
     pub(crate) fn never_had(&self, id: ColumnFamilyId) -> bool {
-        self.max_column_family_is_exact && id > self.max_column_family
+        self.record.never_had(id)
     }
 
     /// Applies edits of different families: builds the next versions, makes the edits durable, then
@@ -317,7 +300,7 @@ impl VersionSet {
         self.log(&mut edits)?;
 
         for min in edits.iter().filter_map(|edit| edit.min_log_number_to_keep) {
-            self.min_log_number_to_keep = self.min_log_number_to_keep.max(min);
+            self.record.note_min_log_number(min);
         }
         let now = self.clock.monotonic();
         for (id, log_number, built) in built {
@@ -373,13 +356,13 @@ impl VersionSet {
 
     /// Adds a family only to the state in memory; see [`VersionSet::apply_in_memory`].
     pub(crate) fn add_family_in_memory(&mut self, id: ColumnFamilyId, family: FamilyVersions) {
-        self.max_column_family = self.max_column_family.max(id);
+        self.record.note_family(id);
         self.families.insert(id, family);
     }
 
     /// Notes, only in memory, that everything in WAL files before `number` is in tables.
     pub(crate) fn advance_logs_in_memory(&mut self, number: FileNumber) {
-        self.min_log_number_to_keep = number;
+        self.record.min_log_number_to_keep = number;
         for family in self.families.values_mut() {
             family.log_number = number;
         }
@@ -387,7 +370,7 @@ impl VersionSet {
 
     /// Sets the identity of a database that has none yet.
     pub(crate) fn set_db_id(&mut self, db_id: String) {
-        self.db_id = db_id;
+        self.record.db_id = db_id;
     }
 
     /// Adds a family. The edit is durable on return.
@@ -413,7 +396,7 @@ impl VersionSet {
             edit.kept_settings.clear();
         }
         self.log(&mut [edit])?;
-        self.max_column_family = self.max_column_family.max(id);
+        self.record.note_family(id);
         self.families.insert(id, family);
         Ok(())
     }
@@ -428,7 +411,7 @@ impl VersionSet {
             ..VersionEdit::default()
         };
         self.log(&mut [edit])?;
-        self.min_log_number_to_keep = self.min_log_number_to_keep.max(needed);
+        self.record.note_min_log_number(needed);
         // ORDER: the edit is durable; only now may the files be deleted.
         if let Some(family) = self.families.remove(&id) {
             family.current.tables().for_each(|(_, f)| f.mark_obsolete());
@@ -438,7 +421,7 @@ impl VersionSet {
                 "-p titan --test it life_cycles::"
             );
             for file in family.current.blob_files.values().filter(|_| !stay) {
-                file.shared.place().mark_obsolete();
+                file.shared.physical().mark_obsolete();
             }
         }
         Ok(())
@@ -447,16 +430,12 @@ impl VersionSet {
     fn log(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
         self.append(edits).inspect_err(|_| {
             let files = self.new_files_of(edits);
-            self.unrecorded.extend(files);
+            self.manifest.add_unrecorded(files);
         })
     }
 
     fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
-        if self
-            .manifest
-            .as_ref()
-            .is_some_and(|m| m.size() >= self.max_manifest_file_size.max(2 * m.initial_size()))
-        {
+        if self.manifest.is_full() {
             self.start_manifest()?;
             // MUTANT: the edit for which a new MANIFEST is started is not in it.
             if mutant!(
@@ -466,30 +445,9 @@ impl VersionSet {
                 return Ok(());
             }
         }
-        let Some(manifest) = self.manifest.as_mut() else {
-            let stopped = Error::new(
-                crate::ErrorKind::WritesStopped,
-                "the MANIFEST failed earlier and has not been replaced",
-            );
-            // If two jobs meet the failure, this one may be the first to report it.
-            return Err(match self.manifest_failure.clone() {
-                Some(failure) => stopped.with_source(failure),
-                None => stopped,
-            });
-        };
-        let before = manifest.size();
-        match manifest.append(edits) {
-            Ok(()) => {
-                stats::add(&self.statistics.manifest_bytes, manifest.size() - before);
-                Ok(())
-            }
-            Err(e) => {
-                self.previous_manifest = self.manifest.take().map(|m| m.number());
-                let failure = e.context("recording a change in the MANIFEST");
-                self.manifest_failure = Some(failure.clone());
-                Err(failure)
-            }
-        }
+        let written = self.manifest.append(edits)?;
+        stats::add(&self.statistics.manifest_bytes, written);
+        Ok(())
     }
 
     /// Starts a MANIFEST with the current state and makes it the current one. The previous one
@@ -500,14 +458,7 @@ impl VersionSet {
         let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)
             .map_err(|e| e.context("starting a MANIFEST"))?;
         stats::add(&self.statistics.manifest_bytes, manifest.size());
-        let previous = self.manifest.replace(manifest).map(|m| m.number());
-        self.manifest_failure = None;
-        if let Some(previous) = previous.or(self.previous_manifest.take()) {
-            self.obsolete.push(FileKind::Manifest(previous));
-        }
-        // ORDER: CURRENT names a MANIFEST that has none of those edits; only now may their files be
-        // deleted.
-        for file in self.unrecorded.drain(..) {
+        for file in self.manifest.replace(manifest) {
             self.obsolete.push(file);
         }
         Ok(())
@@ -534,11 +485,11 @@ impl VersionSet {
             prev_log_number: Some(FileNumber(0)),
             next_file_number: Some(self.counters.next_file_number()),
             last_sequence: Some(self.counters.last_sequence()),
-            max_column_family: (!forgets_ids).then_some(self.max_column_family),
-            min_log_number_to_keep: (!forgets_logs).then_some(self.min_log_number_to_keep),
-            db_id: Some(self.db_id.clone()),
-            kept_settings: kept(None, &self.settings),
-            unknown: self.unknown.clone(),
+            max_column_family: (!forgets_ids).then_some(self.record.max_column_family),
+            min_log_number_to_keep: (!forgets_logs).then_some(self.record.min_log_number_to_keep),
+            db_id: Some(self.record.db_id.clone()),
+            kept_settings: kept(None, &self.record.settings),
+            unknown: self.record.unknown.clone(),
             ..VersionEdit::default()
         }];
         for (&id, family) in &self.families {

@@ -45,7 +45,7 @@ impl BlobLocations for Version {
         let file = file.ok_or_else(|| no_location(logical))?;
         Ok(BlobLocation {
             column_family: self.column_family,
-            place: file.shared.location(),
+            physical: file.shared.location(),
         })
     }
 }
@@ -142,8 +142,8 @@ impl Version {
         let first = begin.map_or(0, |begin| {
             files.partition_point(|f| self.ends_before(f, begin))
         });
-        let behind = files.partition_point(|f| !self.starts_behind(f, end));
-        files.get(first..behind).unwrap_or_default()
+        let after = files.partition_point(|f| !self.starts_after(f, end));
+        files.get(first..after).unwrap_or_default()
     }
 
     /// The logical bytes of the files of a sorted level that overlap a file's key range.
@@ -182,7 +182,7 @@ impl Version {
         begin: Option<&[u8]>,
         end: Bound<&[u8]>,
     ) -> bool {
-        !self.starts_behind(file, end) && begin.is_none_or(|begin| !self.ends_before(file, begin))
+        !self.starts_after(file, end) && begin.is_none_or(|begin| !self.ends_before(file, begin))
     }
 
     /// Whether all keys of a file are smaller than `user_key`.
@@ -194,9 +194,9 @@ impl Version {
         }
     }
 
-    fn starts_behind(&self, file: &TableFile, end: Bound<&[u8]>) -> bool {
+    fn starts_after(&self, file: &TableFile, end: Bound<&[u8]>) -> bool {
         let first = file.smallest_user_key();
-        // MUTANT: a table that begins with the last key of a range counts as behind it.
+        // MUTANT: a table that begins with the last key of a range counts as after it.
         let missed = mutant!(
             "first-key-of-a-table-overlooked",
             "-p titan --lib compaction::tests"
@@ -217,8 +217,10 @@ impl Version {
     ) -> BTreeMap<BlobFileNumber, (Arc<PhysicalBlobFile>, Vec<&BlobFileMeta>)> {
         let mut files = BTreeMap::new();
         for meta in self.blob_files.values() {
-            let place = meta.shared.place();
-            let (_, logical) = files.entry(place.number).or_insert((place, Vec::new()));
+            let physical = meta.shared.physical();
+            let (_, logical) = files
+                .entry(physical.number)
+                .or_insert((physical, Vec::new()));
             logical.push(meta);
         }
         files
@@ -227,12 +229,12 @@ impl Version {
     /// What collections relocated, in the form that a MANIFEST has.
     pub(crate) fn relocations(&self) -> Vec<Relocation> {
         let files = self.physical_blob_files().into_values();
-        let moved = files.filter_map(|(place, logical)| {
+        let moved = files.filter_map(|(physical, logical)| {
             Some(Relocation {
-                file: place.number,
-                map: place.map?,
-                count: place.count,
-                total_bytes: place.total_bytes,
+                file: physical.number,
+                map: physical.map?,
+                count: physical.count,
+                total_bytes: physical.total_bytes,
                 logical: logical.iter().map(|meta| meta.shared.number).collect(),
             })
         });

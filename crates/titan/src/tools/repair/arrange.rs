@@ -81,7 +81,7 @@ impl Placed {
 impl Repair<'_> {
     /// Assigns a level to every table.
     pub(super) fn arrange(&mut self) -> Result<()> {
-        if self.hint.trusted {
+        if self.from.hint.trusted {
             return Ok(());
         }
         let ids: Vec<_> = self.families.keys().copied().collect();
@@ -178,10 +178,10 @@ impl Repair<'_> {
     fn reader(&self, placed: &Placed, order: &InternalKeyComparator) -> Result<Arc<TableReader>> {
         let dir = match placed.new {
             true => &*self.env.dir,
-            false => self.dir,
+            false => self.from.dir,
         };
         let path = FileKind::Table(placed.meta.number).path(dir);
-        let file = self.vfs.open(&path, Access::Sequential)?;
+        let file = self.from.vfs.open(&path, Access::Sequential)?;
         TableReader::open(
             file,
             &path,

@@ -58,7 +58,7 @@ impl Repair<'_> {
     /// Reads all blob files that tables refer to and compares pointers with records.
     pub(super) fn survey_blob_files(&mut self) -> Result<()> {
         let mut references = References::new();
-        for table in self.tables.values_mut() {
+        for table in self.found.listed.values_mut() {
             let family = table.family.unwrap_or_default();
             for (number, file) in std::mem::take(&mut table.files) {
                 let (_, all) = references
@@ -90,12 +90,12 @@ impl Repair<'_> {
     /// any of those that have it, unless their files are missing.
     fn open_maps(&mut self) -> Result<Vec<Arc<RelocationMap>>> {
         let mut maps = Vec::new();
-        for kind in self.files.iter().rev() {
+        for kind in self.from.files.iter().rev() {
             let FileKind::BlobMap(number) = *kind else {
                 continue;
             };
-            let path = kind.path(self.dir);
-            let file = self.vfs.open(&path, Access::Random)?;
+            let path = kind.path(self.from.dir);
+            let file = self.from.vfs.open(&path, Access::Random)?;
             match RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0))) {
                 Ok(map) => maps.push(map),
                 Err(e) if e.kind() == ErrorKind::Io => return Err(e),
@@ -111,7 +111,7 @@ impl Repair<'_> {
         logical: BlobFileNumber,
         maps: &[Arc<RelocationMap>],
     ) -> Option<Arc<RelocationMap>> {
-        let is_there = |number| self.files.contains(&FileKind::Blob(number));
+        let is_there = |number| self.from.files.contains(&FileKind::Blob(number));
         if is_there(logical) {
             return None;
         }
@@ -174,14 +174,14 @@ impl Repair<'_> {
         references: FileReferences,
     ) -> Result<(PhysicalFile, Option<Arc<BlobFileReader>>, Option<Error>)> {
         let kind = FileKind::Blob(number);
-        let path = kind.path(self.dir);
+        let path = kind.path(self.from.dir);
         let mut found = PhysicalFile {
             number,
             map: map.map(RelocationMap::number),
             count: 0,
             total_bytes: 0,
         };
-        let file = match self.vfs.open(&path, Access::Sequential) {
+        let file = match self.from.vfs.open(&path, Access::Sequential) {
             Ok(file) => file,
             Err(e) if e.is_not_found() => {
                 let gone = Error::corruption("the blob file is gone").in_file(&path);
@@ -209,7 +209,7 @@ impl Repair<'_> {
             // The header has no checksum: an apparent feature may be damage.
             Err(e) => Some(e.in_file(&path)),
         };
-        self.tell(kind, size);
+        self.progress.add(kind, size);
         // Another family's file has nothing to rescue: its records may have the same keys. If the
         // header names no existing family, it is damaged, and its records are as good as any. So
         // are all records for tables that may be of any family.

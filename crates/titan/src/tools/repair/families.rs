@@ -35,12 +35,13 @@ impl Repair<'_> {
     /// Finds the families that the MANIFEST and tables name.
     pub(super) fn find_families(&mut self) -> Result<()> {
         self.family(ColumnFamilyId::DEFAULT, Some("default".to_owned()))?;
-        for (id, hinted) in self.hint.families.clone() {
+        for (id, hinted) in self.from.hint.families.clone() {
             let name = Some(hinted.name).filter(|name| !name.is_empty());
             self.family(id, name)?;
         }
         // Newest first: of two families with one name the older one had been dropped.
         let mut named: Vec<_> = self
+            .found
             .unlisted
             .values()
             .filter_map(|table| Some((table.family?, table.family_name.clone()?)))
@@ -48,7 +49,7 @@ impl Repair<'_> {
         named.sort();
         for (id, name) in named.into_iter().rev() {
             let taken = self.families.values().any(|family| family.name == name);
-            if !self.families.contains_key(&id) && !self.hint.dropped.contains(&id) && !taken {
+            if !self.families.contains_key(&id) && !self.from.hint.dropped.contains(&id) && !taken {
                 self.family(id, Some(name))?;
             }
         }
@@ -59,13 +60,13 @@ impl Repair<'_> {
     /// name that says where it comes from.
     pub(super) fn family(&mut self, id: ColumnFamilyId, name: Option<String>) -> Result<&Family> {
         if !self.families.contains_key(&id) {
-            let hinted = self.hint.families.get(&id);
+            let hinted = self.from.hint.families.get(&id);
             let log_number = hinted.map(|f| f.log_number).unwrap_or_default();
             let of_table = |tables: &BTreeMap<_, Table>| {
                 let mut own = tables.values().filter(|table| table.family == Some(id));
                 own.find_map(|table| Some((table.family_name.clone()?, table.comparator.clone())))
             };
-            let of_table = of_table(&self.tables).or_else(|| of_table(&self.unlisted));
+            let of_table = of_table(&self.found.listed).or_else(|| of_table(&self.found.unlisted));
             let name = name.or_else(|| of_table.as_ref().map(|(name, _)| name.clone()));
             // A MANIFEST with two families of one name cannot be opened.
             let taken = |name: &String| self.families.values().any(|f| f.name == *name);
@@ -101,7 +102,7 @@ impl Repair<'_> {
         Ok(OutputFamily {
             id,
             comparator: family.map_or_else(
-                || InternalKeyComparator::new(Arc::clone(&self.options.default.comparator)),
+                || InternalKeyComparator::new(Arc::clone(&self.from.options.default.comparator)),
                 |f| f.comparator.clone(),
             ),
             options: Arc::new(resolved.options.family(&name).clone()),
@@ -116,26 +117,26 @@ impl Repair<'_> {
     ) -> Result<Resolved> {
         let names = families.clone().into_iter();
         let names: Vec<_> = names.map(|(_, name)| name.to_owned()).collect();
-        let (manifest, settings) = (self.hint.manifest, &self.hint.settings);
-        let kept = Kept::read(&*self.vfs, self.dir, manifest, settings, families)?;
-        kept.resolve(self.options, &names)
+        let (manifest, settings) = (self.from.hint.manifest, &self.from.hint.settings);
+        let kept = Kept::read(&*self.from.vfs, self.from.dir, manifest, settings, families)?;
+        kept.resolve(self.from.options, &names)
     }
 
     /// Decides whether the MANIFEST is trusted, and which tables are part of the database.
     pub(super) fn choose_tables(&mut self) -> Result<()> {
-        if self.hint.trusted && !self.manifest_is_whole() {
-            self.hint.trusted = false;
+        if self.from.hint.trusted && !self.manifest_is_whole() {
+            self.from.hint.trusted = false;
             self.report
                 .lost
                 .push(Loss::of_manifest("MANIFEST", "edits are missing"));
         }
-        if self.hint.trusted {
+        if self.from.hint.trusted {
             self.families
-                .retain(|id, _| self.hint.families.contains_key(id));
+                .retain(|id, _| self.from.hint.families.contains_key(id));
             self.leave_out_unknown();
             self.tell_unexplained();
         } else {
-            self.tables.append(&mut self.unlisted);
+            self.found.listed.append(&mut self.found.unlisted);
         }
         self.tell_missing();
         self.adopt_orphans()?;
@@ -145,8 +146,8 @@ impl Repair<'_> {
 
     /// Reports tables that are named but missing.
     fn tell_missing(&mut self) {
-        for number in std::mem::take(&mut self.missing) {
-            let Some(hinted) = self.hint.tables.get(&number) else {
+        for number in std::mem::take(&mut self.found.missing) {
+            let Some(hinted) = self.from.hint.tables.get(&number) else {
                 continue;
             };
             let family = self.families.get(&hinted.family);
@@ -166,7 +167,8 @@ impl Repair<'_> {
     fn leave_out_strays(&mut self) {
         let known = |id| self.families.contains_key(&id);
         let strays = self
-            .tables
+            .found
+            .listed
             .extract_if(.., |_, table| !table.family.is_some_and(known));
         for (_, table) in strays {
             match table.family {
@@ -193,8 +195,8 @@ impl Repair<'_> {
         let blob_files = blob_files.map(|(_, blob)| FileKind::Blob(blob.number));
         self.env
             .discard(&tables.chain(blob_files).collect::<Vec<_>>());
-        for (id, newest) in self.replayed.iter().filter(|(id, _)| is_unknown(id)) {
-            if *id > self.hint.max_column_family {
+        for (id, newest) in self.wals.newest.iter().filter(|(id, _)| is_unknown(id)) {
+            if *id > self.from.hint.record.max_column_family {
                 self.report.lost.push(Loss {
                     sequences: Some((0, newest.0)),
                     ..Loss::of_file(
@@ -210,8 +212,11 @@ impl Repair<'_> {
     /// else has. A whole table of that kind would have shown that edits are missing; a damaged one
     /// may show it too.
     fn tell_unexplained(&mut self) {
-        for table in self.unlisted.values().filter(|t| t.damage.is_some()) {
-            let Some(id) = table.family.filter(|id| !self.hint.dropped.contains(id)) else {
+        for table in self.found.unlisted.values().filter(|t| t.damage.is_some()) {
+            let Some(id) = table
+                .family
+                .filter(|id| !self.from.hint.dropped.contains(id))
+            else {
                 continue;
             };
             if table.entries == 0 || self.is_held_elsewhere(id, table) {
@@ -235,21 +240,26 @@ impl Repair<'_> {
     /// one leave no trace in it. They can leave tables that only they explain, and writes to
     /// families that only they created.
     fn manifest_is_whole(&self) -> bool {
-        if !self.tables.values().all(|table| table.as_recorded) {
+        if !self.found.listed.values().all(|table| table.as_recorded) {
             return false;
         }
         // A family is created before it is written to.
-        if self.replayed.keys().any(|id| self.hint.never_had(*id)) {
+        if self
+            .wals
+            .newest
+            .keys()
+            .any(|id| self.from.hint.never_had(*id))
+        {
             return false;
         }
         let of_use = |table: &&Table| table.damage.is_none() && table.entries > 0;
-        let explained = self.unlisted.values().filter(of_use).all(|table| {
+        let explained = self.found.unlisted.values().filter(of_use).all(|table| {
             let Some(id) = table.family else {
                 return true;
             };
             // Its origin may have been lost with the missing tables.
-            self.hint.dropped.contains(&id)
-                || (self.missing.is_empty() && self.is_held_elsewhere(id, table))
+            self.from.hint.dropped.contains(&id)
+                || (self.found.missing.is_empty() && self.is_held_elsewhere(id, table))
         });
         explained && self.hint_levels_are_sorted() && self.replayed_is_newest()
     }
@@ -258,7 +268,7 @@ impl Repair<'_> {
     /// placed. Tables without facts may have been ingested since.
     fn replayed_is_newest(&self) -> bool {
         let mut newest: BTreeMap<ColumnFamilyId, SequenceNumber> = BTreeMap::new();
-        let recorded = self.hint.tables.values();
+        let recorded = self.from.hint.tables.values();
         for table in recorded.filter(|table| table.facts.is_some()) {
             let newest = newest.entry(table.family).or_default();
             *newest = table.meta.largest_seq.max(*newest);
@@ -274,16 +284,21 @@ impl Repair<'_> {
     /// files: then a job wrote it and did not finish.
     fn is_held_elsewhere(&self, id: ColumnFamilyId, table: &Table) -> bool {
         // A family is flushed in order: its tables have everything up to their newest entry.
-        let tables = self.hint.tables.values().filter(|table| table.family == id);
+        let tables = self
+            .from
+            .hint
+            .tables
+            .values()
+            .filter(|table| table.family == id);
         let flushed = tables.map(|table| table.meta.largest_seq).max();
         let flushed = flushed.unwrap_or_default();
         if table.meta.largest_seq <= flushed {
             return true;
         }
         let unflushed = table.meta.smallest_seq.max(flushed.plus(1));
-        let last = self.replayed.get(&id).copied().unwrap_or_default();
-        !self.wals_damaged
-            && self.first_replayed.is_some_and(|first| first <= unflushed)
+        let last = self.wals.newest.get(&id).copied().unwrap_or_default();
+        !self.wals.damaged
+            && self.wals.first.is_some_and(|first| first <= unflushed)
             && table.meta.largest_seq <= last
     }
 
@@ -299,7 +314,7 @@ impl Repair<'_> {
                 .is_lt()
         };
         self.families.iter().all(|(id, family)| {
-            let mut tables: Vec<_> = self.hint.tables.values().collect();
+            let mut tables: Vec<_> = self.from.hint.tables.values().collect();
             tables.retain(|t| t.family == *id && t.level > 0);
             tables.sort_by(|a, b| {
                 let smallest = family

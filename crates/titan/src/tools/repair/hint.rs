@@ -14,7 +14,7 @@ use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::options::SettingTexts;
 use crate::version::edit::{NewFile, TableFacts, VersionEdit};
-use crate::version::{LogsSince, ManifestReader, read_current};
+use crate::version::{DatabaseRecord, LogsSince, ManifestReader, read_current};
 use crate::vfs::{Access, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
 
@@ -40,17 +40,14 @@ pub(super) struct HintedTable {
 pub(super) struct Hint {
     pub(super) families: BTreeMap<ColumnFamilyId, HintedFamily>,
     pub(super) dropped: BTreeSet<ColumnFamilyId>,
-    pub(super) max_column_family: ColumnFamilyId,
-    /// Whether edits record it, rather than it being inferred from the families they name.
-    pub(super) max_column_family_is_exact: bool,
+    /// Its settings are not filled in. The largest id is exact if edits record it; else it is
+    /// inferred from the families that they name.
+    pub(super) record: DatabaseRecord,
     pub(super) tables: BTreeMap<FileNumber, HintedTable>,
     /// Tables that edits removed.
     pub(super) obsolete: BTreeSet<FileNumber>,
-    pub(super) min_log_number: FileNumber,
     pub(super) next_file: FileNumber,
     pub(super) last_sequence: SequenceNumber,
-    pub(super) db_id: Option<String>,
-    pub(super) unknown: Vec<(u32, Vec<u8>)>,
     /// The options that the database keeps.
     pub(super) settings: BTreeMap<Option<ColumnFamilyId>, SettingTexts>,
     /// The MANIFEST that was read.
@@ -178,10 +175,10 @@ impl Hint {
 
     fn apply(&mut self, edit: VersionEdit) {
         let id = edit.column_family;
-        for kept in edit.kept_settings {
-            self.settings.insert(kept.family, kept.settings);
+        for kept in &edit.kept_settings {
+            self.settings.insert(kept.family, kept.settings.clone());
         }
-        self.max_column_family = self.max_column_family.max(id);
+        self.record.note_family(id);
         if edit.dropped_column_family {
             self.families.remove(&id);
             self.dropped.insert(id);
@@ -189,6 +186,7 @@ impl Hint {
             self.obsolete.extend(gone.map(|(number, _)| number));
             return;
         }
+        self.record.apply(&edit);
         if !self.dropped.contains(&id) {
             let family = self.families.entry(id).or_default();
             if let Some(name) = edit.added_column_family {
@@ -223,33 +221,23 @@ impl Hint {
                 table.facts = Some(facts);
             }
         }
-        let newest = |old: &mut FileNumber, new: Option<FileNumber>| {
-            *old = new.map_or(*old, |new| new.max(*old));
-        };
-        newest(&mut self.next_file, edit.next_file_number);
-        newest(&mut self.min_log_number, edit.min_log_number_to_keep);
+        self.next_file = self
+            .next_file
+            .max(edit.next_file_number.unwrap_or_default());
         if let Some(last) = edit.last_sequence {
             self.last_sequence = self.last_sequence.max(last);
         }
-        if let Some(max) = edit.max_column_family {
-            self.max_column_family = self.max_column_family.max(max);
-            self.max_column_family_is_exact = true;
-        }
-        if edit.db_id.as_ref().is_some_and(|id| !id.is_empty()) {
-            self.db_id = edit.db_id;
-        }
-        self.unknown.extend(edit.unknown);
     }
 
     /// Whether no readable edit knows the family, and not because it was dropped.
     pub(super) fn never_had(&self, id: ColumnFamilyId) -> bool {
-        self.max_column_family_is_exact && id > self.max_column_family
+        self.record.never_had(id)
     }
 
     /// The first WAL file to read.
     pub(super) fn logs_since(&self) -> LogsSince {
         let families = self.families.values().map(|f| f.log_number);
-        LogsSince::new(self.min_log_number, families)
+        LogsSince::new(self.record.min_log_number_to_keep, families)
     }
 }
 

@@ -11,13 +11,13 @@ use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 use crate::options::file::{CF_OPTIONS, OptionsFile};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage, Relocation, VersionEdit};
-use crate::version::{FamilyVersions, Rebuilt, Version, VersionSet};
+use crate::version::{DatabaseRecord, FamilyVersions, Rebuilt, Version, VersionSet};
 use crate::vfs::{link_or_copy, read_file, replace_file};
 
 impl Repair<'_> {
     /// Puts the files in their final directory and makes them a database.
     pub(super) fn install(&mut self, in_place: bool) -> Result<()> {
-        let source = self.dir.to_owned();
+        let source = self.from.dir.to_owned();
         let target = match in_place {
             true => source.clone(),
             false => self.env.dir.clone(),
@@ -30,7 +30,10 @@ impl Repair<'_> {
         let wal = self.env.counters.new_file_number();
         versions.advance_logs_in_memory(wal);
         // The WAL for new writes. Its existence later shows that no WAL was lost.
-        self.vfs.create(&FileKind::Wal(wal).path(&target))?.sync()?;
+        self.from
+            .vfs
+            .create(&FileKind::Wal(wal).path(&target))?
+            .sync()?;
         self.write_identity(&target, &mut versions)?;
         self.write_options(&target, &versions)?;
         let unused = match in_place {
@@ -41,13 +44,13 @@ impl Repair<'_> {
         // obsolete: any opening deletes obsolete files.
         self.link_to_lost(&unused)?;
         // ORDER: all files and their names are durable before CURRENT makes them the database.
-        self.vfs.sync_dir(&target)?;
+        self.from.vfs.sync_dir(&target)?;
         versions.start_manifest()?;
         // ORDER: CURRENT is durable; until then the old files were the database. The repair is
         // done: a failure to delete files is only noted.
         let tidied = match in_place {
             true => self.remove_unused(&unused),
-            false => unfinished::unmark(&*self.vfs, &target),
+            false => unfinished::unmark(&*self.from.vfs, &target),
         };
         if let Err(e) = tidied {
             let note = format!("files that are not used any more could not be removed: {e}");
@@ -83,16 +86,19 @@ impl Repair<'_> {
         }
         let newest = self.families.keys().next_back().copied();
         let mut versions = VersionSet::rebuild(
-            Arc::clone(&self.vfs),
+            Arc::clone(&self.from.vfs),
             target,
-            self.options,
+            self.from.options,
             Rebuilt {
                 families,
-                max_column_family: newest
-                    .max(Some(self.hint.max_column_family))
-                    .unwrap_or_default(),
-                db_id: String::new(),
-                unknown: self.hint.unknown.clone(),
+                record: DatabaseRecord {
+                    max_column_family: newest
+                        .max(Some(self.from.hint.record.max_column_family))
+                        .unwrap_or_default(),
+                    max_column_family_is_exact: true,
+                    unknown: self.from.hint.record.unknown.clone(),
+                    ..DatabaseRecord::default()
+                },
                 counters: Arc::clone(&self.env.counters),
             },
         );
@@ -201,7 +207,7 @@ impl Repair<'_> {
                 FileKind::Blob(_) => self.report.kept_blob_files += 1,
                 _ => {}
             }
-            self.report.kept_bytes += self.vfs.size(&file.path(self.dir))?;
+            self.report.kept_bytes += self.from.vfs.size(&file.path(self.from.dir))?;
         }
         Ok(())
     }
@@ -210,7 +216,11 @@ impl Repair<'_> {
         let kept = self.kept_files();
         self.count_kept(&kept)?;
         for file in kept {
-            link_or_copy(&*self.vfs, &file.path(self.dir), &file.path(target))?;
+            link_or_copy(
+                &*self.from.vfs,
+                &file.path(self.from.dir),
+                &file.path(target),
+            )?;
         }
         Ok(())
     }
@@ -223,20 +233,22 @@ impl Repair<'_> {
         let blob_files = self.new_blob_files.iter();
         let blob_files = blob_files.map(|(_, blob)| FileKind::Blob(blob.number));
         for file in tables.chain(blob_files) {
-            self.vfs
+            self.from
+                .vfs
                 .rename(&file.path(&self.env.dir), &file.path(database))?;
         }
         Ok(())
     }
 
     fn write_identity(&self, target: &Path, versions: &mut VersionSet) -> Result<()> {
-        let path = FileKind::Identity.path(self.dir);
-        let stored = match read_file(&*self.vfs, &path) {
+        let path = FileKind::Identity.path(self.from.dir);
+        let stored = match read_file(&*self.from.vfs, &path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
             Err(e) if e.is_not_found() || e.is_corruption() => String::new(),
             Err(e) => return Err(e),
         };
-        let known = [self.hint.db_id.clone(), self.db_id_of_tables.clone()];
+        let recorded = Some(&self.from.hint.record.db_id).filter(|id| !id.is_empty());
+        let known = [recorded.cloned(), self.found.db_id.clone()];
         let identity = known.into_iter().flatten().next();
         let identity = identity
             .or_else(|| {
@@ -244,11 +256,11 @@ impl Repair<'_> {
                     .is_ok()
                     .then(|| stored.clone())
             })
-            .unwrap_or_else(|| random_uuid(&*self.options.db.clock).to_string());
+            .unwrap_or_else(|| random_uuid(&*self.from.options.db.clock).to_string());
         let written = FileKind::Identity.path(target);
-        if stored != identity || !self.vfs.exists(&written)? {
+        if stored != identity || !self.from.vfs.exists(&written)? {
             let temp = FileKind::Temp(self.env.counters.new_file_number()).path(target);
-            replace_file(&*self.vfs, &temp, &written, identity.as_bytes())?;
+            replace_file(&*self.from.vfs, &temp, &written, identity.as_bytes())?;
         }
         versions.set_db_id(identity);
         Ok(())
@@ -257,9 +269,9 @@ impl Repair<'_> {
     /// The newest OPTIONS stays, if it describes these families; otherwise a new one is written. In
     /// another directory it names no directory for WAL files: that is the original's.
     fn write_options(&self, target: &Path, versions: &VersionSet) -> Result<()> {
-        let mut newest = self.files.iter().rev();
+        let mut newest = self.from.files.iter().rev();
         if let Some(file) = newest.find(|file| matches!(file, FileKind::Options(_))) {
-            let content = read_file(&*self.vfs, &file.path(self.dir))?;
+            let content = read_file(&*self.from.vfs, &file.path(self.from.dir))?;
             let fits = OptionsFile::parse(&content).is_ok_and(|options| {
                 self.families.values().all(|family| {
                     let order = family.comparator.user().name();
@@ -267,27 +279,27 @@ impl Repair<'_> {
                     options.section(CF_OPTIONS, &family.name).is_some() && recorded == order
                 })
             });
-            if fits && target == self.dir {
+            if fits && target == self.from.dir {
                 return Ok(());
             }
             if fits {
                 let temp = FileKind::Temp(self.env.counters.new_file_number()).path(target);
                 let content = without_wal_dir(&content);
-                return replace_file(&*self.vfs, &temp, &file.path(target), &content);
+                return replace_file(&*self.from.vfs, &temp, &file.path(target), &content);
             }
         }
         let number = self.env.counters.new_file_number();
         let mut options_file = versions.options_file();
-        if target == self.dir {
-            record_wal_dir(target, &self.options.db, &mut options_file)?;
+        if target == self.from.dir {
+            record_wal_dir(target, &self.from.options.db, &mut options_file)?;
         }
-        options_file.write(&*self.vfs, target, number)
+        options_file.write(&*self.from.vfs, target, number)
     }
 
     /// The files that a database repaired in place does not use any more.
     fn unused(&self, versions: &VersionSet) -> Vec<FileKind> {
         let live = versions.live_files();
-        let mut unused = self.files.clone();
+        let mut unused = self.from.files.clone();
         unused.retain(|file| match file {
             FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_) => !live.contains(file),
             FileKind::Wal(_) | FileKind::Manifest(_) | FileKind::Temp(_) => true,
@@ -301,30 +313,30 @@ impl Repair<'_> {
         if unused.is_empty() {
             return Ok(());
         }
-        let lost = self.dir.join(LOST_DIR);
-        create_dir_durably(&*self.vfs, &lost)?;
+        let lost = self.from.dir.join(LOST_DIR);
+        create_dir_durably(&*self.from.vfs, &lost)?;
         for file in unused {
             let to = file.path(&lost);
             // A number is used once, so it is the same file, linked there by an interrupted repair.
-            if self.vfs.exists(&to)? {
-                self.vfs.remove(&to)?;
+            if self.from.vfs.exists(&to)? {
+                self.from.vfs.remove(&to)?;
             }
-            link_or_copy(&*self.vfs, &file.path(self.dir), &to)?;
+            link_or_copy(&*self.from.vfs, &file.path(self.from.dir), &to)?;
         }
-        self.vfs.sync_dir(&lost)
+        self.from.vfs.sync_dir(&lost)
     }
 
     /// Removes from the database the names of the files in `lost/`, and the directory where files
     /// were prepared.
     fn remove_unused(&self, unused: &[FileKind]) -> Result<()> {
         for file in unused {
-            self.vfs.remove(&file.path(self.dir))?;
+            self.from.vfs.remove(&file.path(self.from.dir))?;
         }
-        let work = self.dir.join(WORK_DIR);
-        for name in self.vfs.read_dir(&work)? {
-            self.vfs.remove(&work.join(name))?;
+        let work = self.from.dir.join(WORK_DIR);
+        for name in self.from.vfs.read_dir(&work)? {
+            self.from.vfs.remove(&work.join(name))?;
         }
-        self.vfs.remove_dir(&work)?;
-        self.vfs.sync_dir(self.dir)
+        self.from.vfs.remove_dir(&work)?;
+        self.from.vfs.sync_dir(self.from.dir)
     }
 }

@@ -162,36 +162,36 @@ pub fn repair(
         .filter(|f| matches!(f, FileKind::Table(_) | FileKind::Blob(_) | FileKind::Wal(_)))
         .map(|f| vfs.size(&f.path(path)).unwrap_or(0))
         .sum();
+    let env = JobEnv {
+        vfs: Arc::clone(&vfs),
+        dir: work,
+        counters,
+        direct_io: options.db.tools_write_direct(),
+        db_id: String::new(),
+        session_id: session_id(&*options.db.clock),
+        clock: Arc::clone(&options.db.clock),
+    };
     let mut repair = Repair {
-        dir: path,
-        options,
-        env: JobEnv {
-            vfs: Arc::clone(&vfs),
-            dir: work,
-            counters,
-            direct_io: options.db.tools_write_direct(),
-            db_id: String::new(),
-            session_id: session_id(&*options.db.clock),
-            clock: Arc::clone(&options.db.clock),
+        from: Damaged {
+            vfs,
+            dir: path,
+            options,
+            files,
+            hint,
         },
-        vfs,
-        files,
-        hint,
+        env,
         families: BTreeMap::new(),
-        tables: BTreeMap::new(),
-        unlisted: BTreeMap::new(),
-        missing: Vec::new(),
-        replayed: BTreeMap::new(),
-        first_replayed: None,
-        wals_damaged: false,
-        db_id_of_tables: None,
+        found: FoundTables::default(),
+        wals: ReplayedWals::default(),
         placed: Vec::new(),
         new_blob_files: Vec::new(),
         blob_files: BTreeMap::new(),
         report,
-        progress,
-        done_bytes: 0,
-        total_bytes,
+        progress: RepairProgress {
+            report: progress,
+            done_bytes: 0,
+            total_bytes,
+        },
     };
     repair.run(to == &RepairTo::InPlace)?;
     Ok(repair.report)
@@ -203,30 +203,74 @@ fn is_read_only(e: &Error) -> bool {
     matches!(e.io_kind(), Some(PermissionDenied | ReadOnlyFilesystem))
 }
 
-/// A repair in progress.
-struct Repair<'r> {
+/// The damaged database.
+struct Damaged<'r> {
     vfs: Arc<dyn Vfs>,
     dir: &'r Path,
     options: &'r Options,
-    /// Writes new files, in the directory where they are prepared.
-    env: JobEnv,
     /// All files in the directory, those of a kind by number.
     files: Vec<FileKind>,
     hint: Hint,
-    families: BTreeMap<ColumnFamilyId, Family>,
-    /// Tables that are taken to be part of the database.
-    tables: BTreeMap<FileNumber, Table>,
-    /// Tables that the MANIFEST does not name.
+}
+
+/// The tables of the damaged database.
+#[derive(Default)]
+struct FoundTables {
+    /// Those that are taken to be part of the database.
+    listed: BTreeMap<FileNumber, Table>,
+    /// Those that the MANIFEST does not name.
     unlisted: BTreeMap<FileNumber, Table>,
-    /// Tables that the MANIFEST names and that are missing.
+    /// Those that the MANIFEST names and that are missing.
     missing: Vec<FileNumber>,
-    /// The newest operation replayed from WAL files, by family.
-    replayed: BTreeMap<ColumnFamilyId, SequenceNumber>,
-    /// The oldest operation in those files, of any family.
-    first_replayed: Option<SequenceNumber>,
-    wals_damaged: bool,
-    /// The identity of the database that wrote the tables.
-    db_id_of_tables: Option<String>,
+    /// The identity of the database that wrote them.
+    db_id: Option<String>,
+}
+
+/// What was replayed from WAL files.
+#[derive(Default)]
+struct ReplayedWals {
+    /// The newest operation, by family.
+    newest: BTreeMap<ColumnFamilyId, SequenceNumber>,
+    /// The oldest operation of any family.
+    first: Option<SequenceNumber>,
+    damaged: bool,
+}
+
+/// How far a repair is, in bytes of files.
+struct RepairProgress<'r> {
+    report: &'r mut dyn FnMut(Progress),
+    done_bytes: u64,
+    total_bytes: u64,
+}
+
+impl RepairProgress<'_> {
+    /// A file is done.
+    fn add(&mut self, file: FileKind, size: u64) {
+        self.done_bytes += size;
+        (self.report)(Progress {
+            done_bytes: self.done_bytes.min(self.total_bytes),
+            total_bytes: self.total_bytes,
+            file: file.name(),
+        });
+    }
+
+    fn finish(&mut self) {
+        (self.report)(Progress {
+            done_bytes: self.total_bytes,
+            total_bytes: self.total_bytes,
+            file: String::new(),
+        });
+    }
+}
+
+/// A repair in progress.
+struct Repair<'r> {
+    from: Damaged<'r>,
+    /// Writes new files, in the directory where they are prepared.
+    env: JobEnv,
+    families: BTreeMap<ColumnFamilyId, Family>,
+    found: FoundTables,
+    wals: ReplayedWals,
     /// The tables of the repaired database.
     placed: Vec<Placed>,
     /// Blob files written by the repair.
@@ -234,9 +278,7 @@ struct Repair<'r> {
     /// The existing blob files, once surveyed.
     blob_files: BTreeMap<BlobFileNumber, blobs::Blobs>,
     report: RepairReport,
-    progress: &'r mut dyn FnMut(Progress),
-    done_bytes: u64,
-    total_bytes: u64,
+    progress: RepairProgress<'r>,
 }
 
 impl Repair<'_> {
@@ -250,42 +292,44 @@ impl Repair<'_> {
         self.rewrite_damaged()?;
         self.arrange()?;
         self.install(in_place)?;
-        (self.progress)(Progress {
-            done_bytes: self.total_bytes,
-            total_bytes: self.total_bytes,
-            file: String::new(),
-        });
+        self.progress.finish();
         Ok(())
     }
 
     /// Creates a directory for new files, and reserves the file numbers in use.
     fn prepare(&mut self, in_place: bool) -> Result<()> {
         let counters = Arc::clone(&self.env.counters);
-        let before_next = self.hint.next_file.0.saturating_sub(1);
+        let before_next = self.from.hint.next_file.0.saturating_sub(1);
         counters.mark_file_number_used(FileNumber(before_next));
-        counters.mark_names_used(self.dir, &self.files)?;
-        let lost = self.dir.join(LOST_DIR);
-        if self.vfs.exists(&lost)? {
-            counters.mark_names_used(&lost, &files_of(&*self.vfs, &lost)?)?;
+        counters.mark_names_used(self.from.dir, &self.from.files)?;
+        let lost = self.from.dir.join(LOST_DIR);
+        if self.from.vfs.exists(&lost)? {
+            counters.mark_names_used(&lost, &files_of(&*self.from.vfs, &lost)?)?;
         }
-        // Also the number of a missing MANIFEST, lest CURRENT name a new one too early.
-        counters.mark_file_number_used(unfinished::named_manifest(&*self.vfs, self.dir)?);
-        counters.publish_sequence(self.hint.last_sequence);
+        // Also the number of a missing MANIFEST: CURRENT must not name a new one too early.
+        counters.mark_file_number_used(unfinished::named_manifest(&*self.from.vfs, self.from.dir)?);
+        counters.publish_sequence(self.from.hint.last_sequence);
 
         let work = self.env.dir.clone();
-        if in_place && self.vfs.exists(&work)? {
+        if in_place && self.from.vfs.exists(&work)? {
             // The files that an interrupted repair left there were never used.
-            for name in self.vfs.read_dir(&work)? {
-                self.vfs.remove(&work.join(name))?;
+            for name in self.from.vfs.read_dir(&work)? {
+                self.from.vfs.remove(&work.join(name))?;
             }
         }
-        create_dir_durably(&*self.vfs, &work)?;
-        unfinished::mark(&*self.vfs, &work, self.dir, counters.new_file_number())
+        create_dir_durably(&*self.from.vfs, &work)?;
+        unfinished::mark(
+            &*self.from.vfs,
+            &work,
+            self.from.dir,
+            counters.new_file_number(),
+        )
     }
 
     /// Reads all tables except those that a readable edit removed.
     fn survey_tables(&mut self) -> Result<()> {
         let there: Vec<FileNumber> = self
+            .from
             .files
             .iter()
             .filter_map(|file| match file {
@@ -293,11 +337,11 @@ impl Repair<'_> {
                 _ => None,
             })
             .collect();
-        self.missing = self.hint.tables.keys().copied().collect();
-        self.missing.retain(|number| !there.contains(number));
+        self.found.missing = self.from.hint.tables.keys().copied().collect();
+        self.found.missing.retain(|number| !there.contains(number));
         for number in there {
-            let hinted = self.hint.tables.get(&number).cloned();
-            if self.hint.obsolete.contains(&number) {
+            let hinted = self.from.hint.tables.get(&number).cloned();
+            if self.from.hint.obsolete.contains(&number) {
                 continue;
             }
             let Some(table) = self.survey(number, hinted.as_ref())? else {
@@ -308,24 +352,14 @@ impl Repair<'_> {
                 let counters = &self.env.counters;
                 counters.mark_file_number_used(FileNumber(blob_file.0));
             }
-            if self.db_id_of_tables.is_none() {
-                self.db_id_of_tables.clone_from(&table.db_id);
+            if self.found.db_id.is_none() {
+                self.found.db_id.clone_from(&table.db_id);
             }
             match hinted {
-                Some(_) => self.tables.insert(number, table),
-                None => self.unlisted.insert(number, table),
+                Some(_) => self.found.listed.insert(number, table),
+                None => self.found.unlisted.insert(number, table),
             };
         }
         Ok(())
-    }
-
-    /// Reports progress: a file is done.
-    fn tell(&mut self, file: FileKind, size: u64) {
-        self.done_bytes += size;
-        (self.progress)(Progress {
-            done_bytes: self.done_bytes.min(self.total_bytes),
-            total_bytes: self.total_bytes,
-            file: file.name(),
-        });
     }
 }

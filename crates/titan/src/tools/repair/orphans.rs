@@ -48,7 +48,7 @@ impl Repair<'_> {
                 known => known,
             };
             let order = id.and_then(|id| Some(self.families.get(&id)?.comparator.clone()));
-            let own = self.tables.values_mut();
+            let own = self.found.listed.values_mut();
             for table in own.filter(|table| kin.tables.contains(&table.number())) {
                 let read_in = table.comparator.user().name();
                 let fits = |order: &InternalKeyComparator| order.user().name() == read_in;
@@ -61,7 +61,7 @@ impl Repair<'_> {
     /// The tables of unknown family that are not empty.
     fn orphans(&self) -> Vec<Kin> {
         let mut all: Vec<Kin> = Vec::new();
-        for table in self.tables.values() {
+        for table in self.found.listed.values() {
             let empty = table.entries == 0 && table.facts.num_range_deletions == 0;
             if table.family.is_some() || empty {
                 continue;
@@ -87,15 +87,17 @@ impl Repair<'_> {
     /// The family of any table that refers to one of the blob files.
     fn family_of(&self, kin: &Kin) -> Option<ColumnFamilyId> {
         let refers = |table: &&Table| table.files.keys().any(|file| kin.blob_files.contains(file));
-        let mut referring = self.tables.values().filter(refers);
+        let mut referring = self.found.listed.values().filter(refers);
         referring.find_map(|table| table.family)
     }
 
     /// Whether the default family is the only one known.
     fn default_is_alone(&self) -> Result<bool> {
         let known = self.families.keys().copied();
-        let of_tables = self.tables.values().filter_map(|table| table.family);
-        let mut all = known.chain(of_tables).chain([self.hint.max_column_family]);
+        let of_tables = self.found.listed.values().filter_map(|table| table.family);
+        let mut all = known
+            .chain(of_tables)
+            .chain([self.from.hint.record.max_column_family]);
         if all.any(|id| id != ColumnFamilyId::DEFAULT) {
             return Ok(false);
         }
@@ -104,9 +106,9 @@ impl Repair<'_> {
 
     /// The names of families that only the newest OPTIONS has.
     fn names_in_options(&self) -> Result<Vec<String>> {
-        let newest = self.files.iter().rev();
+        let newest = self.from.files.iter().rev();
         for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
-            let content = read_file(&*self.vfs, &file.path(self.dir))?;
+            let content = read_file(&*self.from.vfs, &file.path(self.from.dir))?;
             let Ok(options) = OptionsFile::parse(&content) else {
                 continue;
             };
@@ -120,12 +122,14 @@ impl Repair<'_> {
     /// Creates a family for them, with an id that no table and no MANIFEST has; `None` if no id is
     /// free.
     fn found_family(&mut self, kin: &Kin) -> Option<ColumnFamilyId> {
-        let mut own = self.tables.values();
+        let mut own = self.found.listed.values();
         let comparator = own.find(|table| kin.tables.contains(&table.number()))?;
         let comparator = comparator.comparator.clone();
-        let of_tables = self.tables.values().filter_map(|table| table.family);
+        let of_tables = self.found.listed.values().filter_map(|table| table.family);
         let known = self.families.keys().copied().chain(of_tables);
-        let newest = known.chain([self.hint.max_column_family]).max()?;
+        let newest = known
+            .chain([self.from.hint.record.max_column_family])
+            .max()?;
         let mut free = (newest.0..=u32::MAX).skip(1).map(ColumnFamilyId);
         let taken = |name: &String| self.families.values().any(|family| family.name == *name);
         let (id, name) = free.find_map(|id| {

@@ -25,9 +25,14 @@ impl Repair<'_> {
     /// Replaces every damaged table by one that is whole and whose pointers all lead to their
     /// records.
     pub(super) fn rewrite_damaged(&mut self) -> Result<()> {
-        for (number, table) in std::mem::take(&mut self.tables) {
-            let level = match self.hint.trusted {
-                true => self.hint.tables.get(&number).map(|hinted| hinted.level),
+        for (number, table) in std::mem::take(&mut self.found.listed) {
+            let level = match self.from.hint.trusted {
+                true => self
+                    .from
+                    .hint
+                    .tables
+                    .get(&number)
+                    .map(|hinted| hinted.level),
                 false => None,
             };
             let suspect = table.files.keys().find_map(|file| {
@@ -45,7 +50,7 @@ impl Repair<'_> {
     fn rewrite(&mut self, table: Table, level: Option<usize>, reason: &Error) -> Result<()> {
         let id = table.family.unwrap_or_default();
         let family = self.output_family(id)?;
-        let hinted = self.hint.tables.get(&table.number()).cloned();
+        let hinted = self.from.hint.tables.get(&table.number()).cloned();
         let salvage = self.salvage(table.number(), hinted.as_ref())?;
         let tombstones = match &hinted {
             Some(hinted) => within(&hinted.meta, salvage.range_tombstones(), &family.comparator),

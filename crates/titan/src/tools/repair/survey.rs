@@ -82,8 +82,8 @@ impl Repair<'_> {
         hinted: Option<&HintedTable>,
     ) -> Result<Option<Table>> {
         let kind = FileKind::Table(number);
-        let path = kind.path(self.dir);
-        let file = match self.vfs.open(&path, Access::Sequential) {
+        let path = kind.path(self.from.dir);
+        let file = match self.from.vfs.open(&path, Access::Sequential) {
             Ok(file) => file,
             Err(e) if e.is_not_found() => return Ok(None),
             Err(e) => return Err(e),
@@ -107,7 +107,7 @@ impl Repair<'_> {
             block_cache: Arc::new(BlockCache::new(0)),
         };
         walk.read(TableReader::open(file, &path, options), &salvage)?;
-        self.tell(kind, size);
+        self.progress.add(kind, size);
         let id = properties.and_then(|p| p.column_family_id);
         let mut table = walk.table(number, size, salvage.range_tombstones());
         table.meta.unique_id = properties.and_then(TableProperties::unique_id);
@@ -129,8 +129,8 @@ impl Repair<'_> {
         number: FileNumber,
         hinted: Option<&HintedTable>,
     ) -> Result<Salvage> {
-        let path = FileKind::Table(number).path(self.dir);
-        let file = self.vfs.open(&path, Access::Sequential)?;
+        let path = FileKind::Table(number).path(self.from.dir);
+        let file = self.from.vfs.open(&path, Access::Sequential)?;
         let largest_seq = hinted.map(|hinted| hinted.meta.largest_seq);
         Salvage::open(
             file,
@@ -159,15 +159,15 @@ impl Repair<'_> {
         name: Option<String>,
         recorded: Option<&str>,
     ) -> Result<InternalKeyComparator> {
-        let hinted = id.and_then(|id| self.hint.families.get(&id));
+        let hinted = id.and_then(|id| self.from.hint.families.get(&id));
         let name = hinted
             .map(|family| family.name.clone())
             .or(name)
             .unwrap_or_else(|| "default".to_owned());
-        let given = &self.options.family(&name).comparator;
+        let given = &self.from.options.family(&name).comparator;
         let recorded = hinted.and_then(|f| f.comparator.as_deref()).or(recorded);
         let user = match recorded {
-            Some(recorded) => choose_comparator(&name, recorded, self.options)?,
+            Some(recorded) => choose_comparator(&name, recorded, self.from.options)?,
             None => Arc::clone(given),
         };
         Ok(InternalKeyComparator::new(user))

@@ -38,17 +38,17 @@ struct Replay {
 impl Repair<'_> {
     /// Replays the WAL files that are still needed and writes their entries to new tables.
     pub(super) fn replay_wals(&mut self) -> Result<()> {
-        let since = self.hint.logs_since();
+        let since = self.from.hint.logs_since();
         let needed = since.needed;
-        let mut wals = Wals::find(&*self.vfs, self.dir, since, true)?;
+        let mut wals = Wals::find(&*self.from.vfs, self.from.dir, since, true)?;
         wals.needed
-            .retain(|number| self.files.contains(&FileKind::Wal(*number)));
+            .retain(|number| self.from.files.contains(&FileKind::Wal(*number)));
         // A file missing in between is detected by its successor.
-        if self.hint.trusted && wals.needed.is_empty() {
+        if self.from.hint.trusted && wals.needed.is_empty() {
             let name = FileKind::Wal(needed).name();
             let reason = "the WAL is gone, with what was written since the last flush";
             self.report.lost.push(Loss::of_file(&name, reason));
-            self.wals_damaged = true;
+            self.wals.damaged = true;
         }
         let mut replay = Replay {
             transactions: Transactions::new(wals.numbering),
@@ -58,8 +58,11 @@ impl Repair<'_> {
         for number in wals.older.into_iter().chain(wals.needed) {
             self.replay_wal(&mut replay, number, needed)?;
             replay.previous = Some(number);
-            let size = self.vfs.size(&FileKind::Wal(number).path(self.dir))?;
-            self.tell(FileKind::Wal(number), size);
+            let size = self
+                .from
+                .vfs
+                .size(&FileKind::Wal(number).path(self.from.dir))?;
+            self.progress.add(FileKind::Wal(number), size);
         }
         self.report.lost.extend(replay.gap.take());
         let ids: Vec<_> = replay.targets.keys().copied().collect();
@@ -74,8 +77,8 @@ impl Repair<'_> {
         needed: FileNumber,
     ) -> Result<()> {
         let kind = FileKind::Wal(number);
-        let path = kind.path(self.dir);
-        let file = self.vfs.open(&path, Access::Sequential)?;
+        let path = kind.path(self.from.dir);
+        let file = self.from.vfs.open(&path, Access::Sequential)?;
         let mut log = LogReader::new(file, &path, number, TailMode::PointInTime);
         // Whether the file names its predecessor; otherwise only its first batch shows a gap.
         let mut linked = false;
@@ -92,7 +95,7 @@ impl Repair<'_> {
                 // Without a MANIFEST the first file may follow one whose entries are in tables.
                 let complete = replay.last_sequence >= before.last_sequence
                     || before.number < needed
-                    || (replay.previous.is_none() && !self.hint.trusted);
+                    || (replay.previous.is_none() && !self.from.hint.trusted);
                 if !complete {
                     let before = FileKind::Wal(before.number);
                     self.wal_gap(replay, before, None, "operations are missing");
@@ -110,7 +113,7 @@ impl Repair<'_> {
                         self.wal_gap(replay, kind, None, reason);
                     }
                     self.close_gap(replay, batch.sequence());
-                    self.first_replayed.get_or_insert(batch.sequence());
+                    self.wals.first.get_or_insert(batch.sequence());
                     let applied = self.apply(replay, &batch, number);
                     let next = applied.map_err(|e| e.at(&path, offset))?;
                     let last = SequenceNumber(next.0.saturating_sub(1));
@@ -149,7 +152,7 @@ impl Repair<'_> {
 
     /// Notes that operations are missing from here on, until a later one is found.
     fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
-        self.wals_damaged = true;
+        self.wals.damaged = true;
         replay.gap.get_or_insert_with(|| Loss {
             file: kind.name(),
             offset,
@@ -195,7 +198,7 @@ impl Repair<'_> {
             match added {
                 Ok(()) => {
                     self.report.replayed += 1;
-                    let newest = self.replayed.entry(id).or_default();
+                    let newest = self.wals.newest.entry(id).or_default();
                     *newest = sequence.max(*newest);
                 }
                 // The same operation again, as in a copy of a WAL file.
@@ -228,8 +231,8 @@ impl Repair<'_> {
 
     fn new_target(&mut self, id: ColumnFamilyId) -> Result<Option<ReplayTarget>> {
         let known = self.families.contains_key(&id);
-        let had = self.hint.trusted && id <= self.hint.max_column_family;
-        if self.hint.dropped.contains(&id) || (!known && had) {
+        let had = self.from.hint.trusted && id <= self.from.hint.record.max_column_family;
+        if self.from.hint.dropped.contains(&id) || (!known && had) {
             return Ok(None);
         }
         let log_number = self.family(id, None)?.log_number;
