@@ -106,12 +106,12 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
 
     /// The chunk that a key belongs to: the last that does not start after it, or else the first.
     fn chunk_of(&self, key: &K) -> Option<(usize, &Vec<(K, V)>)> {
-        let starts_behind = |chunk: &Arc<Vec<(K, V)>>| {
+        let starts_after = |chunk: &Arc<Vec<(K, V)>>| {
             let first = chunk.first();
             first.is_some_and(|(first, _)| first > key)
         };
-        let behind = self.chunks.partition_point(|chunk| !starts_behind(chunk));
-        let at = behind.saturating_sub(1);
+        let after = self.chunks.partition_point(|chunk| !starts_after(chunk));
+        let at = after.saturating_sub(1);
         self.chunks.get(at).map(|chunk| (at, &**chunk))
     }
 

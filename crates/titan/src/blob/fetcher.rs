@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::blob::location::{BlobLocation, BlobLocations, BlobPlace};
+use crate::blob::location::{BlobLocation, BlobLocations, PhysicalLocation};
 use crate::blob::reader::{BlobFileReader, Extent, worth_sharing};
 use crate::blob::relocation::RelocationMap;
 use crate::error::{Error, Result};
@@ -85,7 +85,7 @@ impl ValueFetcher {
         index: &BlobIndex,
     ) -> Result<Bytes> {
         gate!("fetch: located");
-        let (file, index) = self.physical(location.place, index)?;
+        let (file, index) = self.physical(location.physical, index)?;
         let reader = self.reader(file, location.column_family)?;
         gate!("fetch: file opened");
         reader.get(user_key, &index)
@@ -104,10 +104,14 @@ impl ValueFetcher {
     }
 
     /// The physical file that has a record, and the pointer with the offset in that file.
-    fn physical(&self, place: BlobPlace, index: &BlobIndex) -> Result<(BlobFileNumber, BlobIndex)> {
-        match place {
-            BlobPlace::InPlace => Ok((index.file, *index)),
-            BlobPlace::Moved { file, map } => {
+    fn physical(
+        &self,
+        physical: PhysicalLocation,
+        index: &BlobIndex,
+    ) -> Result<(BlobFileNumber, BlobIndex)> {
+        match physical {
+            PhysicalLocation::InPlace => Ok((index.file, *index)),
+            PhysicalLocation::Moved { file, map } => {
                 let offset = self.readers.map(map)?.lookup(index.file, index.offset)?;
                 Ok((file, BlobIndex { offset, ..*index }))
             }
@@ -235,7 +239,7 @@ impl ValueFetcher {
             let location = locations.location(index.file);
             plan.locations.push(location.as_ref().ok().copied());
             let target = location.and_then(|location| {
-                let (file, index) = self.physical(location.place, index)?;
+                let (file, index) = self.physical(location.physical, index)?;
                 Ok(((file, location.column_family), index, request))
             });
             match target {

@@ -88,8 +88,8 @@ impl Records<'_> {
         }
         // A lost header does not give the length. The hole starts in the header or covers it.
         let header_end = start + RecordHeader::LEN as u64;
-        let behind = Records::position(self).max(header_end);
-        let reach = behind.next_multiple_of(BLOCK);
+        let end = Records::position(self).max(header_end);
+        let reach = end.next_multiple_of(BLOCK);
         let from = block_of(start);
         let Some(hole) = find_hole(self.reader(), from..reach.min(self.end()))? else {
             return Ok(None);

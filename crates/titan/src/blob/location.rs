@@ -11,12 +11,12 @@ use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlobLocation {
     pub(crate) column_family: ColumnFamilyId,
-    pub(crate) place: BlobPlace,
+    pub(crate) physical: PhysicalLocation,
 }
 
 /// Where one logical file's records are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlobPlace {
+pub(crate) enum PhysicalLocation {
     /// Where they were written: in the file of the same number, at the offsets in the pointers.
     InPlace,
     /// Garbage collection wrote them to another file, and a map of their offsets there.

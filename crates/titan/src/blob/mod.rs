@@ -51,7 +51,7 @@ mod writer;
 pub(crate) use fetcher::{BlobReaders, ValueAhead, ValueFetcher};
 pub(crate) use holes::{BLOCK, whole_blocks};
 pub(crate) use layout::{BLOB_FILE_FRAME_LEN, BLOB_FILE_HEADER_LEN, BLOB_FILE_MAGIC};
-pub(crate) use location::{BlobLocation, BlobLocations, BlobPlace, no_location};
+pub(crate) use location::{BlobLocation, BlobLocations, PhysicalLocation, no_location};
 pub(crate) use moved_chunk::MovedRecord;
 pub(crate) use reader::{BlobFileReader, RawRecord};
 pub(crate) use records::{BlobRecord, Records};

@@ -55,7 +55,7 @@ impl JobOutput {
                     largest: summary.largest.clone(),
                     smallest_seq: summary.smallest_seq,
                     largest_seq: summary.largest_seq,
-                    oldest_blob_file: summary.oldest_blob_file,
+                    oldest_blob_file: summary.oldest_blob_file(),
                     unique_id: summary.unique_id,
                     oldest_ancester_time: now,
                     file_creation_time: now,

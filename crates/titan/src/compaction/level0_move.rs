@@ -20,8 +20,8 @@ pub(super) fn is_possible(compaction: &Compaction, options: &ColumnFamilyOptions
     let target = options.target_file_size_base;
     let least = (tables.len() as u64).saturating_mul(target / MIN_SHARE_OF_TARGET);
     let overlapped = |table: &TableFile| {
-        let beneath = compaction.output_level + 1;
-        version.overlapped_bytes(beneath, table)
+        let next_level = compaction.output_level + 1;
+        version.overlapped_bytes(next_level, table)
     };
     // MUTANT: tables of level 0 that have the same keys are moved to one sorted level.
     let may_overlap = mutant!(

@@ -5,31 +5,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::collect::CollectionJob;
-use super::compact::CompactionJob;
 use super::core::{Core, Shared};
+use super::estimate::needs_estimate;
 use super::family::Family;
-use super::flush::FlushJob;
 use super::idle_cleanup::Idle;
-use super::job::Running;
-use super::look::{Look, claim_look, is_to_be_looked_at};
+use super::job::{Claimed, Running};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
-use crate::compaction::inputs::Compaction;
-use crate::compaction::levels::Circumstances;
-use crate::compaction::picker;
 use crate::error::{Error, Result};
-use crate::format::ColumnFamilyId;
 use crate::gates;
 use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread::{self, JoinHandle};
 use crate::version::Version;
 
-/// A job for a background thread, which the state counts as running.
-enum Claimed {
-    Flush(FlushJob),
-    Look(Look),
-    Compaction(CompactionJob),
-}
+/// Claims a job that is due and may begin, and counts it as running.
+type Claim = fn(&Shared, &mut State) -> Option<Claimed>;
+
+/// The kinds of jobs that any background thread does, the most urgent one first.
+const CLAIMS: [Claim; 3] = [
+    Shared::claim_flush,
+    Shared::claim_estimate,
+    Shared::claim_compaction,
+];
 
 /// Starts the threads of a database. If one cannot be started, dropping the core ends those that
 /// were.
@@ -81,11 +78,7 @@ impl Shared {
         while let Some(job) = self.next_job() {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
-            let _ = catch_unwind(AssertUnwindSafe(|| match job {
-                Claimed::Flush(job) => self.run_job(job).map(drop),
-                Claimed::Look(job) => self.run_job(job),
-                Claimed::Compaction(job) => self.run_job(job).map(drop),
-            }));
+            let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
             // A listener that is notified of a failed deletion may panic, too; that concerns no
             // data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
@@ -113,53 +106,7 @@ impl Shared {
         if self.failure.get().is_some() {
             return None;
         }
-        if let Some(flush) = claim_flush(state) {
-            return Some(Claimed::Flush(flush));
-        }
-        if let Some(look) = claim_look(state) {
-            return Some(Claimed::Look(look));
-        }
-        // One of several threads is always left for flushes, and for estimates, which are brief.
-        let limit = (self.context.options.max_background_jobs - 1).max(1);
-        // Manual compactions run on their callers' threads.
-        let automatic = state.families.values().filter(|f| !f.manual_compaction);
-        let compactions = automatic.map(|f| f.running_compactions).sum::<usize>();
-        if compactions >= limit {
-            return None;
-        }
-        self.claim_compaction(state)
-    }
-
-    fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
-        let (id, compaction) = self.due_compaction(state)?;
-        state.turn = ColumnFamilyId(id.0 + 1);
-        state.begin(RunningJob::Compaction, id);
-        let family = state.families.get(&id)?;
-        Some(Claimed::Compaction(CompactionJob {
-            family: Arc::clone(&family.family),
-            compaction,
-            is_manual: false,
-        }))
-    }
-
-    /// A compaction that is due. A family is evaluated again only after something has changed.
-    fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
-        let circumstances = Circumstances {
-            idle_cleanup: self.is_cleaning_up(state),
-            oldest_snapshot: self.readers.snapshots.oldest(),
-        };
-        let waiting = state.in_turn().filter(|f| {
-            !f.family.options.disable_auto_compactions
-                && !f.manual_compaction
-                && f.rests != Some(circumstances)
-        });
-        let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
-        waiting.into_iter().find_map(|id| {
-            let family = state.families.get_mut(&id)?;
-            let picked = picker::pick(&family.version, &family.family.options, circumstances);
-            family.rests = picked.is_none().then_some(circumstances);
-            Some((id, picked?))
-        })
+        CLAIMS.iter().find_map(|claim| claim(self, state))
     }
 
     /// Collects garbage until the database closes. Collections run one at a time, since the device
@@ -190,7 +137,7 @@ impl Shared {
                 self.wait_or_clean_up(state, seen, idle);
                 continue;
             };
-            let candidate = FamilyToCollect::of(family, state.collections_begun);
+            let candidate = FamilyToCollect::of(family, state.collections.begun);
             drop(state);
             let collection = candidate.select();
             let claimed = self.claim_collection(&mut self.state.lock(), &candidate, collection);
@@ -212,12 +159,12 @@ impl Shared {
     ) -> Option<CollectionJob<'static>> {
         let may_begin = !self.is_closing()
             && state.to_collect().is_some()
-            && state.collections_begun == candidate.collections_begun;
+            && state.collections.begun == candidate.collections_begun;
         let family = state.families.get_mut(&candidate.family.id);
         let family = family.filter(|_| may_begin)?;
         if collection.is_none() && Arc::ptr_eq(&family.version, &candidate.version) {
-            if let Some(outlook) = &mut family.outlook {
-                outlook.urgency = None;
+            if let Some(garbage) = &mut family.evaluation.garbage {
+                garbage.urgency = None;
             }
             self.signals.progress.raise();
         }
@@ -242,11 +189,11 @@ impl Shared {
             self.failure.check()?;
             let mut state = self.state.lock();
             let busy = !state.running.is_idle()
-                || state.manual_collections > 0
+                || state.collections.manual > 0
                 || self.signals.has_ended_version()
                 || !self.admission.notifier.is_idle()
                 || state.families.values().any(|f| {
-                    !f.immutables.is_empty() || f.manual_compaction || is_to_be_looked_at(f)
+                    !f.immutables.is_empty() || f.jobs.manual_compaction || needs_estimate(f)
                 })
                 || self.due_compaction(&mut state).is_some()
                 || state.to_collect().is_some();
@@ -274,22 +221,6 @@ impl Shared {
     }
 }
 
-/// Claims the immutable memtables of a family that may be flushed, and counts the flush as running.
-fn claim_flush(state: &mut State) -> Option<FlushJob> {
-    let barrier = state.flush_barrier.as_ref();
-    let (id, count) = state
-        .in_turn()
-        .filter(|f| !f.flushing)
-        .map(|f| (f.family.id, f.flushable(barrier)))
-        .find(|(_, count)| *count > 0)?;
-    state.begin(RunningJob::Flush, id);
-    let family = state.families.get(&id)?;
-    Some(FlushJob {
-        family: Arc::clone(&family.family),
-        immutables: family.immutables.iter().take(count).cloned().collect(),
-    })
-}
-
 /// A family that has something to collect, to be evaluated without the state lock.
 struct FamilyToCollect {
     family: Arc<Family>,
@@ -310,7 +241,7 @@ impl FamilyToCollect {
     }
 
     fn select(&self) -> Option<Collection> {
-        select(&self.version, &self.family.options, &self.excluded).next()
+        select(&self.version, &self.family.options(), &self.excluded).next()
     }
 }
 

@@ -74,7 +74,7 @@ impl Job for CollectionJob<'_> {
         let clock = &*shared.context.options.clock;
         let started = clock.monotonic();
         // Discards what a count of pointers has added.
-        shared.state.lock().waited_for_pace = Duration::ZERO;
+        shared.state.lock().collections.waited_for_rate = Duration::ZERO;
         let (family, collection) = (&*self.family, &self.collection);
         let outcome = match self.manual_pace {
             Some(pace) => {
@@ -106,7 +106,7 @@ impl Job for CollectionJob<'_> {
     }
 
     fn release(collected: Collected, outcome: &Result<Outcome>, state: &mut State) {
-        let waited = std::mem::take(&mut state.waited_for_pace);
+        let waited = std::mem::take(&mut state.collections.waited_for_rate);
         let freed = match outcome {
             Ok(Outcome::Relocated(_, freed)) => *freed,
             Ok(Outcome::Punched(event)) => event.bytes,
@@ -115,7 +115,7 @@ impl Job for CollectionJob<'_> {
         if collected.is_urgent && freed > 0 {
             // Less the waits: it may have begun while nobody wrote.
             let took = collected.took.saturating_sub(waited);
-            state.freeing.add(freed, took);
+            state.collections.freeing.add(freed, took);
         }
         let Some(family) = state.families.get_mut(&collected.family) else {
             return;
@@ -322,7 +322,7 @@ fn emptied(
     let mut emptied = collection.places();
     for (number, file) in version.blob_files.iter() {
         if !relocated.contains(number) {
-            emptied.remove(&file.shared.place().number);
+            emptied.remove(&file.shared.physical().number);
         }
     }
     emptied
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use crate::format::ColumnFamilyId;
     use crate::gc::report::CollectionStatus;
-    use crate::gc::selection::{Outlook, select};
+    use crate::gc::selection::{GarbageEvaluation, select};
     use crate::version::edit::BlobFileGarbage;
     use crate::{ColumnFamilyOptions, CompressionType, Db, Options};
 
@@ -381,7 +381,7 @@ mod tests {
         let same = |damaged: usize| {
             let state = shared.state.lock();
             let family = &state.families[&ColumnFamilyId::DEFAULT];
-            let options = &family.family.options;
+            let options = &family.family.options();
             let walked = select(&family.version, options, &family.excluded).files;
             let sound = || {
                 walked
@@ -389,17 +389,21 @@ mod tests {
                     .filter(|f| f.status != CollectionStatus::Damaged)
             };
             assert_eq!(walked.len() - sound().count(), damaged);
-            let outlook = Outlook::of(&family.version, options, &family.excluded);
-            assert_eq!(family.outlook, Some(outlook), "what is kept is up to date");
+            let evaluated = GarbageEvaluation::of(&family.version, options, &family.excluded);
+            assert_eq!(
+                family.evaluation.garbage,
+                Some(evaluated),
+                "what is kept is up to date"
+            );
             let on_disk = total(sound().map(|f| f.file.bytes_on_disk()));
-            assert_eq!(outlook.space.blob_files, on_disk);
-            assert_eq!(outlook.space.blob_live, total(sound().map(|f| f.live)));
+            assert_eq!(evaluated.space.blob_files, on_disk);
+            assert_eq!(evaluated.space.blob_live, total(sound().map(|f| f.live)));
             let garbage = total(sound().map(|f| f.garbage));
-            assert_eq!(on_disk - outlook.space.blob_live, garbage);
+            assert_eq!(on_disk - evaluated.space.blob_live, garbage);
             let tables = family.version.tables();
             let tables = total(tables.map(|(_, table)| table.size()));
-            assert_eq!(outlook.space.tables, tables);
-            outlook.urgency
+            assert_eq!(evaluated.space.tables, tables);
+            evaluated.urgency
         };
         assert_eq!(same(0), None);
         for n in 0..5_u8 {

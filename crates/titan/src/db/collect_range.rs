@@ -42,7 +42,7 @@ impl Shared {
         let excluded = self.pinned_by_older(family)?;
         let mut waiting = self.with_state_of(family, |f| {
             let threshold = options.threshold;
-            Waiting::of(&f.version, &family.options, excluded, &files, threshold)
+            Waiting::of(&f.version, &family.options(), excluded, &files, threshold)
         })?;
         let mut summary = GarbageCollectionSummary::default();
         let mut progress = GarbageCollectionProgress {
@@ -51,7 +51,7 @@ impl Shared {
         };
         let mut yields = false;
         while let Some(collection) = self.claim_manual(family, &mut waiting, yields)? {
-            let behind = progress.done_bytes.saturating_add(collection.live);
+            let done = progress.done_bytes.saturating_add(collection.live);
             let pace = self.at_full_speed(family, options, progress, collection.live);
             let outcome = self.run_job(CollectionJob {
                 family: Arc::clone(family),
@@ -71,7 +71,7 @@ impl Shared {
                 }
             }
             self.purge();
-            progress.done_bytes = behind.min(progress.total_bytes);
+            progress.done_bytes = done.min(progress.total_bytes);
             yields = true;
         }
         progress.done_bytes = progress.total_bytes;
@@ -123,7 +123,10 @@ impl Shared {
         let mut pinned = CopiedForOlder::default();
         for (older, _) in known.older_versions() {
             let files = older.blob_files.values();
-            pinned.note(&older, files.map(|file| (file.shared.place().number, file)));
+            pinned.note(
+                &older,
+                files.map(|file| (file.shared.physical().number, file)),
+            );
         }
         Ok(Exclusions {
             pinned,
@@ -164,7 +167,7 @@ impl Shared {
         let Some(f) = state.families.get(&family.id) else {
             return Err(dropped(&family.name));
         };
-        let collection = waiting.next(&f.version, &family.options);
+        let collection = waiting.next(&f.version, &family.options());
         if collection.is_some() {
             state.begin(RunningJob::ManualCollection, family.id);
         }
@@ -212,7 +215,7 @@ impl<'a> ManualCollection<'a> {
     fn begin(shared: &'a Shared) -> Result<Self> {
         let mut state = shared.state.lock();
         shared.check_open()?;
-        state.manual_collections += 1;
+        state.collections.manual += 1;
         // A throttled collection must go on at full speed.
         shared.signals.progress.raise();
         Ok(ManualCollection(shared))
@@ -221,7 +224,7 @@ impl<'a> ManualCollection<'a> {
 
 impl Drop for ManualCollection<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().manual_collections -= 1;
+        self.0.state.lock().collections.manual -= 1;
         self.0.signals.progress.raise();
     }
 }

@@ -34,7 +34,7 @@ impl Shared {
                 let left = due.get().saturating_sub(now);
                 self.heed_ended_versions();
                 let mut state = self.state.lock();
-                if state.collection_pauses > 0 {
+                if state.collections.pauses > 0 {
                     return Err(paused());
                 }
                 if self.is_waited_for(&mut state, family.id, now) {
@@ -57,7 +57,7 @@ impl Shared {
                 drop(state);
                 self.signals.progress.wait_for(seen_progress, step);
                 let waited = clock.monotonic().saturating_sub(now);
-                self.state.lock().waited_for_pace += waited;
+                self.state.lock().collections.waited_for_rate += waited;
             }
         }
     }
@@ -67,13 +67,13 @@ impl Shared {
     /// reason: while nobody writes, space does not grow.
     fn is_waited_for(&self, state: &mut State, family: ColumnFamilyId, now: Duration) -> bool {
         // `resume` waits for the end of this, and so does every writer.
-        if state.manual_collections > 0 || self.failure.get().is_some() {
+        if state.collections.manual > 0 || self.failure.get().is_some() {
             return true;
         }
         let writes = state
             .writing
             .is_going_on(self.counters.last_sequence(), now)
-            || state.stall != StallEvent::Normal;
+            || state.stalls.strongest != StallEvent::Normal;
         !state.families.contains_key(&family) || (writes && state.is_collecting_urgent())
     }
 }
@@ -84,6 +84,7 @@ mod tests {
 
     use super::*;
     use crate::SystemClock;
+    use crate::db::running::RunningJob;
     use crate::db::test_clock::TestClock;
     use crate::gc::selection::Urgency;
     use crate::{Db, Options, StallCause, stats};
@@ -103,15 +104,21 @@ mod tests {
         shared.update_stalls(shared.state.lock());
         let mut state = shared.state.lock();
         for (id, urgency) in [(calm, Urgency::Low), (busy, Urgency::High)] {
-            let outlook = state.families.get_mut(&id).unwrap().outlook.as_mut();
-            outlook.unwrap().urgency = Some(urgency);
+            let garbage = state
+                .families
+                .get_mut(&id)
+                .unwrap()
+                .evaluation
+                .garbage
+                .as_mut();
+            garbage.unwrap().urgency = Some(urgency);
         }
         let first = state.to_collect().map(|f| f.family.id);
         let stall = StallEvent::Delayed(StallCause::SpaceAmplification);
-        state.stall = stall;
+        state.stalls.strongest = stall;
         let now = shared.context.options.clock.monotonic();
         let hurries = shared.is_waited_for(&mut state, calm, now);
-        state.stall = StallEvent::Normal;
+        state.stalls.strongest = StallEvent::Normal;
         drop(state);
         assert_eq!(first, Some(busy));
         assert!(hurries, "the urgent one waits for its end");
@@ -129,16 +136,17 @@ mod tests {
         let db = Db::open(dir.path(), &options).unwrap();
         let shared = &db.core.shared;
         // Keeps the background thread from looking for garbage.
-        shared.state.lock().running.collections = 1;
+        let job = RunningJob::Collection;
+        shared.state.lock().running.begin(job);
         // A user reads meanwhile.
         let statistics = Arc::clone(&shared.context.statistics);
         clock.at_waits(move || stats::add(&statistics.gets, 1));
         let id = ColumnFamilyId::DEFAULT;
         let set = |urgency, stall| {
             let mut state = shared.state.lock();
-            state.stall = stall;
-            let outlook = &mut state.families.get_mut(&id).unwrap().outlook;
-            outlook.as_mut().unwrap().urgency = urgency;
+            state.stalls.strongest = stall;
+            let garbage = &mut state.families.get_mut(&id).unwrap().evaluation.garbage;
+            garbage.as_mut().unwrap().urgency = urgency;
         };
         let family = shared.family(id).unwrap();
         let keep_pace = shared.pace_of(&family);
@@ -169,6 +177,6 @@ mod tests {
         assert_eq!(takes(), 0);
         clock.advance(Duration::from_millis(1));
         assert_eq!(takes(), 1000);
-        shared.state.lock().running.collections = 0;
+        shared.state.lock().running.end(job);
     }
 }

@@ -61,9 +61,9 @@ impl ColumnFamily {
         &self.family.name
     }
 
-    /// The options the family runs with.
-    pub fn options(&self) -> &ColumnFamilyOptions {
-        &self.family.options
+    /// The options the family runs with now. Cost: a copy of them.
+    pub fn options(&self) -> ColumnFamilyOptions {
+        ColumnFamilyOptions::clone(&self.family.options.load())
     }
 
     /// The newest value of `key`. Cost: that of [`ColumnFamily::get_with`].

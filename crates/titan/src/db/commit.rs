@@ -65,7 +65,7 @@ impl CommitEnv for Shared {
 
     fn published(&self, targets: &[Target<Arc<Family>>]) {
         self.signals.wrote();
-        self.ask_for_looks(targets.iter().map(|target| &*target.family));
+        self.request_estimates(targets.iter().map(|target| &*target.family));
     }
 }
 
@@ -199,7 +199,7 @@ impl Shared {
             }
             let fresh = Memtable::new(
                 family.family.comparator.clone(),
-                family.family.options.write_buffer_size,
+                family.family.options().write_buffer_size,
             );
             let full = std::mem::replace(&mut family.memtable, fresh);
             let log_number = std::mem::replace(&mut family.memtable_log, number);

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::job::Job;
+use super::job::{Claimed, Job, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
 use crate::compaction::inputs::{Compaction, InputMarks};
 use crate::compaction::job::{self, JobContext};
-use crate::compaction::levels::LevelTargets;
-use crate::compaction::picker::pick_range;
+use crate::compaction::levels::{Circumstances, LevelTargets};
+use crate::compaction::picker::{self, pick_range};
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::stats::{self, CompactionEvent, EventListener};
@@ -41,8 +41,7 @@ impl Job for CompactionJob {
     }
 
     fn run(self, shared: &Shared) -> (Result<CompactionEvent>, InputMarks) {
-        // Each table of level 0 is one more that every read visits: reads gain most if it is gone.
-        let yields = match self.is_manual || self.compaction.start_level == 0 {
+        let yields = match self.is_manual {
             true => YieldsToReads::never(),
             false => YieldsToReads::of_compaction(shared),
         };
@@ -61,15 +60,61 @@ impl Job for CompactionJob {
 }
 
 impl Shared {
+    /// Claims a compaction that is due.
+    pub(super) fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
+        // One of several threads is always left for flushes, and for estimates, which are brief.
+        let limit = (self.context.options.max_background_jobs - 1).max(1);
+        // Manual compactions run on their callers' threads.
+        let automatic = state
+            .families
+            .values()
+            .filter(|f| !f.jobs.manual_compaction);
+        let running = automatic.map(|f| f.jobs.compactions).sum::<usize>();
+        if running >= limit {
+            return None;
+        }
+        let (id, compaction) = self.due_compaction(state)?;
+        state.turn = ColumnFamilyId(id.0 + 1);
+        state.begin(RunningJob::Compaction, id);
+        let family = state.families.get(&id)?;
+        Some(claimed(CompactionJob {
+            family: Arc::clone(&family.family),
+            compaction,
+            is_manual: false,
+        }))
+    }
+
+    /// A compaction that is due. A family is evaluated again only after something has changed.
+    pub(super) fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
+        let circumstances = Circumstances {
+            idle_cleanup: self.is_cleaning_up(state),
+            oldest_snapshot: self.readers.snapshots.oldest(),
+        };
+        let waiting = state.in_turn().filter(|f| {
+            !f.family.options().disable_auto_compactions
+                && !f.jobs.manual_compaction
+                && f.rests != Some(circumstances)
+        });
+        let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
+        waiting.into_iter().find_map(|id| {
+            let family = state.families.get_mut(&id)?;
+            let picked = picker::pick(&family.version, &family.family.options(), circumstances);
+            family.rests = picked.is_none().then_some(circumstances);
+            Some((id, picked?))
+        })
+    }
+
     fn compact_and_install(
         &self,
         family: &Family,
         compaction: &Compaction,
         yields: &YieldsToReads<'_>,
     ) -> Result<CompactionEvent> {
+        let output = family.output();
+        let due = output.options.level0_file_num_compaction_trigger;
         let context = JobContext {
             env: &self.rewriting_env(),
-            family: &family.output(),
+            family: &output,
             open_files: &self.files.open,
             // MUTANT: a compaction drops versions of keys that snapshots see.
             snapshots: if mutant!(
@@ -81,7 +126,10 @@ impl Shared {
                 self.readers.snapshots.sequences()
             },
             cancel: self.lifecycle.closed(),
-            yield_to_reads: &|| yields.yield_to_reads(),
+            yield_to_reads: &|| match level0_has_grown(family, compaction, due) {
+                true => yields.hurry(),
+                false => yields.yield_to_reads(),
+            },
         };
         gate!("compaction: snapshots listed");
         let result = job::run(compaction, context);
@@ -143,8 +191,8 @@ impl Shared {
             let Some(claimed) = state.families.get_mut(&family.id) else {
                 return Err(dropped(&family.name));
             };
-            if !claimed.manual_compaction {
-                claimed.manual_compaction = true;
+            if !claimed.jobs.manual_compaction {
+                claimed.jobs.manual_compaction = true;
                 break;
             }
             drop(state);
@@ -156,7 +204,7 @@ impl Shared {
         };
         loop {
             let seen = self.signals.progress.seen();
-            let running = |f: &FamilyState| f.running_compactions > 0;
+            let running = |f: &FamilyState| f.jobs.compactions > 0;
             let state = self.state.lock();
             if !state.families.get(&family.id).is_some_and(running) {
                 break;
@@ -179,7 +227,7 @@ impl Shared {
             let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
             };
-            let base = LevelTargets::of(&f.version, &family.options).base_level;
+            let base = LevelTargets::of(&f.version, &family.options()).base_level;
             let deepest = (0..f.version.num_levels())
                 .rfind(|&level| f.version.has_overlapping(level, begin, end));
             (deepest.unwrap_or(0).max(base), base)
@@ -232,6 +280,13 @@ impl Shared {
     }
 }
 
+/// Whether the compaction is one of level 0, and that has more tables than made it due. Every read
+/// visits each of them, so it does not yield to reads then.
+fn level0_has_grown(family: &Family, compaction: &Compaction, due: usize) -> bool {
+    let tables = || family.super_version.load().version.level(0).len();
+    compaction.start_level == 0 && tables() > due
+}
+
 /// A manual compaction owns the family until this is dropped: no other is picked.
 struct ManualClaim<'a> {
     shared: &'a Shared,
@@ -242,10 +297,45 @@ impl Drop for ManualClaim<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         if let Some(family) = state.families.get_mut(&self.family) {
-            family.manual_compaction = false;
+            family.jobs.manual_compaction = false;
         }
         drop(state);
         self.shared.signals.progress.raise();
         self.shared.signals.work.raise();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Db, Options};
+
+    #[test]
+    fn a_compaction_of_level_0_hurries_once_a_further_table_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.default.disable_auto_compactions = true;
+        let db = Db::open(dir.path(), &options).unwrap();
+        let write = || {
+            db.put(b"a", b"1").unwrap();
+            db.put(b"z", b"1").unwrap();
+            db.flush().unwrap();
+        };
+        write();
+        db.compact_range(None, None, &CompactRangeOptions::default())
+            .unwrap();
+        write();
+        write();
+        let family = db.core.shared.family(ColumnFamilyId::DEFAULT).unwrap();
+        let version = || Arc::clone(&family.super_version.load().version);
+        let last = version().num_levels() - 1;
+        let pick = |level| pick_range(&version(), level, last, None, Bound::Unbounded).unwrap();
+        let of_level0 = pick(0);
+        assert!(!level0_has_grown(&family, &of_level0, 2));
+        write();
+        assert!(level0_has_grown(&family, &of_level0, 2));
+        drop(of_level0);
+        let of_last = pick(last);
+        assert!(!level0_has_grown(&family, &of_last, 2));
     }
 }

@@ -1,4 +1,4 @@
-//! What is settled when a database opens: its options, and where events and counts go.
+//! What is fixed when a database opens: its options, and where events and counts go.
 
 use crate::options::{DbOptions, TakenOptions};
 use crate::stats::{Listeners, Statistics};

@@ -214,10 +214,10 @@ pub(crate) fn check_files_exist(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet
                 .in_file(&file.path(dir)));
             }
         }
-        for (place, _) in family.current.physical_blob_files().values() {
-            let file = FileKind::Blob(place.number);
-            let (size, content) = (size_of(file)?, place.total_bytes);
-            if let Some(map) = place.map {
+        for (physical, _) in family.current.physical_blob_files().values() {
+            let file = FileKind::Blob(physical.number);
+            let (size, content) = (size_of(file)?, physical.total_bytes);
+            if let Some(map) = physical.map {
                 size_of(FileKind::BlobMap(map))?;
             }
             if size < content {

@@ -91,7 +91,7 @@ impl Shared {
 
     /// Notifies listeners if a family makes the bound on space looser than promised.
     pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
-        if let Some(bytes) = loosened_allowance(&family.options) {
+        if let Some(bytes) = loosened_allowance(&family.options()) {
             let id = family.id;
             self.context
                 .listeners
@@ -133,7 +133,7 @@ impl Shared {
             ) {
                 let read = family.super_version.load();
                 let blob_files = read.version.blob_files.values();
-                let files = blob_files.flat_map(|file| file.shared.place().files());
+                let files = blob_files.flat_map(|file| file.shared.physical().files());
                 files.for_each(|file| self.files.obsolete.push(file));
             }
             family.dropped.store(true, Ordering::Release);
@@ -160,7 +160,7 @@ impl Shared {
                 let family = removed.family;
                 let (comparator, levels) = (&family.comparator, removed.version.num_levels());
                 let empty = Version::empty(id, comparator.clone(), levels);
-                let buffer = family.options.write_buffer_size;
+                let buffer = family.options().write_buffer_size;
                 family.super_version.store(Arc::new(SuperVersion {
                     memtable: Memtable::new(comparator.clone(), buffer),
                     immutables: Vec::new(),
@@ -243,7 +243,7 @@ pub(super) fn family_state(
     let family = Arc::new(Family {
         id,
         name: recovered.name.clone(),
-        options,
+        options: ArcSwap::new(options),
         comparator: recovered.comparator.clone(),
         super_version: ArcSwap::from_pointee(super_version),
         dropped: AtomicBool::new(false),

@@ -15,7 +15,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Family {
     pub(crate) id: ColumnFamilyId,
     pub(crate) name: String,
-    pub(crate) options: Arc<ColumnFamilyOptions>,
+    /// Replaced whole; a job uses those of its beginning.
+    pub(crate) options: ArcSwap<ColumnFamilyOptions>,
     pub(crate) comparator: InternalKeyComparator,
     /// Replaced whole under the state lock; read without any lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
@@ -25,18 +26,24 @@ pub(crate) struct Family {
 }
 
 impl Family {
+    /// The options in force now.
+    pub(crate) fn options(&self) -> Arc<ColumnFamilyOptions> {
+        self.options.load_full()
+    }
+
     pub(crate) fn output(&self) -> OutputFamily {
         OutputFamily {
             id: self.id,
             name: self.name.clone(),
             comparator: self.comparator.clone(),
-            options: Arc::clone(&self.options),
+            options: self.options(),
         }
     }
 
     /// Whether its garbage is found and collected automatically.
     pub(crate) fn collects_by_itself(&self) -> bool {
-        self.options.enable_blob_garbage_collection && !self.options.disable_auto_compactions
+        let options = self.options.load();
+        options.enable_blob_garbage_collection && !options.disable_auto_compactions
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use super::job::Job;
+use super::job::{Claimed, Job, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, FlushBarrier, Immutable, State};
 use crate::compaction::job_env::{JobEnv, OutputFamily};
@@ -123,8 +123,14 @@ pub(super) fn shadowed_by_memtables(
         mut entries,
         tombstones,
     } = survivors;
-    let min_blob_size = family.options.min_blob_size;
-    let shadows = Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::LOOK);
+    let min_blob_size = family.options().min_blob_size;
+    let shadows = Shadows::of(
+        memtables,
+        &tombstones,
+        older,
+        min_blob_size,
+        Effort::ESTIMATE,
+    );
     let Some(mut shadows) = shadows else {
         return Ok(0);
     };
@@ -136,6 +142,22 @@ pub(super) fn shadowed_by_memtables(
 }
 
 impl Shared {
+    /// Claims the immutable memtables of a family that may be flushed.
+    pub(super) fn claim_flush(&self, state: &mut State) -> Option<Claimed> {
+        let barrier = state.flush_barrier.as_ref();
+        let (id, count) = state
+            .in_turn()
+            .filter(|f| !f.jobs.flushing)
+            .map(|f| (f.family.id, f.flushable(barrier)))
+            .find(|(_, count)| *count > 0)?;
+        state.begin(RunningJob::Flush, id);
+        let family = state.families.get(&id)?;
+        Some(claimed(FlushJob {
+            family: Arc::clone(&family.family),
+            immutables: family.immutables.iter().take(count).cloned().collect(),
+        }))
+    }
+
     /// Flushes the memtables of `ids` and waits until that is done.
     pub(super) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
         // What is in the memtables now must be flushed; what is written meanwhile need not.

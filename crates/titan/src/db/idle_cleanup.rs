@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::core::Shared;
-use super::look::{Look, may_hide};
+use super::estimate::{Estimate, may_hide};
 use super::signals::Seen;
 use super::state::{FamilyState, State};
 use crate::compaction::levels::Circumstances;
@@ -88,13 +88,18 @@ impl Shared {
 
     fn clean_up(&self) {
         let last_sequence = self.counters.last_sequence();
-        let looks: Vec<(ColumnFamilyId, Look, u64)> = {
+        let estimates: Vec<(ColumnFamilyId, Estimate, u64)> = {
             let state = self.state.lock();
             let waiting = state.families.values();
             let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_hide(f));
-            let look =
-                |f: &FamilyState| (f.family.id, Look::at(f), f.version.blob_files.live_bytes());
-            waiting.map(look).collect()
+            let estimate = |f: &FamilyState| {
+                (
+                    f.family.id,
+                    Estimate::at(f),
+                    f.version.blob_files.live_bytes(),
+                )
+            };
+            waiting.map(estimate).collect()
         };
         // MUTANT: idle cleanup overlooks what memtables shadow.
         let part = if mutant!(
@@ -105,10 +110,14 @@ impl Shared {
         } else {
             IDLE_SHADOWED_SHARE
         };
-        let hides = |look: &Look, live: u64| self.try_look(look) as f64 >= live as f64 * part;
-        let hiding = looks.iter().filter(|(_, look, live)| hides(look, *live));
+        let hides = |estimate: &Estimate, live: u64| {
+            self.try_estimate(estimate) as f64 >= live as f64 * part
+        };
+        let hiding = estimates
+            .iter()
+            .filter(|(_, estimate, live)| hides(estimate, *live));
         let ids: Vec<ColumnFamilyId> = hiding.map(|(id, ..)| *id).collect();
-        drop(looks);
+        drop(estimates);
         // Where this fails, the database is closed or writes have stopped.
         let switched = self.alone(|lead| {
             self.failure.check()?;
@@ -126,7 +135,7 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
     if !family.family.collects_by_itself() {
         return false;
     }
-    let options = &family.family.options;
+    let options = &family.family.options();
     let after_cleanup = Circumstances {
         idle_cleanup: true,
         oldest_snapshot,
@@ -144,12 +153,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), &Options::default()).unwrap();
         let shared = &db.core.shared;
-        let excess = || shared.state.lock().space_excess;
+        let excess = || shared.state.lock().stalls.space_excess;
         shared.update_stalls(shared.state.lock());
         let usual = excess();
         {
             // As it was while the version pinned garbage.
-            shared.state.lock().space_excess = usual + 1.0;
+            shared.state.lock().stalls.space_excess = usual + 1.0;
         }
         shared.signals.version_ended();
         db.wait_idle().unwrap();

@@ -40,6 +40,14 @@ pub(super) trait Job: Sized {
     fn report(done: &Self::Done, listener: &dyn EventListener);
 }
 
+/// A job for a background thread, which the state counts as running.
+pub(super) type Claimed = Box<dyn FnOnce(&Shared) + Send>;
+
+/// Runs a job, and leaves its result to the listeners.
+pub(super) fn claimed<J: Job + Send + 'static>(job: J) -> Claimed {
+    Box::new(move |shared| drop(shared.run_job(job)))
+}
+
 impl Shared {
     /// Runs a job that the caller has counted as running.
     ///

@@ -208,6 +208,8 @@ impl<'a> Life<'a> {
         let ids: Vec<_> = shared.families.load().keys().copied().collect();
         let recorded: Vec<_> = versions.families().keys().copied().collect();
         assert_eq!(ids, recorded, "families");
+        let with_state: Vec<_> = shared.state.lock().families.keys().copied().collect();
+        assert_eq!(ids, with_state, "families of the state");
 
         let names = self.options.db.vfs.read_dir(self.dir).unwrap();
         let found: BTreeSet<FileKind> = names.iter().filter_map(|n| FileKind::parse(n)).collect();

@@ -111,7 +111,7 @@ impl Shared {
         let SequenceNumber(last_sequence) = self.counters.last_sequence();
         let state = self.state.lock();
         let closed: u64 = state.wals.iter().map(|w| w.size).sum();
-        let garbage_collection_pauses = state.collection_pauses;
+        let garbage_collection_pauses = state.collections.pauses;
         drop(state);
         let fit = self.memory_fit();
         Metrics {
@@ -136,13 +136,13 @@ impl Shared {
     pub(super) fn family_metrics(&self, family: &Family) -> FamilyMetrics {
         let super_version = family.super_version.load_full();
         let version = &super_version.version;
-        let targets = LevelTargets::of(version, &family.options);
+        let targets = LevelTargets::of(version, &family.options());
         let circumstances = Circumstances {
             idle_cleanup: false,
             oldest_snapshot: self.readers.snapshots.oldest(),
         };
-        let shadowed = ShadowedData::of(version, &family.options, circumstances);
-        let scores = targets.scores(version, &family.options, &shadowed);
+        let shadowed = ShadowedData::of(version, &family.options(), circumstances);
+        let scores = targets.scores(version, &family.options(), &shadowed);
         let levels = (0..version.num_levels()).map(|level| {
             let files = version.level(level);
             LevelMetrics {
@@ -171,7 +171,11 @@ impl Shared {
             deletions += memtable.num_deletes();
         }
         let physical = version.physical_blob_files();
-        let blob_bytes = total(physical.values().map(|(place, _)| place.bytes_on_disk()));
+        let blob_bytes = total(
+            physical
+                .values()
+                .map(|(physical, _)| physical.bytes_on_disk()),
+        );
         let live_blob_bytes = version.blob_files.live_bytes();
         let (found, _) = shadowed_and_kept(version, circumstances.oldest_snapshot);
         let state = self.state.lock();
@@ -194,9 +198,9 @@ impl Shared {
                 .sum(),
             immutable_memtables: super_version.immutables.len(),
             estimated_keys: u64::saturating_sub(entries, 2 * deletions),
-            pending_compaction_bytes: targets.pending_bytes(version, &family.options),
-            flushing: running.is_some_and(|f| f.flushing),
-            running_compactions: running.map_or(0, |f| f.running_compactions),
+            pending_compaction_bytes: targets.pending_bytes(version, &family.options()),
+            flushing: running.is_some_and(|f| f.jobs.flushing),
+            running_compactions: running.map_or(0, |f| f.jobs.compactions),
             stall: running.map_or(StallEvent::Normal, |f| f.stall),
         }
     }

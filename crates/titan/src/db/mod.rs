@@ -2,7 +2,10 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`core`] | what all parts share, and what ends when the last handle is dropped |
+//! | [`core`] | what all parts share, by owner, and what ends when the last handle is dropped |
+//! | [`context`], [`lifecycle`] | options, statistics and listeners; whether the database is open |
+//! | [`files`], [`purge`] | the directory, its lock, open files; deleting what is not needed |
+//! | [`readers`] | snapshots, iterators and versions in use |
 //! | [`handle`], [`column_family`] | the handles of users |
 //! | [`family`] | a column family as readers, writers and jobs share it |
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
@@ -14,8 +17,8 @@
 //! | [`job`], [`install`] | how every job is run, released and reported; how its edits become durable and visible |
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
 //! | [`wal_limit`] | whether WAL files are too large, without that lock |
-//! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`purge`], [`in_memory`], [`warm_up`] | the threads and their jobs |
-//! | [`look`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
+//! | [`background`], [`running`], [`flush`], [`compact`], [`collect`], [`in_memory`], [`warm_up`] | the threads and their jobs |
+//! | [`estimate`], [`idle_cleanup`] | estimating what memtables shadow; idle cleanup |
 //! | [`yielding`], [`niceness`], [`collection_rate`] | which jobs yield to reads, and when; the niceness of their threads; how fast a due collection may copy |
 //! | [`foreign`] | counting, once, the pointers of tables that RocksDB wrote |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
@@ -42,6 +45,7 @@ mod compact;
 mod context;
 mod core;
 mod directory;
+mod estimate;
 mod failure;
 mod families;
 mod family;
@@ -61,7 +65,6 @@ mod job;
 mod life_cycle_tests;
 mod lifecycle;
 mod load_options;
-mod look;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;

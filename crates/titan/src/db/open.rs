@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::admission::Admission;
 use super::context::Context;
@@ -19,7 +18,7 @@ use super::readers::Readers;
 use super::replay;
 use super::running::RunningCounts;
 use super::signals::Signals;
-use super::state::{Delays, LiveWal, State};
+use super::state::{Collections, LiveWal, Stalls, State};
 use super::wal_dir::{record_wal_dir, with_wal_dir};
 use super::wals::Wals;
 use super::writing::Writing;
@@ -29,11 +28,10 @@ use crate::compaction::job_env::JobEnv;
 use crate::error::Result;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
-use crate::gc::pace::FreeingRate;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::{FamilySettings, Options};
-use crate::stats::{Listeners, StallEvent, Statistics};
+use crate::stats::{Listeners, Statistics};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
@@ -270,17 +268,11 @@ fn assemble(
             size: 0,
         }]),
         running: RunningCounts::default(),
-        collection_pauses: 0,
-        manual_collections: 0,
+        collections: Collections::default(),
         flush_barrier: None,
         idle_cleanup: None,
-        stall: StallEvent::Normal,
-        delays: Delays::default(),
-        space_excess: 0.0,
-        collections_begun: 0,
+        stalls: Stalls::default(),
         writing: Writing::default(),
-        waited_for_pace: Duration::ZERO,
-        freeing: FreeingRate::default(),
         turn: crate::ColumnFamilyId::DEFAULT,
     };
     let admission = Admission::new(&options.db);

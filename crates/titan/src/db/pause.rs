@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::core::Shared;
+use super::running::RunningJob;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Garbage is not collected automatically while this is alive; see
@@ -20,14 +21,14 @@ impl Shared {
     pub(super) fn pause_collections(self: &Arc<Self>) -> Result<GarbageCollectionPause> {
         let mut state = self.state.lock();
         self.check_open()?;
-        state.collection_pauses += 1;
+        state.collections.pauses += 1;
         // A throttled collection must see it now.
         drop(state);
         self.signals.progress.raise();
         let state = loop {
             let seen = self.signals.progress.seen();
             let state = self.state.lock();
-            if state.running.collections == 0 {
+            if state.running.of(RunningJob::Collection) == 0 {
                 break state;
             }
             drop(state);
@@ -58,9 +59,9 @@ impl Drop for GarbageCollectionPause {
             "one-resumes-for-all",
             "-p titan --test it gc::pause::nothing"
         ) {
-            state.collection_pauses = 0;
+            state.collections.pauses = 0;
         } else {
-            state.collection_pauses -= 1;
+            state.collections.pauses -= 1;
         }
         // A listener may panic, and the thread may be unwinding already.
         let _ = catch_unwind(AssertUnwindSafe(|| self.shared.update_stalls(state)));

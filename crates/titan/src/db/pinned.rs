@@ -23,9 +23,9 @@ impl Contents {
         let tables = tables.map(|(_, table)| FileKind::Table(table.number()));
         contents.files.extend(tables);
         for (logical, meta) in version.blob_files.iter() {
-            let place = meta.shared.place();
-            contents.files.extend(place.files());
-            let records = (place.number, meta.live_bytes());
+            let physical = meta.shared.physical();
+            contents.files.extend(physical.files());
+            let records = (physical.number, meta.live_bytes());
             contents.records.insert(*logical, records);
         }
         contents
@@ -45,12 +45,14 @@ impl PinnedContents {
     pub(super) fn by(version: &Version, current: &Contents) -> Self {
         let Contents { files, records } = Contents::of(version);
         let files: BTreeSet<_> = files.difference(&current.files).copied().collect();
-        let kept = records.into_iter().filter_map(|(logical, (place, bytes))| {
-            let live = current.records.get(&logical).map_or(0, |(_, live)| *live);
-            let beyond = bytes.saturating_sub(live);
-            let stays = !files.contains(&FileKind::Blob(place));
-            (stays && beyond > 0).then_some((logical, (place, beyond)))
-        });
+        let kept = records
+            .into_iter()
+            .filter_map(|(logical, (physical, bytes))| {
+                let live = current.records.get(&logical).map_or(0, |(_, live)| *live);
+                let beyond = bytes.saturating_sub(live);
+                let stays = !files.contains(&FileKind::Blob(physical));
+                (stays && beyond > 0).then_some((logical, (physical, beyond)))
+            });
         PinnedContents {
             records: kept.collect(),
             files,
@@ -60,8 +62,8 @@ impl PinnedContents {
     /// Adds what another version pins.
     pub(super) fn join(&mut self, other: &PinnedContents) {
         self.files.extend(&other.files);
-        for (logical, (place, bytes)) in &other.records {
-            let (_, most) = self.records.entry(*logical).or_insert((*place, 0));
+        for (logical, (physical, bytes)) in &other.records {
+            let (_, most) = self.records.entry(*logical).or_insert((*physical, 0));
             // Of a logical file, the version with the most records has all that the others have.
             *most = (*most).max(*bytes);
         }
@@ -79,8 +81,8 @@ impl PinnedContents {
     /// The same by physical file.
     pub(super) fn blob_bytes_by_file(&self) -> BTreeMap<BlobFileNumber, u64> {
         let mut by_file = BTreeMap::new();
-        for (place, bytes) in self.records.values() {
-            let sum: &mut u64 = by_file.entry(*place).or_default();
+        for (physical, bytes) in self.records.values() {
+            let sum: &mut u64 = by_file.entry(*physical).or_default();
             *sum = sum.saturating_add(*bytes);
         }
         by_file

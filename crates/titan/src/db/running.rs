@@ -1,11 +1,13 @@
 //! Which jobs run.
 
+use std::collections::BTreeMap;
+
 /// The kind of a job.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RunningJob {
     Flush,
     /// An estimate of what a memtable shadows.
-    Look,
+    Estimate,
     Compaction,
     /// A collection that is due.
     Collection,
@@ -20,28 +22,37 @@ impl RunningJob {
 }
 
 /// How many jobs run, over all families, including those dropped meanwhile.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct RunningCounts {
-    pub(super) flushes: usize,
-    pub(super) looks: usize,
-    pub(super) compactions: usize,
-    pub(super) collections: usize,
-    pub(super) manual_collections: usize,
-}
+#[derive(Clone, Default)]
+pub(crate) struct RunningCounts(BTreeMap<RunningJob, usize>);
 
 impl RunningCounts {
-    pub(super) fn is_idle(self) -> bool {
-        let idle = self.flushes == 0 && self.looks == 0 && self.compactions == 0;
+    pub(super) fn begin(&mut self, job: RunningJob) {
+        *self.0.entry(job).or_default() += 1;
+    }
+
+    pub(super) fn end(&mut self, job: RunningJob) {
+        *self.0.entry(job).or_default() -= 1;
+    }
+
+    /// How many jobs of a kind run.
+    pub(super) fn of(&self, job: RunningJob) -> usize {
+        self.0.get(&job).copied().unwrap_or_default()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
         // MUTANT: closing does not wait for a collection that a user runs.
         let forgotten = mutant!(
             "closing-forgets-a-users-collection",
             "-p titan --test it gc::manual::closing"
-        ) && self.collections == 0;
-        idle && (!self.is_collecting() || forgotten)
+        );
+        let counts = |job| !(forgotten && job == RunningJob::ManualCollection);
+        self.0
+            .iter()
+            .all(|(job, count)| *count == 0 || !counts(*job))
     }
 
     /// Whether garbage is being collected, for whatever reason.
-    pub(super) fn is_collecting(self) -> bool {
-        self.collections > 0 || self.manual_collections > 0
+    pub(super) fn is_collecting(&self) -> bool {
+        self.of(RunningJob::Collection) > 0 || self.of(RunningJob::ManualCollection) > 0
     }
 }

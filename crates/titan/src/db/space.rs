@@ -26,7 +26,7 @@ impl Shared {
     /// See [`Db::space_report`](crate::Db::space_report).
     pub(super) fn space_report(&self) -> Result<SpaceReport> {
         self.check_open()?;
-        self.look_at_all();
+        self.estimate_all();
         let listed = list(&*self.files.device, &self.files.dir)?;
         let report = {
             let versions = self.versions.lock();
@@ -168,7 +168,7 @@ impl Shared {
     /// The [`CollectionStatus`] on each blob file of a family.
     fn statuses(&self, id: ColumnFamilyId) -> BTreeMap<BlobFileNumber, CollectionStatus> {
         let asked = self.state.lock().families.get(&id).map(|family| {
-            let options = Arc::clone(&family.family.options);
+            let options = family.family.options();
             (
                 Arc::clone(&family.version),
                 options,

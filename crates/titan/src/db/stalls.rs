@@ -27,7 +27,7 @@ impl Shared {
     /// How writes are stalled. Takes no lock if they are not.
     fn stall(&self) -> StallEvent {
         match self.admission.are_writes_stalled() {
-            true => self.state.lock().stall,
+            true => self.state.lock().stalls.strongest,
             false => StallEvent::Normal,
         }
     }
@@ -39,7 +39,7 @@ impl Shared {
             return Ok(());
         }
         let state = self.state.lock();
-        let stall = state.stall;
+        let stall = state.stalls.strongest;
         if stall == StallEvent::Normal {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Shared {
         let mut waited = false;
         let outcome = loop {
             let seen = self.signals.progress.seen();
-            let stall = self.state.lock().stall;
+            let stall = self.state.lock().stalls.strongest;
             match stall {
                 StallEvent::Normal => break Ok(()),
                 StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
@@ -94,11 +94,11 @@ impl Shared {
     fn delay(&self, state: &State, group: &Group) -> Result<Duration> {
         let rate = self.context.options.delayed_write_rate;
         let mut delay = Duration::ZERO;
-        if state.delays.for_tree {
+        if state.stalls.delays.for_tree {
             let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
             delay = Duration::from_secs_f64(bytes as f64 / rate as f64);
         }
-        if state.delays.for_space {
+        if state.stalls.delays.for_space {
             // Only puts take space: deletions give it back.
             let mut bytes = 0;
             for op in group.batches.iter().flat_map(|batch| batch.iter()) {
@@ -106,7 +106,11 @@ impl Shared {
                     bytes += (key.len() + value.len()) as u64;
                 }
             }
-            delay = delay.max(state.freeing.delay(bytes, state.space_excess, rate));
+            delay = delay.max(state.collections.freeing.delay(
+                bytes,
+                state.stalls.space_excess,
+                rate,
+            ));
         }
         Ok(delay)
     }
@@ -120,7 +124,7 @@ impl Shared {
             families.for_each(FamilyState::has_changed);
         }
         state.evaluate(&self.admission.notifier);
-        let writes_stalled = state.stall != StallEvent::Normal;
+        let writes_stalled = state.stalls.strongest != StallEvent::Normal;
         self.admission.set_writes_stalled(writes_stalled);
         let urgent = writes_stalled || state.is_behind();
         self.admission.set_urgent(urgent);
@@ -158,9 +162,9 @@ mod tests {
             .put(ColumnFamilyId::DEFAULT, b"k", [7; 1 << 20])
             .unwrap();
         let mut state = shared.state.lock();
-        state.space_excess = 0.9;
+        state.stalls.space_excess = 0.9;
         let mut delay = |for_tree, for_space| {
-            state.delays = Delays {
+            state.stalls.delays = Delays {
                 for_tree,
                 for_space,
             };

@@ -12,7 +12,7 @@ use crate::compaction::levels::Circumstances;
 use crate::compaction::levels::LevelTargets;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::gc::pace::{FreeingRate, must_delay_writes};
-use crate::gc::selection::{Exclusions, Outlook, Urgency};
+use crate::gc::selection::{Exclusions, GarbageEvaluation, Urgency};
 use crate::gc::space::{Bound, Space};
 use crate::memtable::Memtable;
 use crate::read::SuperVersion;
@@ -39,26 +39,36 @@ pub(crate) struct FamilyState {
     /// Oldest first.
     pub(crate) immutables: VecDeque<Immutable>,
     pub(crate) version: Arc<Version>,
-    pub(crate) flushing: bool,
-    pub(crate) running_compactions: usize,
+    pub(crate) jobs: FamilyJobs,
     /// Blob files that are not to be collected.
     pub(crate) excluded: Arc<Exclusions>,
     /// Whether garbage is given back as holes: configured, and not found to be in vain.
     pub(crate) punches_holes: bool,
-    /// Whether `outlook` and `tree_stall` are those of the version, the memtables and what is
-    /// excluded now.
-    pub(crate) evaluated: bool,
-    /// The state of the family's garbage; `None` if the family does not collect it.
-    pub(crate) outlook: Option<Outlook>,
-    /// How writes should be stalled for memtables and levels.
-    tree_stall: StallEvent,
+    pub(crate) evaluation: Evaluation,
     /// The circumstances under which no compaction was due; `None` once something ended or changed
     /// that could make one due.
     pub(crate) rests: Option<Circumstances>,
-    /// A manual compaction owns the family: no other is picked.
-    pub(crate) manual_compaction: bool,
     /// How writes are stalled on account of this family.
     pub(crate) stall: StallEvent,
+}
+
+/// The jobs of a family that run now.
+#[derive(Default)]
+pub(crate) struct FamilyJobs {
+    pub(crate) flushing: bool,
+    pub(crate) compactions: usize,
+    /// A manual compaction owns the family: no other is picked.
+    pub(crate) manual_compaction: bool,
+}
+
+/// What was found out about a family when it was evaluated last.
+pub(crate) struct Evaluation {
+    /// Whether this is of the version, the memtables and what is excluded now.
+    is_current: bool,
+    /// The state of the family's garbage; `None` if the family does not collect it.
+    pub(crate) garbage: Option<GarbageEvaluation>,
+    /// How writes should be stalled for memtables and levels.
+    tree_stall: StallEvent,
 }
 
 impl FamilyState {
@@ -70,21 +80,21 @@ impl FamilyState {
         version: Arc<Version>,
     ) -> Self {
         FamilyState {
-            punches_holes: family.options.blob_garbage_collection_punch_holes,
+            punches_holes: family.options().blob_garbage_collection_punch_holes,
             family,
             memtable,
             memtable_log,
             unlogged: false,
             immutables: VecDeque::new(),
             version,
-            flushing: false,
-            running_compactions: 0,
+            jobs: FamilyJobs::default(),
             excluded: Arc::default(),
-            evaluated: false,
-            outlook: None,
-            tree_stall: StallEvent::Normal,
+            evaluation: Evaluation {
+                is_current: false,
+                garbage: None,
+                tree_stall: StallEvent::Normal,
+            },
             rests: None,
-            manual_compaction: false,
             stall: StallEvent::Normal,
         }
     }
@@ -140,38 +150,45 @@ impl FamilyState {
 
     /// Notes that the family must be evaluated again.
     pub(crate) fn has_changed(&mut self) {
-        self.evaluated = false;
+        self.evaluation.is_current = false;
         self.rests = None;
     }
 
     /// How urgent collecting the family's garbage is.
     pub(crate) fn collection_urgency(&self) -> Option<Urgency> {
-        self.outlook.and_then(|outlook| outlook.urgency)
+        self.evaluation.garbage.and_then(|garbage| garbage.urgency)
     }
 
-    /// Evaluates the family, if it has changed. Cost: that of an [`Outlook`], and O(levels).
+    /// Evaluates the family, if it has changed. Cost: that of a [`GarbageEvaluation`], and
+    /// O(levels).
     fn evaluate(&mut self) {
-        if !self.evaluated {
-            let options = &self.family.options;
-            let collects = options.enable_blob_garbage_collection;
-            self.outlook = collects.then(|| Outlook::of(&self.version, options, &self.excluded));
-            self.tree_stall = self.evaluate_tree_stall();
-            self.evaluated = true;
+        if self.evaluation.is_current {
+            return;
         }
+        let (version, options) = (&self.version, self.family.options());
+        let collects = options.enable_blob_garbage_collection;
+        let evaluate = || GarbageEvaluation::of(version, &options, &self.excluded);
+        self.evaluation = Evaluation {
+            is_current: true,
+            garbage: collects.then(evaluate),
+            tree_stall: self.evaluate_tree_stall(),
+        };
     }
 
     /// What counts towards the bound on space. Without compactions, shadowed data is never found,
     /// however long writes wait.
     fn bounded(&self) -> Option<Space> {
-        let outlook = self.outlook.as_ref();
-        let outlook = outlook.filter(|_| !self.family.options.disable_auto_compactions)?;
-        Some(outlook.space.with_shadowed(self.shadowed_by_memtables()))
+        if self.family.options().disable_auto_compactions {
+            return None;
+        }
+        let garbage = self.evaluation.garbage.as_ref()?;
+        Some(garbage.space.with_shadowed(self.shadowed_by_memtables()))
     }
 
     /// How writes should be stalled, depending on whether files take too much space.
     fn stall_where(&self, space_is_short: bool) -> StallEvent {
-        let exceeds = |space: Space| space.exceeds(&self.family.options);
-        match self.tree_stall {
+        let exceeds = |space: Space| space.exceeds(&self.family.options());
+        match self.evaluation.tree_stall {
             StallEvent::Normal if space_is_short && self.bounded().is_some_and(exceeds) => {
                 StallEvent::Delayed(StallCause::SpaceAmplification)
             }
@@ -181,7 +198,7 @@ impl FamilyState {
 
     /// Whether level 0 is half way to where it delays writes.
     fn is_behind(&self) -> bool {
-        let options = &self.family.options;
+        let options = self.family.options();
         let due = options.level0_file_num_compaction_trigger;
         let slow = options.level0_slowdown_writes_trigger;
         let half_way = due.midpoint(slow).max(due + 1);
@@ -196,7 +213,7 @@ impl FamilyState {
     }
 
     fn evaluate_tree_stall(&self) -> StallEvent {
-        let options = &self.family.options;
+        let options = self.family.options();
         let level0 = self.version.level(0).len();
         if self.immutables.len() >= options.max_write_buffer_number {
             return StallEvent::Stopped(StallCause::Memtables);
@@ -207,8 +224,8 @@ impl FamilyState {
         if level0 >= options.level0_stop_writes_trigger {
             return StallEvent::Stopped(StallCause::Level0Files);
         }
-        let targets = LevelTargets::of(&self.version, options);
-        let pending = targets.pending_bytes(&self.version, options);
+        let targets = LevelTargets::of(&self.version, &options);
+        let pending = targets.pending_bytes(&self.version, &options);
         if pending >= options.hard_pending_compaction_bytes_limit {
             return StallEvent::Stopped(StallCause::PendingCompactionBytes);
         }
@@ -258,69 +275,78 @@ pub(crate) struct State {
     /// Oldest first; the last is current.
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running: RunningCounts,
-    /// Pauses of automatic garbage collection.
-    pub(crate) collection_pauses: usize,
-    /// Calls that collect garbage of a range.
-    pub(crate) manual_collections: usize,
+    pub(crate) collections: Collections,
     /// Set by a checkpoint, so that the tables of all families are of one moment.
     pub(crate) flush_barrier: Option<FlushBarrier>,
     /// Idle cleanup: shadowed data is sought down to a small part, as long as nobody has written
     /// since.
     pub(crate) idle_cleanup: Option<SequenceNumber>,
-    /// The strongest stall of all families.
-    pub(crate) stall: StallEvent,
+    pub(super) stalls: Stalls,
+    /// Whether a user writes.
+    pub(crate) writing: Writing,
+    /// The family to consider first when a job is sought, so that none starves.
+    pub(crate) turn: ColumnFamilyId,
+}
+
+/// The garbage collections of all families.
+#[derive(Default)]
+pub(crate) struct Collections {
+    /// Pauses of automatic garbage collection.
+    pub(crate) pauses: usize,
+    /// Calls that collect garbage of a range.
+    pub(crate) manual: usize,
+    /// How many collections have begun, for whatever reason.
+    pub(crate) begun: u64,
+    /// For how long the running collection has waited for its rate.
+    pub(crate) waited_for_rate: Duration,
+    /// How fast urgent collections have freed space.
+    pub(crate) freeing: FreeingRate,
+}
+
+/// How writes are stalled on account of all families.
+pub(super) struct Stalls {
+    /// The strongest stall.
+    pub(super) strongest: StallEvent,
     /// Why writes are delayed: different families may have different causes, and then both apply.
     pub(super) delays: Delays,
     /// How far the files are beyond their bound; see
     /// [`Bound::excess`](crate::gc::space::Bound::excess).
-    pub(crate) space_excess: f64,
-    /// How many collections have begun, for whatever reason.
-    pub(crate) collections_begun: u64,
-    /// Whether a user writes.
-    pub(crate) writing: Writing,
-    /// For how long the running collection has waited for its rate.
-    pub(crate) waited_for_pace: Duration,
-    /// How fast urgent collections have freed space.
-    pub(crate) freeing: FreeingRate,
-    /// The family to consider first when a job is sought, so that none starves.
-    pub(crate) turn: ColumnFamilyId,
+    pub(super) space_excess: f64,
+}
+
+impl Default for Stalls {
+    fn default() -> Self {
+        Stalls {
+            strongest: StallEvent::Normal,
+            delays: Delays::default(),
+            space_excess: 0.0,
+        }
+    }
 }
 
 impl State {
     /// Counts a job of a family as running.
     pub(super) fn begin(&mut self, job: RunningJob, family: ColumnFamilyId) {
         let family = self.families.get_mut(&family);
-        match job {
-            RunningJob::Flush => self.running.flushes += 1,
-            RunningJob::Look => self.running.looks += 1,
-            RunningJob::Compaction => self.running.compactions += 1,
-            RunningJob::Collection => self.running.collections += 1,
-            RunningJob::ManualCollection => self.running.manual_collections += 1,
-        }
+        self.running.begin(job);
         match (job, family) {
-            (RunningJob::Flush, Some(family)) => family.flushing = true,
-            (RunningJob::Compaction, Some(family)) => family.running_compactions += 1,
+            (RunningJob::Flush, Some(family)) => family.jobs.flushing = true,
+            (RunningJob::Compaction, Some(family)) => family.jobs.compactions += 1,
             _ => {}
         }
         if job.is_collection() {
-            self.collections_begun += 1;
+            self.collections.begun += 1;
         }
     }
 
     /// Counts it as ended. The family may have been dropped meanwhile.
     pub(super) fn end(&mut self, job: RunningJob, family: ColumnFamilyId) {
         let family = self.families.get_mut(&family);
-        match job {
-            RunningJob::Flush => self.running.flushes -= 1,
-            RunningJob::Look => self.running.looks -= 1,
-            RunningJob::Compaction => self.running.compactions -= 1,
-            RunningJob::Collection => self.running.collections -= 1,
-            RunningJob::ManualCollection => self.running.manual_collections -= 1,
-        }
+        self.running.end(job);
         match (job, family) {
-            (RunningJob::Flush, Some(family)) => family.flushing = false,
+            (RunningJob::Flush, Some(family)) => family.jobs.flushing = false,
             (RunningJob::Compaction, Some(family)) => {
-                family.running_compactions -= 1;
+                family.jobs.compactions -= 1;
                 // Its inputs may be taken again.
                 family.rests = None;
             }
@@ -349,20 +375,20 @@ impl State {
         for family in self.families.values_mut() {
             family.evaluate();
             if let Some(space) = family.bounded() {
-                bound.add(&space, &family.family.options);
+                bound.add(&space, &family.family.options());
             }
         }
         // Nothing is collected during a pause, however long writes wait.
-        self.space_excess = match self.collection_pauses {
+        self.stalls.space_excess = match self.collections.pauses {
             0 => bound.excess(),
             _ => 0.0,
         };
-        let space_is_short = must_delay_writes(self.space_excess);
-        self.stall = StallEvent::Normal;
-        self.delays = Delays::default();
+        let space_is_short = must_delay_writes(self.stalls.space_excess);
+        self.stalls.strongest = StallEvent::Normal;
+        self.stalls.delays = Delays::default();
         for (id, family) in &mut self.families {
             let stall = family.stall_where(space_is_short);
-            self.delays.note(stall);
+            self.stalls.delays.note(stall);
             if stall != family.stall {
                 family.stall = stall;
                 news.push(*id, stall);
@@ -372,10 +398,10 @@ impl State {
                 "weaker-stall-hides-the-stronger",
                 "-p titan --test it concurrency::stall_causes::of_two_families"
             );
-            self.stall = match (self.stall, stall) {
+            self.stalls.strongest = match (self.stalls.strongest, stall) {
                 (_, last) if last_counts && last != StallEvent::Normal => last,
-                (StallEvent::Stopped(_), _) | (_, StallEvent::Normal) => self.stall,
-                (StallEvent::Delayed(_), StallEvent::Delayed(_)) => self.stall,
+                (StallEvent::Stopped(_), _) | (_, StallEvent::Normal) => self.stalls.strongest,
+                (StallEvent::Delayed(_), StallEvent::Delayed(_)) => self.stalls.strongest,
                 (_, stronger) => stronger,
             };
         }
@@ -399,7 +425,7 @@ impl State {
 
     /// The family whose garbage is to be collected next, if that may begin now.
     pub(crate) fn to_collect(&self) -> Option<&FamilyState> {
-        if self.running.is_collecting() || self.collection_pauses > 0 {
+        if self.running.is_collecting() || self.collections.pauses > 0 {
             return None;
         }
         // The most urgent; of several, the first in turn.

@@ -25,7 +25,7 @@ impl WalLimit {
             (_, 1) => u64::MAX,
             (0, _) => {
                 let families = state.families.values();
-                let buffers = families.map(|f| f.family.options.write_buffer_size);
+                let buffers = families.map(|f| f.family.options().write_buffer_size);
                 buffers.fold(0, u64::saturating_add).saturating_mul(4)
             }
             (limit, _) => limit,

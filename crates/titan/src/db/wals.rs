@@ -76,7 +76,7 @@ impl Wals {
 /// Adds the batches of a WAL file; returns the damage that ends it.
 fn look_at(log: &mut LogReader, census: &mut Census, past_damage: bool) -> Result<Option<Error>> {
     let mut damage = None;
-    let mut behind = None;
+    let mut expected = None;
     loop {
         while let Some(record) = log.next()? {
             // Titan writes no transactions.
@@ -84,8 +84,8 @@ fn look_at(log: &mut LogReader, census: &mut Census, past_damage: bool) -> Resul
                 return Ok(None);
             }
             let batch = BatchView::parse_whole(record.payload);
-            match batch.and_then(|batch| census.add(&batch, behind)) {
-                Ok(next) => behind = Some(next),
+            match batch.and_then(|batch| census.add(&batch, expected)) {
+                Ok(next) => expected = Some(next),
                 Err(e) if e.is_corruption() => {
                     damage.get_or_insert(e.at_offset(record.offset));
                     if !past_damage {
@@ -101,7 +101,7 @@ fn look_at(log: &mut LogReader, census: &mut Census, past_damage: bool) -> Resul
         if !past_damage || !log.resume()? {
             return Ok(damage);
         }
-        behind = None;
+        expected = None;
     }
 }
 

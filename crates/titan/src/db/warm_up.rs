@@ -111,12 +111,12 @@ impl Shared {
                 size: table.size(),
             });
             tables.extend(all);
-            for (place, _) in version.physical_blob_files().values() {
-                let map = place.map.map(|map| self.map_file(map));
+            for (physical, _) in version.physical_blob_files().values() {
+                let map = physical.map.map(|map| self.map_file(map));
                 blobs.extend(map);
                 blobs.push(Wanted {
-                    file: FileKind::Blob(place.number),
-                    size: place.total_bytes,
+                    file: FileKind::Blob(physical.number),
+                    size: physical.total_bytes,
                 });
             }
         }
@@ -137,7 +137,7 @@ impl Shared {
                 size: table.size(),
             }));
             let places = version.physical_blob_files();
-            let maps = places.values().filter_map(|(place, _)| place.map);
+            let maps = places.values().filter_map(|(physical, _)| physical.map);
             files.extend(maps.map(|map| self.map_file(map)));
         }
         newest_first(&mut files);

@@ -2,7 +2,7 @@
 //! work a third of the time and collections a fifth, on threads with a higher niceness. They catch
 //! up with what was written, and nobody waits for that until level 0 or space demands it.
 //! Compactions pause less, because seeks become slower with every sorted run. Those of level 0 do
-//! not yield at all: each of its tables is one more that every read visits.
+//! not yield while it has more tables than made them due: every read visits each of its tables.
 //!
 //! The device is left to others in pauses, not by a low I/O priority: with the class `idle` the
 //! scheduler `mq-deadline` starves a thread for as long as others read without a break.
@@ -109,7 +109,7 @@ impl<'a> YieldsToReads<'a> {
             });
             if self.kind == Kind::Collection {
                 // Or it would seem to free space more slowly than it can.
-                shared.state.lock().waited_for_pace += paused;
+                shared.state.lock().collections.waited_for_rate += paused;
             }
         }
         self.slice.set(Some(Slice::now(shared)));

@@ -45,18 +45,18 @@ fn repair(file: &mut [u8]) {
     };
     let (mut rest, footer) = rest.split_at_mut(records);
     put_checksum(footer, 28);
-    while let Some((header, behind)) = rest.split_at_mut_checked(RECORD_HEADER) {
+    while let Some((header, after)) = rest.split_at_mut_checked(RECORD_HEADER) {
         let len = |at: usize| {
             let bytes = header.get(at..).and_then(|b| b.first_chunk::<8>());
             bytes.map_or(0, |b| u64::from_le_bytes(*b))
         };
         let len = len(0).checked_add(len(8)).map(|len| len as usize);
         put_checksum(header, 24);
-        let Some((body, behind)) = len.and_then(|len| behind.split_at_mut_checked(len)) else {
+        let Some((body, after)) = len.and_then(|len| after.split_at_mut_checked(len)) else {
             break;
         };
         header[28..].copy_from_slice(&mask(crc32c(body)).to_le_bytes());
-        rest = behind;
+        rest = after;
     }
 }
 

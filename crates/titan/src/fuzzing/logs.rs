@@ -41,12 +41,12 @@ pub fn wal_record(data: &[u8]) {
 fn repair(log: &mut [u8]) {
     for block in log.chunks_mut(BLOCK) {
         let mut rest = block;
-        while let Some((header, behind)) = rest.split_first_chunk_mut::<HEADER>() {
+        while let Some((header, after)) = rest.split_first_chunk_mut::<HEADER>() {
             let [crc @ .., l0, l1, kind] = header;
             // In recycled files the number of the log comes before the payload.
             let number = 4 * usize::from(matches!(kind, 5..=8 | 11 | 131));
             let len = usize::from(u16::from_le_bytes([*l0, *l1])) + number;
-            let Some((body, behind)) = behind.split_at_mut_checked(len) else {
+            let Some((body, after)) = after.split_at_mut_checked(len) else {
                 break;
             };
             if (len, *kind) != (0, 0) {
@@ -54,7 +54,7 @@ fn repair(log: &mut [u8]) {
                 covered.extend_from_slice(body);
                 crc.copy_from_slice(&mask(crc32c(&covered)).to_le_bytes());
             }
-            rest = behind;
+            rest = after;
         }
     }
 }

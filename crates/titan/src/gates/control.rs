@@ -15,7 +15,7 @@
 //! Nothing here sleeps, and no result depends on time. [`PATIENCE`] only ends a test in which
 //! threads wait for each other: the test then fails, and says which threads stand at which gates
 //! and which gates were passed. When a test ends, however it ends, all its gates are open for ever,
-//! so that no thread stays behind.
+//! so that no thread waits for ever.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -225,7 +225,7 @@ impl Gates {
             let _ = match &stop.thread {
                 None => write!(text, "\n  no thread came to {name:?}"),
                 Some(thread) if stop.open => write!(text, "\n  {thread} has left {name:?}"),
-                Some(thread) => write!(text, "\n  {thread} stands at {name:?}"),
+                Some(thread) => write!(text, "\n  {thread} waits at {name:?}"),
             };
         }
         let first = state.passed.len().saturating_sub(SHOWN);
@@ -255,7 +255,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Waits until a thread stands at the gate.
+    /// Waits until a thread waits at the gate.
     #[track_caller]
     pub(crate) fn reached(&self) {
         let what = format!("a thread at {:?}", self.name);

@@ -111,7 +111,7 @@ fn a_thread_that_panics_fails_the_test_that_waits_for_another() {
     });
     for part in [
         "second: a mistake",
-        "first stands at \"test: between\"",
+        "first waits at \"test: between\"",
         "no thread came to \"test: nowhere\"",
         "passed last: [\"test: between\"]",
     ] {

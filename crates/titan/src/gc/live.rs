@@ -86,20 +86,20 @@ pub(crate) fn live_files(
     let all = versions
         .iter()
         .flat_map(|version| version.blob_files.values());
-    let placed = all.map(|meta| (meta.shared.number, meta.shared.place()));
-    let logical: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> = placed
-        .filter(|(_, place)| physical.contains(&place.number))
+    let located = all.map(|meta| (meta.shared.number, meta.shared.physical()));
+    let logical: BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> = located
+        .filter(|(_, file)| physical.contains(&file.number))
         .collect();
     let numbers = logical.keys().copied().collect();
     let live = references(versions, &numbers, open_files)?;
     let mut files: BTreeMap<BlobFileNumber, LiveFile> = BTreeMap::new();
-    for (number, place) in logical {
-        let map = place.map.map(|map| open_files.map(map)).transpose()?;
+    for (number, physical) in logical {
+        let map = physical.map.map(|map| open_files.map(map)).transpose()?;
         let empty = || LiveFile {
-            file: Arc::clone(&place),
+            file: Arc::clone(&physical),
             records: Vec::new(),
         };
-        let records = &mut files.entry(place.number).or_insert_with(empty).records;
+        let records = &mut files.entry(physical.number).or_insert_with(empty).records;
         for reference in live.get(&number).into_iter().flatten() {
             let at = match &map {
                 // MUTANT: a record that was relocated before is looked for where it was first
@@ -114,7 +114,7 @@ pub(crate) fn live_files(
                 }
                 _ => reference.offset,
             };
-            records.push(LiveRecord::new(number, *reference, at, &place)?);
+            records.push(LiveRecord::new(number, *reference, at, &physical)?);
         }
     }
     Ok(files)

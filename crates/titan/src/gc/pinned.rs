@@ -34,8 +34,8 @@ impl CopiedForOlder {
         for (physical, file) in files {
             let bytes = file.live_bytes();
             if bytes > 0 {
-                let place = self.files.entry(physical).or_default();
-                let seen = place.entry(file.shared.number).or_default();
+                let physical = self.files.entry(physical).or_default();
+                let seen = physical.entry(file.shared.number).or_default();
                 seen.push((Arc::downgrade(older), bytes));
                 any = true;
             }

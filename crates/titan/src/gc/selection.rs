@@ -61,8 +61,8 @@ impl Collection {
 
     /// The physical files. To be called before their records are relocated.
     pub(crate) fn places(&self) -> BTreeMap<BlobFileNumber, Arc<PhysicalBlobFile>> {
-        let places = self.logical.iter().map(|file| file.place());
-        places.map(|place| (place.number, place)).collect()
+        let places = self.logical.iter().map(|file| file.physical());
+        places.map(|physical| (physical.number, physical)).collect()
     }
 
     /// By logical file: bytes of the records to which any of these versions points, by their
@@ -84,7 +84,7 @@ impl Collection {
         let named = match name.and_then(FileKind::parse) {
             Some(FileKind::Blob(number)) => Some(number),
             Some(FileKind::BlobMap(map)) => {
-                let mut places = self.logical.iter().map(|file| file.place());
+                let mut places = self.logical.iter().map(|file| file.physical());
                 places.find(|p| p.map == Some(map)).map(|p| p.number)
             }
             _ => None,
@@ -130,13 +130,13 @@ impl Candidate<'_> {
 
 /// The evaluation of a family as a whole: enough to know whether something is to be collected.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Outlook {
+pub(crate) struct GarbageEvaluation {
     pub(crate) space: Space,
     /// How urgent collecting is; `None` if nothing needs to be collected.
     pub(crate) urgency: Option<Urgency>,
 }
 
-impl Outlook {
+impl GarbageEvaluation {
     /// Computed from the sums of a version, so that its cost depends only on what is excluded. Where
     /// holes are punched, it adds up those of all files: O(logical files).
     pub(crate) fn of(
@@ -155,8 +155,8 @@ impl Outlook {
                 continue;
             };
             let logical = physical.logical.iter().filter_map(|file| files.get(file));
-            let holes = logical.clone().next().map(|file| file.shared.place());
-            let holes = holes.map_or(0, |place| place.hole_bytes());
+            let holes = logical.clone().next().map(|file| file.shared.physical());
+            let holes = holes.map_or(0, |physical| physical.hole_bytes());
             on_disk = on_disk.saturating_sub(physical.total_bytes.saturating_sub(holes));
             live = live.saturating_sub(total(logical.map(|file| file.live_bytes())));
         }
@@ -165,7 +165,7 @@ impl Outlook {
         let pinned = total(pinned.map(|file| excluded.pinned.bytes(file, version)));
         let space = Space::of(version, on_disk.saturating_sub(pinned), live);
         let garbage = on_disk.saturating_sub(live).saturating_sub(pinned);
-        Outlook {
+        GarbageEvaluation {
             space,
             urgency: Thresholds::of(&space, options).urgency(garbage, on_disk),
         }
@@ -176,7 +176,7 @@ impl Outlook {
 pub(crate) struct Selection<'v> {
     /// The best to collect first.
     pub(crate) files: Vec<Candidate<'v>>,
-    pub(crate) outlook: Outlook,
+    pub(crate) outlook: GarbageEvaluation,
 }
 
 impl Selection<'_> {
@@ -197,7 +197,7 @@ impl Selection<'_> {
 /// collection ([`Room`]). A file is left out if it frees less, in proportion, than the family as a
 /// whole must.
 ///
-/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an [`Outlook`] says
+/// Cost: O(n log n) for n logical files. Not to be called under the state lock: an [`GarbageEvaluation`] says
 /// whether it is worth it.
 pub(crate) fn select<'v>(
     version: &'v Version,
@@ -226,7 +226,7 @@ pub(crate) fn select<'v>(
             }
         })
         .collect();
-    let outlook = Outlook::of(version, options, excluded);
+    let outlook = GarbageEvaluation::of(version, options, excluded);
     let thresholds = Thresholds::of(&outlook.space, options);
     for file in &mut files {
         let share = thresholds.urgency(file.garbage, file.file.bytes_on_disk());

@@ -84,7 +84,7 @@ struct Counters {
 
 /// The size of a memtable when an estimate of what it shadows began.
 #[derive(Clone, Copy)]
-pub(crate) struct MemtableLook {
+pub(crate) struct EstimateStart {
     pub(crate) entries: u64,
     ranges: u64,
 }
@@ -242,38 +242,38 @@ impl Memtable {
     }
 
     /// Bytes of separated values that it shadows in older tables, by the last
-    /// [estimate](Memtable::look).
+    /// [estimate](Memtable::begin_estimate).
     pub(crate) fn shadowed_bytes(&self) -> u64 {
         self.shadowed.bytes()
     }
 
-    /// Whether so much was added that another [estimate](Memtable::look) of what it shadows is due.
+    /// Whether so much was added that another [estimate](Memtable::begin_estimate) of what it shadows is due.
     #[inline]
-    pub(crate) fn wants_look(&self) -> bool {
+    pub(crate) fn wants_estimate(&self) -> bool {
         self.shadowed
             .is_due(self.num_entries(), self.tombstones.len())
     }
 
     /// The same, but true only once until the next estimate: for the caller that asks for it.
     #[inline]
-    pub(crate) fn ask_for_look(&self) -> bool {
-        self.wants_look() && self.shadowed.ask()
+    pub(crate) fn request_estimate(&self) -> bool {
+        self.wants_estimate() && self.shadowed.ask()
     }
 
     /// Begins an estimate of what it shadows, which the caller ends by [`Memtable::note_shadowed`].
-    pub(crate) fn look(&self) -> MemtableLook {
-        let look = MemtableLook {
+    pub(crate) fn begin_estimate(&self) -> EstimateStart {
+        let start = EstimateStart {
             entries: self.num_entries(),
             ranges: self.tombstones.len(),
         };
         self.shadowed.begin();
-        look
+        start
     }
 
     /// Notes an estimate: the bytes found, from how many on it should be flushed, and the number of
     /// operations at which the next estimate is due.
-    pub(crate) fn note_shadowed(&self, bytes: u64, enough: u64, look: MemtableLook, next: u64) {
-        self.shadowed.note(bytes, enough, look.ranges, next);
+    pub(crate) fn note_shadowed(&self, bytes: u64, enough: u64, start: EstimateStart, next: u64) {
+        self.shadowed.note(bytes, enough, start.ranges, next);
     }
 
     pub(crate) fn comparator(&self) -> &InternalKeyComparator {

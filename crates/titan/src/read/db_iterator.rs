@@ -83,7 +83,7 @@ impl DbIterator {
         })
     }
 
-    /// Whether the iterator stands on an entry.
+    /// Whether the iterator is on an entry.
     pub fn valid(&self) -> bool {
         self.in_window || self.visible.valid()
     }

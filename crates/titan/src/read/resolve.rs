@@ -121,7 +121,7 @@ fn unreadable(value_type: ValueType) -> Error {
     let what = match value_type {
         ValueType::Merge => "a merge operand, which needs its operator",
         ValueType::RangeDeletion => {
-            return Error::corruption("a range deletion stands among point entries");
+            return Error::corruption("a range deletion is among point entries");
         }
         _ => "a wide-column entity",
     };

@@ -147,7 +147,7 @@ impl ValueWindow {
         (1 + ahead).min(self.max)
     }
 
-    /// Takes entries from where `ahead` stands until the window is full again, and requests their
+    /// Takes entries from the position of `ahead` on until the window is full again, and requests their
     /// values. Does nothing while more than half of it is left.
     pub(crate) fn fill(
         &mut self,

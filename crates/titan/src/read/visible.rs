@@ -22,9 +22,9 @@ const MAX_COVERED_KEYS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
-    /// `merged` stands on the entry shown.
+    /// `merged` is at the entry shown.
     Forward,
-    /// `merged` stands before all versions of the key shown, which is copied.
+    /// `merged` is before all versions of the key shown, which is copied.
     Backward,
 }
 
@@ -232,7 +232,7 @@ impl VisibleIterator {
         self.find_prev()
     }
 
-    /// From where `merged` stands, goes on to the next entry to show; `skipping` says that
+    /// From the position of `merged`, goes on to the next entry to show; `skipping` says that
     /// `self.key` is done with.
     fn find_next(&mut self, mut skipping: bool) -> Result<()> {
         let resolver = Resolver::new(self.snapshot);
@@ -316,7 +316,7 @@ impl VisibleIterator {
         Ok(Skipped::of(moved, all))
     }
 
-    /// The same backward, from the key that `merged` stands before, no further than the lower
+    /// The same backward, from the key that follows the position of `merged`, no further than the lower
     /// bound.
     fn skip_covered_back(&mut self) -> Result<Skipped> {
         let Some((sequence, start)) = self.tombstones.covered_from(&self.key) else {
@@ -337,7 +337,7 @@ impl VisibleIterator {
         Ok(Skipped::of(moved, !inside(&self.merged)))
     }
 
-    /// From where `merged` stands, goes back to the next key to show, and past its versions.
+    /// From the position of `merged`, goes back to the next key to show, and past its versions.
     fn find_prev(&mut self) -> Result<()> {
         // MUTANT: an iterator going backward sees one sequence number too many.
         let too_many = u64::from(mutant!(

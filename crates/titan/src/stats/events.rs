@@ -29,7 +29,7 @@ impl fmt::Display for StallCause {
             StallCause::Memtables => "memtables wait for flush",
             StallCause::Level0Files => "too many files at level 0",
             StallCause::PendingCompactionBytes => "too many bytes wait for compaction",
-            StallCause::SpaceAmplification => "garbage collection is behind",
+            StallCause::SpaceAmplification => "garbage collection is too slow",
         })
     }
 }

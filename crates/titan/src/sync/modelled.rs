@@ -167,6 +167,10 @@ pub(crate) type ArcSwapOption<T> = Cell<Option<Arc<T>>>;
 pub(crate) struct Cell<T>(Mutex<T>);
 
 impl<T: Clone> Cell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Cell(Mutex::new(value))
+    }
+
     /// Returns a guard of the value. That of `arc_swap` may avoid a copy; this one always has one.
     pub(crate) fn load(&self) -> Loaded<T> {
         Loaded(self.0.lock().clone())
@@ -189,15 +193,6 @@ impl<T> ArcSwap<T> {
 
     pub(crate) fn load_full(&self) -> Arc<T> {
         Arc::clone(&*self.0.lock())
-    }
-
-    pub(crate) fn rcu<R: Into<Arc<T>>>(&self, change: impl FnOnce(&Arc<T>) -> R) {
-        let mut value = self.0.lock();
-        let changed = change(&value).into();
-        let replaced = std::mem::replace(&mut *value, changed);
-        drop(value);
-        // Not under the lock, as in `store`.
-        drop(replaced);
     }
 }
 

@@ -37,8 +37,8 @@
 //! | `filter` | RocksDB's Bloom filter and the hashes of its versions |
 //! | `footer`, `index`, `properties`, `liveness` | the other parts of a file |
 //! | `writer` | writing a table |
-//! | `read` | reading a table: opening, lookups, cursors, readahead |
-//! | `forensics` | reading a table that may be damaged: verifying, showing, saving what is left |
+//! | `read` | reading a table: opening, lookups, cursors, readahead, verifying all of it |
+//! | `forensics` | for `tools` only: showing the parts of a table, and saving what is left of a damaged one |
 //!
 //! Assumes: keys come in the order of the comparator whose name the table stores; a file never
 //! changes once its writer is done (except for RocksDB's in-place global sequence number, before
@@ -62,12 +62,12 @@ mod tests;
 pub(crate) use footer::is_magic;
 pub(crate) use forensics::dissect::{BlockAt, Part, Role, dissect};
 pub(crate) use forensics::salvage::{LostPart, Salvage};
-pub(crate) use forensics::verify::{TableCheck, TableVisitor};
 pub(crate) use liveness::BlobRef;
 pub(crate) use properties::{TableProperties, value_text};
 pub(crate) use read::iterator::{TableIterOptions, TableIterator};
 pub(crate) use read::open::{prefetch_head, refuse_unreadable};
 pub(crate) use read::reader::{TableIdentity, TableReader, TableReaderOptions};
+pub(crate) use read::verify::{TableCheck, TableVisitor};
 pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
 
 /// Names in the metaindex.

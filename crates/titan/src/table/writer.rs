@@ -78,9 +78,14 @@ pub(crate) struct TableSummary {
     pub(crate) raw_value_size: u64,
     /// What the table points to in blob files, by ascending file.
     pub(crate) blob_refs: Vec<BlobRefs>,
-    /// The smallest of those files.
-    pub(crate) oldest_blob_file: Option<BlobFileNumber>,
     pub(crate) unique_id: Option<UniqueId>,
+}
+
+impl TableSummary {
+    /// The smallest file to which the table points.
+    pub(crate) fn oldest_blob_file(&self) -> Option<BlobFileNumber> {
+        self.blob_refs.first().map(|refs| refs.file)
+    }
 }
 
 /// The file, with a write buffer.
@@ -397,7 +402,6 @@ impl TableWriter {
             num_range_deletions: self.tombstones.len() as u64,
             raw_key_size: self.raw_key_size,
             raw_value_size: self.raw_value_size,
-            oldest_blob_file: blob_refs.first().map(|r| r.file),
             unique_id: self.unique_id(),
             blob_refs,
         })

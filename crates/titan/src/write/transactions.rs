@@ -161,7 +161,7 @@ impl Transactions {
 pub(crate) struct Census {
     transactions: Transactions,
     /// There were markers of write-committed.
-    held: bool,
+    has_held: bool,
     /// There were markers of the other policies, or fewer numbers than operations.
     at_once: bool,
     /// There were markers that all policies have.
@@ -169,7 +169,7 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Looks at the next batch of a file. `behind` is what this returned for the previous batch of
+    /// Looks at the next batch of a file. `expected` is what this returned for the previous batch of
     /// that file.
     ///
     /// # Errors
@@ -177,23 +177,23 @@ impl Census {
     pub(crate) fn add(
         &mut self,
         batch: &BatchView<'_>,
-        behind: Option<SequenceNumber>,
+        expected: Option<SequenceNumber>,
     ) -> Result<SequenceNumber> {
         for op in batch.ops() {
             match op? {
-                BatchOp::BeginPrepare => self.held = true,
+                BatchOp::BeginPrepare => self.has_held = true,
                 BatchOp::BeginPersistedPrepare | BatchOp::BeginUnprepare => self.at_once = true,
                 BatchOp::Commit { .. } | BatchOp::Rollback { .. } => self.decided = true,
                 _ => {}
             }
         }
-        self.at_once |= behind.is_some_and(|behind| batch.sequence() < behind);
+        self.at_once |= expected.is_some_and(|expected| batch.sequence() < expected);
         self.transactions.apply(batch, &mut |_, _| Ok(()))
     }
 
     /// Whether there is anything but ordinary batches.
     pub(crate) fn has_transactions(&self) -> bool {
-        self.held || self.at_once || self.decided
+        self.has_held || self.at_once || self.decided
     }
 
     /// How the operations are numbered, once all batches have been added.
@@ -203,7 +203,7 @@ impl Census {
     /// RocksDB writes none.
     pub(crate) fn finish(&self) -> Result<Numbering> {
         self.transactions.require_decided()?;
-        match (self.held, self.at_once) {
+        match (self.has_held, self.at_once) {
             (true, true) => {
                 let message = "WAL files with transactions of more than one write policy";
                 Err(Error::unsupported(message))
@@ -410,10 +410,10 @@ mod tests {
     fn a_census_finds_the_numbering() {
         let numbering = |records: &[Vec<u8>]| {
             let mut census = Census::default();
-            let mut behind = None;
+            let mut expected = None;
             for record in records {
                 let batch = BatchView::parse_whole(record).unwrap();
-                behind = Some(census.add(&batch, behind).unwrap());
+                expected = Some(census.add(&batch, expected).unwrap());
             }
             (census.has_transactions(), census.finish())
         };

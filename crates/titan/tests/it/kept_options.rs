@@ -148,7 +148,7 @@ fn every_field_goes_out_and_comes_back() {
             let db = Db::open(dir, &unstated).unwrap();
             for family in db.column_families() {
                 let expected = fields(given.family(family.name()));
-                assert_eq!(fields(family.options()), expected, "{}", family.name());
+                assert_eq!(fields(&family.options()), expected, "{}", family.name());
             }
             db.close().unwrap();
             drop(db);

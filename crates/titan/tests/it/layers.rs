@@ -5,7 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Files with code that only tests, models and fuzz targets compile.
-const TEST_FILES: [&str; 4] = ["tests", "tests.rs", "models.rs", "fuzzing"];
+const TEST_FILES: [&str; 8] = [
+    "tests",
+    "tests.rs",
+    "models.rs",
+    "fuzzing",
+    "fuzzing.rs",
+    "recorded.rs",
+    "races",
+    "gates",
+];
 
 fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -199,4 +208,99 @@ fn files_of_a_module_are_in_no_circle() {
         "{imports_found} imports found: the test reads too little"
     );
     assert!(circles.is_empty(), "{circles:#?}");
+}
+
+/// Structs that are data, not parts of the engine: one field for each field of a format, for each
+/// option of a call, or for each number that users are shown.
+const RECORDS: [&str; 5] = [
+    "FamilyMetrics",
+    "Metrics",
+    "NewFile",
+    "TableProperties",
+    "VersionEdit",
+];
+
+/// The structs of a file that other files may touch, with the number of their fields.
+fn shared_structs(code: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for part in code.split("struct ").skip(1) {
+        let end = part.find(|c: char| !c.is_alphanumeric() && c != '_');
+        let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+        let Some((head, body)) = rest.split_once("{\n") else {
+            continue;
+        };
+        if head.contains(';') || head.contains('(') {
+            continue;
+        }
+        let body = body.split_once("\n}").map_or(body, |(body, _)| body);
+        let is_field = |line: &&str| {
+            let line = line.strip_prefix("    ").unwrap_or_default();
+            let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+            let line = line.strip_prefix("pub(super) ").unwrap_or(line);
+            let name = line.strip_prefix("pub ").unwrap_or(line).split(':').next();
+            let name = name.unwrap_or_default();
+            line.contains(':')
+                && !name.is_empty()
+                && name
+                    .chars()
+                    .all(|c| c.is_lowercase() || c == '_' || c.is_numeric())
+        };
+        let fields = body.lines().filter(is_field).count();
+        if body.contains("    pub") {
+            found.push((name.to_owned(), fields));
+        }
+    }
+    found
+}
+
+/// A struct with many fields that many files change has no owner.
+#[test]
+fn no_struct_that_several_files_touch_has_more_than_twelve_fields() {
+    let src = crate_dir().join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let mut problems = Vec::new();
+    let (mut counted, mut largest) = (0, 0);
+    for path in files {
+        for (name, fields) in shared_structs(&code(&path)) {
+            counted += 1;
+            if RECORDS.contains(&&*name) {
+                continue;
+            }
+            largest = largest.max(fields);
+            if fields > 12 {
+                problems.push(format!("{name} in {} has {fields}", path.display()));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+    assert!(
+        counted > 100 && largest == 12,
+        "{counted} structs, {largest} fields: the test sees too little"
+    );
+}
+
+/// What reads damaged tables is not part of reading, writing or compacting.
+#[test]
+fn only_tools_read_damaged_tables() {
+    let src = crate_dir().join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let names = ["dissect", "Salvage", "LostPart", "BlockAt"];
+    let mut uses = 0;
+    for path in files {
+        let inside = path.strip_prefix(&src).unwrap();
+        let code = code(&path);
+        let used = names.iter().any(|name| code.contains(name));
+        let allowed = inside.starts_with("tools")
+            || inside.starts_with("table/forensics")
+            || inside == Path::new("table/mod.rs");
+        assert!(
+            allowed || !used,
+            "{} uses one of {names:?}",
+            inside.display()
+        );
+        uses += usize::from(used && inside.starts_with("tools"));
+    }
+    assert!(uses > 2, "{uses} files of tools");
 }

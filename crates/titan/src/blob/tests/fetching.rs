@@ -119,7 +119,7 @@ fn fixture(kinds: &[CompressionType], lens: &[usize]) -> Fixture {
         );
         let location = BlobLocation {
             column_family: CF,
-            place: BlobPlace::InPlace,
+            physical: PhysicalLocation::InPlace,
         };
         locations.insert(s.number, location);
     }
@@ -334,7 +334,7 @@ fn a_record_that_is_relocated_while_it_is_read_is_found() {
     let (key, index, value) = &f.entries[0];
     let gone = BlobLocation {
         column_family: CF,
-        place: BlobPlace::Moved {
+        physical: PhysicalLocation::Moved {
             file: BlobFileNumber(90),
             map: FileNumber(91),
         },
@@ -381,7 +381,7 @@ fn the_newest_location_counts() {
         .unwrap();
     let location = BlobLocation {
         column_family: CF,
-        place: BlobPlace::Moved {
+        physical: PhysicalLocation::Moved {
             file: index.file,
             map: number,
         },

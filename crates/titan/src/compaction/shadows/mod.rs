@@ -56,7 +56,7 @@ impl Effort {
         cold: 64,
     };
     /// For the decision whether to flush.
-    pub(crate) const LOOK: Effort = Effort {
+    pub(crate) const ESTIMATE: Effort = Effort {
         large: 512,
         small: 2048,
         cold: 16,

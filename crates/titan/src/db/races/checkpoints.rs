@@ -46,7 +46,7 @@ fn checkpoint_across(at: &[&'static str], happen: fn(&Store)) {
             stop.open();
             checkpoint.join().unwrap();
             assert_eq!(store.checkpoint_in("/copy"), before, "{gate}");
-            store.settle();
+            store.finish();
         });
     }
 }
@@ -129,7 +129,7 @@ fn newer_memtables_are_not_flushed_before_it_has_the_versions() {
             if let Some(flush) = flush {
                 flush.join().unwrap();
             }
-            let after = store.settle();
+            let after = store.finish();
             assert_eq!(after, all([("default", abc("3")), ("f", abc("3"))]));
         });
     }
@@ -156,7 +156,7 @@ fn closing_ends_it() {
             if exists {
                 assert_eq!(store.checkpoint_in("/copy"), before);
             }
-            store.settle_closed(&before);
+            store.finish_closed(&before);
         });
     }
 }
@@ -201,7 +201,7 @@ fn families_are_created_and_dropped_before_its_moment_or_after_its_capture() {
                     true => drop(expected.remove("f")),
                     false => drop(expected.insert("g".to_owned(), Contents::new())),
                 }
-                assert_eq!(store.settle(), expected);
+                assert_eq!(store.finish(), expected);
             });
         }
     }

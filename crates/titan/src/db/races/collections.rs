@@ -63,7 +63,7 @@ fn the_family_may_be_dropped_and_created_again_before_the_relocation_is_installe
             assert_eq!(shown(&lazy.fetch().unwrap()), "0");
             drop((family, again, lazy));
             let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -84,7 +84,7 @@ fn the_family_may_be_dropped_while_the_relocation_is_installed() {
             let result = collection.join();
             assert!(result.is_ok() || ended_by_dropping(&result));
             drop(family);
-            assert_eq!(store.settle(), all([("default", Contents::new())]));
+            assert_eq!(store.finish(), all([("default", Contents::new())]));
         });
     }
 }
@@ -109,7 +109,7 @@ fn readers_and_a_killed_process_lose_nothing_at_any_step() {
             assert_eq!(scan(&mut older).unwrap(), before());
             assert_eq!(scan(&mut newer).unwrap(), before());
             drop((snapshot, older, newer, family));
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -132,7 +132,7 @@ fn closing_waits_for_a_collection_on_the_thread_of_a_user() {
             assert!(ended_by_closing(&collection.join()), "{gate}");
             drop(family);
             let expected = all([("default", Contents::new()), ("f", before())]);
-            store.settle_closed(&expected);
+            store.finish_closed(&expected);
         });
     }
 }
@@ -178,7 +178,7 @@ fn what_becomes_garbage_meanwhile_stays_readable_where_it_was_taken() {
                 assert_reads(&family, &ReadOptions::default(), &after);
                 drop(family);
                 let expected = all([("default", Contents::new()), ("f", after)]);
-                assert_eq!(store.settle(), expected);
+                assert_eq!(store.finish(), expected);
             });
         }
     }
@@ -212,7 +212,7 @@ fn a_checkpoint_has_the_values_wherever_it_found_them() {
             let expected = all([("default", Contents::new()), ("f", before())]);
             assert_eq!(store.checkpoint_in("/copy"), expected);
             drop(family);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }

@@ -73,7 +73,7 @@ fn readers_see_nothing_before_all_of_it_and_snapshots_never_change() {
                 assert_reads(family, &at(&snapshot), &visible);
             }
             drop((families, family, snapshot));
-            assert_eq!(store.settle(), both("2"));
+            assert_eq!(store.finish(), both("2"));
         });
     }
 }
@@ -92,7 +92,7 @@ fn a_killed_process_has_all_of_the_batch_or_nothing() {
             stop.open();
             writer.join().unwrap();
             drop(family);
-            assert_eq!(store.settle(), both("2"));
+            assert_eq!(store.finish(), both("2"));
         });
     }
 }
@@ -143,7 +143,7 @@ fn what_waits_in_line_comes_after_the_batch() {
                 assert_eq!(store.after_a_kill(), expected, "{what}");
                 assert_reads(&store.db, &at(&snapshot), &abc("1"));
                 drop((family, snapshot));
-                assert_eq!(store.settle(), expected);
+                assert_eq!(store.finish(), expected);
             });
         }
     }
@@ -170,7 +170,7 @@ fn an_older_flush_may_be_installed_meanwhile() {
             writer.join().unwrap();
             assert_eq!(store.after_a_kill(), both("2"), "{gate}");
             drop(family);
-            assert_eq!(store.settle(), both("2"));
+            assert_eq!(store.finish(), both("2"));
         });
     }
 }
@@ -222,7 +222,7 @@ fn memtables_are_switched_while_readers_read_and_writers_wait() {
                 assert_eq!(scan(&mut iter).unwrap(), expected);
                 assert_reads(&store.db, &at(&snapshot), &expected);
                 drop((iter, snapshot));
-                assert_eq!(store.settle()["default"], after);
+                assert_eq!(store.finish()["default"], after);
             });
         }
     }

@@ -53,7 +53,7 @@ fn the_family_may_be_dropped_and_created_again_before_the_tables_are_installed()
             assert_eq!(now(&again), contents([("b", "3")]));
             drop((family, again));
             let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -74,7 +74,7 @@ fn the_family_may_be_dropped_while_the_tables_are_installed() {
             let result = compaction.join();
             assert!(result.is_ok() || ended_by_dropping(&result));
             drop(family);
-            assert_eq!(store.settle(), all([("default", Contents::new())]));
+            assert_eq!(store.finish(), all([("default", Contents::new())]));
         });
     }
 }
@@ -101,7 +101,7 @@ fn readers_and_a_killed_process_lose_nothing_at_any_step() {
             assert_eq!(scan(&mut newer).unwrap(), before());
             assert_reads(&family, &at(&snapshot), &before());
             drop((snapshot, older, newer, family));
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -124,7 +124,7 @@ fn closing_waits_for_a_compaction_on_the_thread_of_a_user() {
             assert!(ended_by_closing(&compaction.join()), "{gate}");
             drop(family);
             let expected = all([("default", Contents::new()), ("f", before())]);
-            store.settle_closed(&expected);
+            store.finish_closed(&expected);
         });
     }
 }
@@ -146,7 +146,7 @@ fn closing_hears_of_the_end_of_a_job_for_which_it_is_about_to_wait() {
         close.join().unwrap();
         drop(family);
         let expected = all([("default", Contents::new()), ("f", before())]);
-        store.settle_closed(&expected);
+        store.finish_closed(&expected);
     });
 }
 
@@ -171,7 +171,7 @@ fn tables_that_are_flushed_meanwhile_stay_newer() {
             compact(&family).unwrap();
             drop(family);
             let expected = all([("default", Contents::new()), ("f", expected)]);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -202,7 +202,7 @@ fn values_may_be_relocated_meanwhile() {
             assert_reads(&family, &ReadOptions::default(), &expected);
             drop(family);
             let expected = all([("default", Contents::new()), ("f", expected)]);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }

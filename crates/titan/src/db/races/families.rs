@@ -38,7 +38,7 @@ fn a_reader_of_a_family_that_is_dropped_meanwhile_finds_everything_or_an_error()
                     Err(_) => assert!(ended_by_dropping(&found), "{way:?} at {gate}"),
                 }
                 drop(family);
-                assert_eq!(store.settle(), all([("default", Contents::new())]));
+                assert_eq!(store.finish(), all([("default", Contents::new())]));
             });
         }
     }
@@ -73,7 +73,7 @@ fn readers_beside_a_drop_find_everything_until_it_has_happened() {
             dropping.join().unwrap();
             assert!(ended_by_dropping(&writer.join()));
             drop(family);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -99,7 +99,7 @@ fn a_family_is_found_once_it_is_durable_and_writers_wait() {
         writer.join().unwrap();
         let one = |value: &str| Contents::from([("a".to_owned(), value.to_owned())]);
         assert_eq!(
-            store.settle(),
+            store.finish(),
             all([("default", one("0")), ("f", one("1"))])
         );
     });

@@ -66,7 +66,7 @@ fn the_family_may_be_dropped_and_created_again_before_the_table_is_installed() {
                 assert_eq!(now(&again), contents([("b", "2")]));
                 drop((family, again));
                 let expected = all([("default", abc("0")), ("f", contents([("b", "2")]))]);
-                assert_eq!(store.settle(), expected);
+                assert_eq!(store.finish(), expected);
             });
         }
     }
@@ -86,7 +86,7 @@ fn the_family_may_be_dropped_while_the_table_is_installed() {
             dropping.join().unwrap();
             flush.join().unwrap();
             drop(family);
-            assert_eq!(store.settle(), all([("default", abc("0"))]));
+            assert_eq!(store.finish(), all([("default", abc("0"))]));
         });
     }
 }
@@ -110,7 +110,7 @@ fn readers_and_a_killed_process_lose_nothing_at_any_step() {
             stop.open();
             flush.join().unwrap();
             drop((snapshot, family));
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -141,7 +141,7 @@ fn what_is_written_and_switched_meanwhile_survives_a_kill() {
             newer.join().unwrap();
             assert_eq!(store.after_a_kill(), expected);
             drop(family);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -181,7 +181,7 @@ fn tables_of_two_families_may_be_installed_in_both_orders() {
                 assert_eq!(store.after_a_kill(), expected);
             }
             drop(families);
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -208,7 +208,7 @@ fn a_checkpoint_waits_for_the_flush_and_has_nothing_newer() {
             let expected = all([("default", abc("0")), ("f", expected)]);
             assert_eq!(store.checkpoint_in("/copy"), expected);
             drop(family);
-            let after = store.settle();
+            let after = store.finish();
             assert_eq!(after["f"], contents([("a", "2"), ("b", "3"), ("c", "1")]));
         });
     }
@@ -231,7 +231,7 @@ fn closing_waits_until_the_table_is_installed() {
             let at = |name| passed.iter().position(|passed| *passed == name).unwrap();
             assert!(at("flush: installed") < at("close: jobs have ended"));
             drop(family);
-            store.settle_closed(&all([("default", abc("0")), ("f", abc("1"))]));
+            store.finish_closed(&all([("default", abc("0")), ("f", abc("1"))]));
         });
     }
 }
@@ -261,7 +261,7 @@ fn closing_keeps_unlogged_writes_from_before_and_during_a_flush() {
             flush.join().unwrap();
             store.db.close().unwrap();
             let expected = contents([("a", "1"), ("b", "2"), ("c", "1")]);
-            store.settle_closed(&all([("default", expected)]));
+            store.finish_closed(&all([("default", expected)]));
         });
     }
 }
@@ -281,7 +281,7 @@ fn a_caller_that_is_about_to_wait_for_the_flush_hears_of_its_end() {
         waits.open();
         flush.join().unwrap();
         drop(family);
-        store.settle();
+        store.finish();
     });
 }
 
@@ -319,7 +319,7 @@ fn a_compaction_may_be_installed_before_the_table() {
             installed.open();
             flush.join().unwrap();
             compact(&store.db).unwrap();
-            assert_eq!(store.settle(), all([("default", expected)]));
+            assert_eq!(store.finish(), all([("default", expected)]));
         });
     }
 }

@@ -85,7 +85,7 @@ fn what_is_written_and_installed_beside_a_new_manifest_is_not_lost() {
             compaction.join().unwrap();
             assert_eq!(store.after_a_kill(), expected, "{gate}");
             drop((family, other));
-            assert_eq!(store.settle(), expected);
+            assert_eq!(store.finish(), expected);
         });
     }
 }
@@ -110,7 +110,7 @@ fn families_that_come_and_go_beside_a_new_manifest_are_not_lost() {
             assert_eq!(store.after_a_kill(), all_contents(&store.db), "{gate}");
             stop.open();
             editor.join();
-            store.settle();
+            store.finish();
         });
     }
 }

@@ -89,7 +89,7 @@ fn read_across(gate: &'static str, with_snapshot: bool) {
                     allowed.contains(&found),
                     "{way:?} at {gate:?}, {what}: {found:?}, which is not one of {allowed:?}"
                 );
-                store.settle();
+                store.finish();
             });
         }
     }
@@ -136,7 +136,7 @@ fn an_iterator_sees_its_moment_to_the_end() {
                 assert_eq!(iter.value().unwrap().first(), Some(&b'2'), "{what}");
                 assert_eq!(scan(&mut iter).unwrap(), before, "{what}");
                 drop(iter);
-                store.settle();
+                store.finish();
             });
         }
     }
@@ -171,7 +171,7 @@ fn an_iterator_that_is_created_while_memtables_are_switched_sees_one_moment() {
             assert!(states.contains(&found), "{gate}: {found:?}");
             flush.open();
             flushing.join().unwrap();
-            assert_eq!(store.settle()["default"], contents([("b", "4")]));
+            assert_eq!(store.finish()["default"], contents([("b", "4")]));
         });
     }
 }

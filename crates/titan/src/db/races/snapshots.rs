@@ -30,7 +30,7 @@ fn what_a_snapshot_sees_is_not_dropped_while_it_is_taken() {
         }
         assert_reads(&store.db, &at(&snapshot), &abc("1"));
         drop(snapshot);
-        store.settle();
+        store.finish();
     });
 }
 
@@ -61,7 +61,7 @@ fn what_a_snapshot_sees_is_not_dropped_by_a_job_that_does_not_know_it() {
             compact(&store.db).unwrap();
             assert_reads(&store.db, &at(&snapshot), &before);
             drop(snapshot);
-            let after = store.settle();
+            let after = store.finish();
             assert_eq!(after["default"], contents([("a", "3"), ("b", "3")]));
         });
     }

@@ -123,20 +123,20 @@ impl Store {
 
     /// Ends the test: nothing has failed, the directory has the files that the versions name and no
     /// others, and after a reopening everything is as before. Returns the contents.
-    pub(super) fn settle(self) -> AllContents {
+    pub(super) fn finish(self) -> AllContents {
         let failed = self.db.background_error();
         assert!(failed.is_none(), "{failed:?}");
         self.db.wait_idle().unwrap();
         assert_eq!(self.data_files(), named_files(&self.db));
         let before = all_contents(&self.db);
         self.db.close().unwrap();
-        self.settle_closed(&before);
+        self.finish_closed(&before);
         before
     }
 
-    /// The rest of [`Store::settle`], for a database that has been closed: `expected` is what the
+    /// The rest of [`Store::finish`], for a database that has been closed: `expected` is what the
     /// next opening must have.
-    pub(super) fn settle_closed(self, expected: &AllContents) {
+    pub(super) fn finish_closed(self, expected: &AllContents) {
         drop(self.db);
         assert_sound(DIR, &self.options);
         let db = Db::open(DIR, &self.options).unwrap();

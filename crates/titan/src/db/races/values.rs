@@ -112,7 +112,7 @@ fn read_across(gate: &'static str, keys: usize, read: fn(&ColumnFamily) -> Conte
             for (key, value) in &found {
                 assert_eq!(expected().get(key), Some(value), "{what}");
             }
-            store.settle();
+            store.finish();
         });
     }
 }
@@ -168,7 +168,7 @@ fn a_lazy_value_that_is_relocated_before_it_is_fetched_is_found() {
                 assert_eq!(Some(&found), expected().get(&key(n)), "{what}");
             }
             drop(values);
-            store.settle();
+            store.finish();
         });
     }
 }
@@ -196,7 +196,7 @@ fn an_iterator_finds_values_that_are_relocated_after_it_planned_to_read_them() {
                 take(&mut iter, KEYS - taken, &mut found);
                 assert_eq!(found, expected(), "{what} after {taken}");
                 drop(iter);
-                store.settle();
+                store.finish();
             });
         }
     }
@@ -213,6 +213,6 @@ fn a_new_reader_finds_values_at_their_new_place_while_another_has_the_old_one() 
         assert_eq!(multi_get(&store.db), expected());
         stop.open();
         assert_eq!(reader.join()[&key(2)], "old2");
-        store.settle();
+        store.finish();
     });
 }

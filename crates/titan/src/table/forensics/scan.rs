@@ -75,14 +75,14 @@ impl Found {
 pub(in crate::table) struct Scan<'s> {
     /// If the footer is lost, its checksum type is set to that of the first block found.
     source: &'s mut BlockSource,
-    settled: bool,
+    is_checksum_known: bool,
 }
 
 impl<'s> Scan<'s> {
     pub(in crate::table) fn new(source: &'s mut BlockSource) -> Self {
         Scan {
             source,
-            settled: false,
+            is_checksum_known: false,
         }
     }
 
@@ -146,7 +146,7 @@ impl<'s> Scan<'s> {
             ChecksumType::Xxh3,
             ChecksumType::Crc32c,
         ];
-        let candidates = match self.settled {
+        let candidates = match self.is_checksum_known {
             true => &likely[..1],
             false => &likely[..],
         };
@@ -171,7 +171,7 @@ impl<'s> Scan<'s> {
             };
             let last = bytes.len().checked_sub(BLOCK_TRAILER_LEN)?;
             if let Some(size) = (1..=last).find(|size| fits(*size)) {
-                (self.source.checksum, self.settled) = (checksum, true);
+                (self.source.checksum, self.is_checksum_known) = (checksum, true);
                 return Some(size as u64);
             }
         }

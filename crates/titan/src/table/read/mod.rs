@@ -1,7 +1,8 @@
-//! Reading a table that is sound: opening it, lookups, cursors, readahead.
+//! Reading a table: opening it, lookups, cursors, readahead, and verifying all of it.
 
 pub(in crate::table) mod iterator;
 pub(in crate::table) mod open;
 mod range_sum;
 pub(in crate::table) mod read_ahead;
 pub(crate) mod reader;
+pub(in crate::table) mod verify;

@@ -44,7 +44,7 @@ fn what_is_written_is_read_back() {
         let scanned = table.scan_blob_refs().unwrap();
         assert_eq!(scanned.totals(), summary.blob_refs, "seed {seed}");
         assert_eq!(
-            summary.oldest_blob_file,
+            summary.oldest_blob_file(),
             summary.blob_refs.first().map(|r| r.file)
         );
         match table.liveness().unwrap() {

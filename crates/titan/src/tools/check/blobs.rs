@@ -20,9 +20,9 @@ use crate::vfs::{Access, open_live};
 impl Check<'_> {
     /// Checks every blob file of a family against itself and against `references`.
     pub(super) fn blob_files(&mut self, family: &FamilyVersions, mut references: References) {
-        for (number, (place, logical)) in family.current.physical_blob_files() {
+        for (number, (physical, logical)) in family.current.physical_blob_files() {
             self.report.blob_files += 1;
-            let map = place.map.map(|map| self.open_map(map, &place));
+            let map = physical.map.map(|map| self.open_map(map, &physical));
             let mut file = FileReferences::default();
             let mut referenced = Vec::new();
             for meta in logical {
@@ -44,7 +44,7 @@ impl Check<'_> {
             let path = self.begin(FileKind::Blob(number));
             let mut walk = Walk {
                 path,
-                place: &place,
+                physical: &physical,
                 references: &references,
                 check: self,
             };
@@ -54,7 +54,7 @@ impl Check<'_> {
             for (meta, (count, bytes)) in referenced {
                 walk.garbage(meta, count, bytes);
             }
-            self.finish(place.total_bytes + BLOB_FILE_FRAME_LEN);
+            self.finish(physical.total_bytes + BLOB_FILE_FRAME_LEN);
         }
         for (number, file) in &references.files {
             let Some(pointer) = file.pointers.first() else {
@@ -75,7 +75,7 @@ impl Check<'_> {
     fn open_map(
         &mut self,
         number: FileNumber,
-        place: &PhysicalBlobFile,
+        physical: &PhysicalBlobFile,
     ) -> Option<Arc<RelocationMap>> {
         let path = self.begin(FileKind::BlobMap(number));
         let opened = open_live(self.vfs, &path, Access::Sequential);
@@ -83,11 +83,11 @@ impl Check<'_> {
             RelocationMap::open(file, &path, number, Arc::new(BlockCache::new(0)))
         });
         let map = opened.map_err(|e| self.problem(e)).ok()?;
-        if map.physical() != place.number {
+        if map.physical() != physical.number {
             let text = format!(
                 "the map leads into blob file {}, the MANIFEST says {}",
                 map.physical(),
-                place.number
+                physical.number
             );
             self.problem(Error::corruption(text).in_file(&path));
         }
@@ -98,7 +98,7 @@ impl Check<'_> {
 /// Checks one blob file.
 struct Walk<'w, 'c> {
     path: PathBuf,
-    place: &'w PhysicalBlobFile,
+    physical: &'w PhysicalBlobFile,
     references: &'w References,
     check: &'w mut Check<'c>,
 }
@@ -115,7 +115,7 @@ impl Walk<'_, '_> {
 
     fn file(&mut self, family: &FamilyVersions, file: FileReferences) -> Result<()> {
         let opened = open_live(self.check.vfs, &self.path, Access::Sequential)?;
-        let reader = BlobFileReader::open(opened, &self.path, self.place.number)?;
+        let reader = BlobFileReader::open(opened, &self.path, self.physical.number)?;
         if let Err(e) = reader.check_family(family.current.column_family) {
             self.problem(e);
         }
@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
                 self.wrong(text, 0);
             }
         }
-        let sized = reader.check_records(self.place.total_bytes);
+        let sized = reader.check_records(self.physical.total_bytes);
         let is_sized = sized.is_ok();
         if let Err(e) = sized {
             self.problem(e);
@@ -154,7 +154,7 @@ impl Walk<'_, '_> {
                 self.problem(e);
             }
         }
-        let end = BLOB_FILE_HEADER_LEN.saturating_add(self.place.total_bytes);
+        let end = BLOB_FILE_HEADER_LEN.saturating_add(self.physical.total_bytes);
         let mut pointers = pointers.into_iter().peekable();
         let (mut count, mut bytes, mut damaged, mut holes) = (0, 0, false, false);
         while sealed || records.position() < end {
@@ -179,8 +179,11 @@ impl Walk<'_, '_> {
                     damaged = true;
                     // Skips the pointers into the damaged record: reporting them says
                     // nothing new.
-                    let behind = records.position().max(start + 1);
-                    while pointers.next_if(|p| p.record_offset() < behind).is_some() {}
+                    let resumed_at = records.position().max(start + 1);
+                    while pointers
+                        .next_if(|p| p.record_offset() < resumed_at)
+                        .is_some()
+                    {}
                 }
                 // After damage ended the walk, the pointers tell where further records
                 // start.
@@ -195,12 +198,12 @@ impl Walk<'_, '_> {
         for pointer in pointers {
             self.astray(&pointer);
         }
-        let place = self.place;
+        let physical = self.physical;
         let counted = !damaged && !holes && sized;
-        if counted && (count, bytes) != (place.count, place.total_bytes) {
+        if counted && (count, bytes) != (physical.count, physical.total_bytes) {
             let text = format!(
                 "the blob file has {count} records of {bytes} bytes, the MANIFEST says {} of {}",
-                place.count, place.total_bytes
+                physical.count, physical.total_bytes
             );
             self.wrong(text, 0);
         }

@@ -82,8 +82,8 @@ impl Check<'_> {
     }
 
     /// A lookup takes the first entry it finds. So of two tables that share keys, the first
-    /// must not have an entry older than one of the other. RocksDB's ingested tables are
-    /// exempt.
+    /// must not have an entry older than one of the other. This does not
+    /// apply to tables that RocksDB ingested.
     fn level0_order(&mut self, family: &FamilyVersions) {
         let version = &family.current;
         let tables = version.level(0);

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::Family;
 use super::flush::shadowed_by_memtables;
-use super::job::Job;
+use super::job::{Claimed, Job, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::compaction::shadows::OlderTables;
 use crate::error::Result;
-use crate::memtable::{Memtable, MemtableLook};
+use crate::memtable::{EstimateStart, Memtable};
 use crate::stats::EventListener;
 
 /// No estimate is due before a memtable could shadow enough for a flush if the values it shadows
@@ -21,30 +21,30 @@ use crate::stats::EventListener;
 const SKEW: u64 = 16;
 
 /// A memtable to be examined.
-pub(super) struct Look {
+pub(super) struct Estimate {
     family: Arc<Family>,
     memtable: Arc<Memtable>,
-    held: MemtableLook,
+    start: EstimateStart,
 }
 
-impl Look {
+impl Estimate {
     /// The current memtable of a family. To be called under the state lock.
     pub(super) fn at(family: &FamilyState) -> Self {
-        Look {
+        Estimate {
             family: Arc::clone(&family.family),
             memtable: Arc::clone(&family.memtable),
-            held: family.memtable.look(),
+            start: family.memtable.begin_estimate(),
         }
     }
 }
 
-impl Job for Look {
+impl Job for Estimate {
     const DOING: &'static str = "estimating what the memtable shadows of";
     type Done = ();
     type Claim = ();
 
     fn kind(&self) -> RunningJob {
-        RunningJob::Look
+        RunningJob::Estimate
     }
 
     fn family(&self) -> &Arc<Family> {
@@ -52,7 +52,7 @@ impl Job for Look {
     }
 
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
-        shared.look(&self);
+        shared.estimate(&self);
         shared.note_filled([(self.family.id, &*self.memtable)].into_iter());
         (Ok(()), ())
     }
@@ -63,27 +63,27 @@ impl Job for Look {
 }
 
 /// Whether an estimate is due of what the current memtable of a family shadows.
-pub(super) fn is_to_be_looked_at(family: &FamilyState) -> bool {
-    family.family.collects_by_itself() && family.memtable.wants_look()
-}
-
-/// Claims an estimate that is due, and counts it as running. One at a time: the other threads are
-/// for flushes.
-pub(super) fn claim_look(state: &mut State) -> Option<Look> {
-    if state.running.looks > 0 {
-        return None;
-    }
-    let mut families = state.families.values();
-    let look = Look::at(families.find(|f| is_to_be_looked_at(f))?);
-    state.begin(RunningJob::Look, look.family.id);
-    Some(look)
+pub(super) fn needs_estimate(family: &FamilyState) -> bool {
+    family.family.collects_by_itself() && family.memtable.wants_estimate()
 }
 
 impl Shared {
+    /// Claims an estimate that is due. One at a time: the other threads are for flushes.
+    pub(super) fn claim_estimate(&self, state: &mut State) -> Option<Claimed> {
+        if state.running.of(RunningJob::Estimate) > 0 {
+            return None;
+        }
+        let mut families = state.families.values();
+        let estimate = Estimate::at(families.find(|f| needs_estimate(f))?);
+        state.begin(RunningJob::Estimate, estimate.family.id);
+        Some(claimed(estimate))
+    }
+
     /// Requests estimates. To be called after entries were added to memtables.
-    pub(super) fn ask_for_looks<'f>(&self, families: impl Iterator<Item = &'f Family>) {
-        let asks =
-            |f: &&Family| f.collects_by_itself() && f.super_version.load().memtable.ask_for_look();
+    pub(super) fn request_estimates<'f>(&self, families: impl Iterator<Item = &'f Family>) {
+        let asks = |f: &&Family| {
+            f.collects_by_itself() && f.super_version.load().memtable.request_estimate()
+        };
         // Each is asked.
         if families.filter(asks).count() > 0 {
             self.signals.work.raise_for_one();
@@ -91,12 +91,12 @@ impl Shared {
     }
 
     /// Estimates and records the bytes of separated values that a memtable shadows.
-    pub(super) fn look(&self, look: &Look) -> u64 {
-        let Look {
+    pub(super) fn estimate(&self, estimate: &Estimate) -> u64 {
+        let Estimate {
             family,
             memtable,
-            held,
-        } = look;
+            start,
+        } = estimate;
         let version = Arc::clone(&family.super_version.load().version);
         let older = OlderTables {
             version: &version,
@@ -107,31 +107,36 @@ impl Shared {
         let blobs = &version.blob_files;
         let average = blobs.live_bytes() / blobs.live_count().max(1);
         let lives = blobs.live_bytes().saturating_sub(shadowed);
-        let enough = enough_to_flush(lives, family.options.write_buffer_size);
-        let next = next_look(held.entries, shadowed, average, enough);
-        memtable.note_shadowed(shadowed, enough, *held, next);
+        let enough = enough_to_flush(lives, family.options().write_buffer_size);
+        let next = next_estimate(start.entries, shadowed, average, enough);
+        memtable.note_shadowed(shadowed, enough, *start, next);
         shadowed
     }
 
     /// Estimates for the memtables of all families that have separated values.
-    pub(super) fn look_at_all(&self) {
-        let looks: Vec<Look> = {
+    pub(super) fn estimate_all(&self) {
+        let estimates: Vec<Estimate> = {
             let state = self.state.lock();
             let families = state.families.values();
-            families.filter(|f| may_hide(f)).map(Look::at).collect()
+            families.filter(|f| may_hide(f)).map(Estimate::at).collect()
         };
-        for look in &looks {
-            self.try_look(look);
+        for estimate in &estimates {
+            self.try_estimate(estimate);
         }
     }
 
-    /// Like [`Shared::look`], but a panic in code of the user is no failure.
-    pub(super) fn try_look(&self, look: &Look) -> u64 {
-        catch_unwind(AssertUnwindSafe(|| self.look(look))).unwrap_or_else(|_| {
+    /// Like [`Shared::estimate`], but a panic in code of the user is no failure.
+    pub(super) fn try_estimate(&self, estimate: &Estimate) -> u64 {
+        catch_unwind(AssertUnwindSafe(|| self.estimate(estimate))).unwrap_or_else(|_| {
             // An estimate stays due, though not at once.
-            let (memtable, entries) = (&look.memtable, look.held.entries);
+            let (memtable, entries) = (&estimate.memtable, estimate.start.entries);
             let shadowed = memtable.shadowed_bytes();
-            memtable.note_shadowed(shadowed, u64::MAX, look.held, entries.saturating_mul(2));
+            memtable.note_shadowed(
+                shadowed,
+                u64::MAX,
+                estimate.start,
+                entries.saturating_mul(2),
+            );
             0
         })
     }
@@ -152,7 +157,7 @@ fn enough_to_flush(lives: u64, write_buffer_size: u64) -> u64 {
 /// How many entries there will be at the next estimate, if so many shadow so much: before it is
 /// `most`, if it goes on like this, or if what is shadowed from now on is much larger than the
 /// average.
-fn next_look(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
+fn next_estimate(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
     let full = u128::from(entries) * u128::from(most) / u128::from(shadowed.max(1));
     let full = u64::try_from(full).unwrap_or(u64::MAX);
     let soonest = entries.saturating_add(entries / 4).saturating_add(1);
@@ -166,18 +171,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_few_and_the_last_is_where_it_is_full() {
+    fn estimates_are_few_and_the_last_is_where_it_is_full() {
         // Entries of a few bytes over values of 4 KiB, in a buffer of 64 MiB.
         let most = 64 << 20;
-        let (mut entries, mut looks) = (64, Vec::new());
+        let (mut entries, mut estimates) = (64, Vec::new());
         while entries * 4096 < most {
-            looks.push(entries);
-            entries = next_look(entries, entries * 4096, 4096, most);
+            estimates.push(entries);
+            entries = next_estimate(entries, entries * 4096, 4096, most);
         }
-        assert_eq!((entries, looks.len()), (most / 4096, 3), "{looks:?}");
+        assert_eq!(
+            (entries, estimates.len()),
+            (most / 4096, 3),
+            "{estimates:?}"
+        );
         // Where nothing is shadowed they become rarer and rarer.
-        assert_eq!(next_look(1 << 20, 0, 4096, most), 4 << 20);
+        assert_eq!(next_estimate(1 << 20, 0, 4096, most), 4 << 20);
         // No separated values: only what range tombstones shadow would count.
-        assert!(next_look(64, 0, 0, most) >= most);
+        assert!(next_estimate(64, 0, 0, most) >= most);
     }
 }
