@@ -1,9 +1,8 @@
 //! Compares the outcomes of a list of operations, one by one, with the expected ones.
 
+use titan_testkit::failure::{CheckFailure, Checked};
 use titan_testkit::ops::Op;
 use titan_testkit::reference::{Outcome, Reference};
-
-use crate::failure::{CheckFailure, Checked};
 
 /// The expected outcome of each operation.
 pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {

@@ -5,17 +5,14 @@
 //! |---|---|
 //! | [`run`] | what all campaigns share: seed, time, findings, progress |
 //! | [`pool`] | jobs on all cores, with detection of hangs |
-//! | [`failure`] | the errors of checks |
 //! | [`settings`] | the small settings that workloads run under |
 //! | [`workloads`] | operations to run: scripts and random ones |
-//! | [`store`] | a simulated database that operations are applied to |
-//! | [`record`] | what was done, what was promised, and what may be found after a crash |
-//! | [`calls`] | the engine calls that operations stand for |
-//! | [`reads`], [`recovery`] | comparing contents; the checks of every recovered database |
+//! | [`store`] | a simulated database that operations are applied to, with a ledger |
+//! | [`recovery`] | the checks of every recovered database |
 //! | [`regression`] | a workload and what it must survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
-//! | [`lists`], [`session`] | lists of operations, and an open database to apply them to |
+//! | [`lists`], [`session`] | lists of operations, and an open database to apply them to thoroughly |
 //! | `answers` | the outcomes of the operations of a list, expected and found |
 //! | [`metamorphic`] | many configurations, equal outcomes |
 //! | [`beside`] | campaign: each view of a database under full load is one moment of its history |
@@ -25,6 +22,12 @@
 //! | `peer` | another engine in its own process |
 //! | `schedules` | the whole engine under a seeded scheduler; only with `--cfg shuttle` |
 //!
+//! Operations, the [`Applier`](titan_testkit::apply) that performs them, the
+//! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those of
+//! `titan_testkit`. Two campaigns have no lists of operations: `beside`, in whose history every moment
+//! can be checked without a record of it, because the program that reads is another process; and
+//! `matrix`, whose operations are scripts for another engine.
+//!
 //! A campaign is a function that takes a [`Run`], asks it for the seed and whether to continue, and
 //! reports everything that passed or failed to it.
 
@@ -32,10 +35,8 @@
 
 mod answers;
 pub mod beside;
-pub mod calls;
 pub mod crash;
 pub mod differential;
-pub mod failure;
 pub mod faults;
 pub mod fuzz;
 pub mod lists;
@@ -43,8 +44,6 @@ pub mod matrix;
 pub mod metamorphic;
 mod peer;
 pub mod pool;
-pub mod reads;
-pub mod record;
 pub mod recovery;
 pub mod regression;
 pub mod run;

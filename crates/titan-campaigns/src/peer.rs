@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::failure::{CheckFailure, Checked, Doing};
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 
 /// RocksDB, running. It is killed when this is dropped.
 pub(crate) struct Peer {

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use titan_testkit::failure::{CheckFailure, Checked};
 
-use crate::failure::{CheckFailure, Checked};
 use crate::run::Run;
 
 /// A step of a job that takes this long is taken to hang.

@@ -6,23 +6,24 @@ use std::path::Path;
 
 use titan::tools::check;
 use titan::{Db, Error, Metrics, Options};
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
+use titan_testkit::ledger::{End, Ledger};
 use titan_testkit::model::Model;
+use titan_testkit::reads::{absent, contents, look};
 use titan_testkit::sim::SimVfs;
 
-use crate::failure::{CheckFailure, Checked, Doing};
-use crate::reads::{absent, contents, look};
-use crate::record::Record;
 use crate::settings::Settings;
 use crate::store::{DIR, file};
 
-/// Opens what a crash left. The contents must be allowed by the record, given the newest promise,
-/// and there must be no file too many or too few; opening it read-only before must have shown the
+/// Opens what a crash left. The ledger must allow the contents after this end at this moment, and
+/// there must be no file too many or too few; opening it read-only before must have shown the
 /// same contents and changed nothing. Returns the contents.
 pub fn recover(
     image: &SimVfs,
     settings: &Settings,
-    record: &Record,
-    promised: u64,
+    ledger: &Ledger,
+    end: End,
+    moment: u64,
 ) -> Checked<Model> {
     let seen = look_idly(image, settings).doing("looking")?;
     let db = Db::open(DIR, &settings.options(image)).doing("opening")?;
@@ -32,8 +33,8 @@ pub fn recover(
             "opening to read only shows something else",
         ));
     }
-    record.allows(&found, promised)?;
-    absent(&db, record.written(), &found).doing("reading")?;
+    ledger.allows(&found, end, moment)?;
+    absent(&db, ledger.written(), &found).doing("reading")?;
     let wrong = misplaced_files(&db, image).doing("settling")?;
     if !wrong.is_empty() {
         return Err(CheckFailure::wrong(wrong.join("\n")));

@@ -15,9 +15,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ops::{Op, Ops, reduce};
 
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::Task;
 use crate::settings::Settings;
 use crate::workloads::Workload;

@@ -6,9 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
+use titan_testkit::failure::{CheckFailure, Checked};
 use titan_testkit::sim::SimVfs;
-
-use crate::failure::{CheckFailure, Checked};
 
 /// Values of at least this size go to blob files, unless settings say otherwise.
 pub const MIN_BLOB: u64 = 100;

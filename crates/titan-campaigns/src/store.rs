@@ -1,18 +1,19 @@
-//! A database on the simulated file system: operations are applied in order, with a record of what
-//! was done and marks in the journal for what was promised.
+//! A database on the simulated file system: operations are applied in order and noted in a ledger,
+//! and marks in the journal say at which moment of the ledger each of them returned.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use titan::{ColumnFamily, Db, Options, ReadOptions, Result, WriteOptions};
+use titan::{Db, ErrorKind, Options, Result};
+use titan_testkit::apply::{Applier, Logging, Manner};
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
+use titan_testkit::ledger::{Keys, Ledger, matters};
 use titan_testkit::model::Model;
 use titan_testkit::ops::Op;
-use titan_testkit::sim::{Loss, Mark, SimVfs};
+use titan_testkit::reads::{absent, contents};
+use titan_testkit::reference::Views;
+use titan_testkit::sim::{Loss, SimVfs};
 
-use crate::calls::{batch, checkpoint, collect, compact, family};
-use crate::failure::{CheckFailure, Checked, Doing};
-use crate::reads::{View, absent, compare_get, compare_scan, contents};
-use crate::record::Record;
+use crate::answers::same;
 use crate::settings::Settings;
 
 /// The directory of the database; the engine creates it.
@@ -40,8 +41,9 @@ pub struct Store {
     /// The database; operations applied directly to it are not recorded.
     pub db: Db,
     /// What was done and promised.
-    pub record: Record,
-    snapshots: BTreeMap<u32, View>,
+    pub ledger: Ledger,
+    applier: Applier,
+    views: Views,
 }
 
 impl Store {
@@ -52,21 +54,36 @@ impl Store {
 
     /// A new database with options other than those of its settings, but in `vfs`.
     pub fn with_options(vfs: &SimVfs, settings: Settings, options: Options) -> Result<Store> {
+        let (keys, logging) = match settings.unlogged {
+            true => (Keys::ByFamily, Logging::Unlogged),
+            false => (Keys::Together, Logging::AsAsked),
+        };
+        let manner = Manner {
+            logging,
+            ..Manner::default()
+        };
         Ok(Store {
             vfs: vfs.clone(),
             db: Db::open(DIR, &options)?,
             settings,
+            ledger: Ledger::new(keys),
+            applier: Applier::new(DIR, &options, manner),
             options,
-            record: Record::starting_at(Model::new(), settings.unlogged),
-            snapshots: BTreeMap::new(),
+            views: Views::default(),
         })
     }
 
     /// An existing database, in which everything is durable.
     pub fn recovered(vfs: &SimVfs, settings: Settings) -> Checked<Store> {
         let mut store = Store::open(vfs, settings)?;
-        store.record = Record::starting_at(contents(&store.db)?, settings.unlogged);
+        store.recover(contents(&store.db)?)?;
         Ok(store)
+    }
+
+    /// Begins a new ledger with the contents found, all of which is durable.
+    pub fn recover(&mut self, found: Model) -> Checked<()> {
+        self.ledger = self.ledger.again_from(found)?;
+        Ok(())
     }
 
     /// Applies operations until one fails; the error names that operation. Reads everything after
@@ -81,105 +98,33 @@ impl Store {
         Ok(())
     }
 
-    /// Applies one operation, records it, and marks that it returned and what it promised. Reads
-    /// are compared with the record.
+    /// Applies one operation, notes it in the ledger, and marks the moment at which it returned.
+    /// Its outcome must be what the ledger says. A read in a snapshot that ended with a reopening
+    /// does nothing.
     ///
     /// # Errors
-    /// `Failed` if the engine refused, and then nothing is recorded; `Wrong` for a wrong read.
+    /// `Failed` if the engine refused, and then the operation is in doubt, unless writes had been
+    /// stopped before; `Wrong` for a wrong outcome.
     pub fn apply(&mut self, op: &Op) -> Checked<()> {
         match op {
-            Op::Write { writes, sync } => {
-                let options = WriteOptions {
-                    sync: *sync && !self.settings.unlogged,
-                    disable_wal: self.settings.unlogged,
-                    ..WriteOptions::default()
-                };
-                let batch = batch(&self.db, writes, |_, key| key.to_vec())?;
-                self.db.write(batch, &options)?;
-            }
-            Op::CreateCf { family } => {
-                let options = self.options.default.clone();
-                self.db.create_column_family(family, options)?;
-            }
-            Op::DropCf { family: name } => {
-                self.db.drop_column_family(&family(&self.db, name)?)?;
-            }
-            Op::Flush { family: name } => family(&self.db, name)?.flush()?,
-            Op::Compact {
-                family: name,
-                from,
-                to,
-                bottommost,
-            } => {
-                let family = family(&self.db, name)?;
-                compact(&family, from.as_deref(), to.as_deref(), *bottommost)?;
-            }
-            Op::Collect { family: name } => collect(&family(&self.db, name)?)?,
-            Op::Checkpoint => checkpoint(&self.db, Path::new(DIR), &self.options)?,
-            Op::Snapshot { id } => {
-                let view = View::of_now(&self.db, self.record.last());
-                self.snapshots.insert(*id, view);
-            }
-            Op::DropSnapshot { id } => {
-                if let Some(view) = self.snapshots.remove(id) {
-                    view.verify(&self.db)?;
-                }
-            }
             Op::Reopen => {
                 self.close()?;
                 self.reopen()?;
             }
-            Op::Get {
-                family: name,
-                key,
-                at,
-            } => {
-                let family = family(&self.db, name)?;
-                if let Some((model, options)) = self.seen(&family, *at) {
-                    compare_get(&family, key, &options, model)?;
+            // It must show the same until its end.
+            Op::DropSnapshot { id } => {
+                for family in self.views.families(*id) {
+                    self.perform(&Op::Scan {
+                        family,
+                        from: None,
+                        to: None,
+                        reverse: false,
+                        at: Some(*id),
+                    })?;
                 }
+                self.perform(op)?;
             }
-            Op::MultiGet {
-                family: name,
-                keys,
-                at,
-            } => {
-                let family = family(&self.db, name)?;
-                if let Some((model, options)) = self.seen(&family, *at) {
-                    for key in keys {
-                        compare_get(&family, key, &options, model)?;
-                    }
-                }
-            }
-            Op::Scan {
-                family: name,
-                from,
-                to,
-                reverse,
-                at,
-            } => {
-                let family = family(&self.db, name)?;
-                if let Some((model, options)) = self.seen(&family, *at) {
-                    let options = ReadOptions {
-                        lower_bound: from.clone(),
-                        upper_bound: to.clone(),
-                        ..options
-                    };
-                    compare_scan(&family, *reverse, &options, model)?;
-                }
-            }
-            Op::Iter { .. } | Op::Move { .. } | Op::DropIter { .. } => {
-                return Err(CheckFailure::wrong("a store keeps no iterators"));
-            }
-        }
-        let before = self.record.len();
-        if let Some(promise) = self.record.push(op) {
-            self.vfs.mark(promise);
-        }
-        // An operation that changes nothing stored may return while background jobs run, at no
-        // fixed point.
-        if !self.settings.unlogged && self.record.len() > before {
-            self.vfs.mark(Mark::Returned(self.record.len() as u64));
+            op => self.perform(op)?,
         }
         if self.settings.settled {
             // A failure of a background job is reported by the next operation: this one succeeded.
@@ -188,18 +133,49 @@ impl Store {
         Ok(())
     }
 
+    fn perform(&mut self, op: &Op) -> Checked<()> {
+        if !self.applier.can_apply(op) {
+            return Ok(());
+        }
+        self.ledger.begin(0, op);
+        let found = match self.applier.apply(&self.db, op) {
+            Ok(found) => found,
+            Err(failure) => {
+                match &failure {
+                    CheckFailure::Failed(e) if e.kind() == ErrorKind::WritesStopped => {
+                        self.ledger.undone(0);
+                    }
+                    _ => self.ledger.unsure(0),
+                }
+                return Err(failure);
+            }
+        };
+        self.ledger.done(0);
+        let expected = self.views.apply(self.ledger.present(), op);
+        same(&found, &expected.without_refusals())?;
+        // Another operation may return while background jobs run, at no fixed point.
+        if matters(op) {
+            self.vfs.mark(self.ledger.now());
+        }
+        Ok(())
+    }
+
     /// Closes the database, which makes everything durable.
     pub fn close(&mut self) -> Result<()> {
-        self.snapshots.clear();
-        self.db.close()?;
-        let promise = self.record.promise_all();
-        self.vfs.mark(promise);
+        self.release();
+        self.ledger.begin(0, &Op::Close);
+        if let Err(e) = self.db.close() {
+            self.ledger.undone(0);
+            return Err(e);
+        }
+        self.ledger.done(0);
+        self.vfs.mark(self.ledger.now());
         Ok(())
     }
 
     /// Opens it again, after it was closed.
     pub fn reopen(&mut self) -> Result<()> {
-        self.snapshots.clear();
+        self.release();
         if self.settings.toggles {
             self.options.default.enable_blob_files ^= true;
         }
@@ -207,19 +183,15 @@ impl Store {
         Ok(())
     }
 
-    /// Checks that reading everything finds exactly what is recorded.
-    pub fn verify(&self) -> Checked<()> {
-        let found = contents(&self.db)?;
-        self.record.is_now(&found)?;
-        absent(&self.db, self.record.written(), &found)
+    fn release(&mut self) {
+        self.applier.release();
+        self.views = Views::default();
     }
 
-    /// What a read must find: in a snapshot, or now. `None` if the snapshot does not have the
-    /// family.
-    fn seen(&self, family: &ColumnFamily, at: Option<u32>) -> Option<(&Model, ReadOptions)> {
-        match at {
-            Some(id) => self.snapshots.get(&id)?.of(family),
-            None => Some((self.record.last(), ReadOptions::default())),
-        }
+    /// Checks that reading everything finds exactly what the ledger says.
+    pub fn verify(&self) -> Checked<()> {
+        let found = contents(&self.db)?;
+        self.ledger.is_now(&found)?;
+        absent(&self.db, self.ledger.written(), &found)
     }
 }

@@ -63,7 +63,10 @@ fn one_mode(run: &Run, mode: Mode, program: &Path, until: Option<Instant>) {
             Ok(environment) => environment,
             Err(e) => return run.fail(format_args!("mode {}: {e}", mode.name())),
         };
-        DatabaseRun::new(run, mode, environment, seed).run(lives, &in_time, &mut counts);
+        match DatabaseRun::new(run, mode, environment, seed) {
+            Ok(database) => database.run(lives, &in_time, &mut counts),
+            Err(e) => return run.fail(format_args!("mode {}: {e}", mode.name())),
+        }
     }
     let minutes = started.elapsed().as_secs_f64() / 60.0;
     let mut note = format!(

@@ -1,23 +1,23 @@
 //! One database and its lives.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use titan::tools;
 use titan_campaigns::Run;
+use titan_testkit::ledger::{End, Mismatch};
+use titan_testkit::model::Model;
 
 use crate::counts::Counts;
 use crate::environment::{Environment, directory_size};
 use crate::event::Event;
 use crate::key_history::key_history;
-use crate::ledger::{Disagreement, End, Ledger};
+use crate::keys::{BANK, accounts, nothing};
 use crate::mode::Mode;
-use crate::op::BANK;
+use crate::outside_record::OutsideRecord;
 use crate::plan::{self, Plan};
 use crate::process::{Heard, Life};
-use crate::state::State;
 
 /// The time limit of opening, of reading everything and of closing.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -57,8 +57,8 @@ pub(crate) struct DatabaseRun<'a> {
     environment: Environment,
     seed: u64,
     rng: Rng,
-    ledger: Ledger,
-    found: BTreeMap<usize, State>,
+    record: OutsideRecord,
+    found: Model,
     /// How long the last opening took.
     opening: Duration,
     /// Whether the current life has opened the database.
@@ -72,22 +72,27 @@ pub(crate) struct DatabaseRun<'a> {
 }
 
 impl<'a> DatabaseRun<'a> {
-    pub(crate) fn new(run: &'a Run, mode: Mode, environment: Environment, seed: u64) -> Self {
-        DatabaseRun {
+    pub(crate) fn new(
+        run: &'a Run,
+        mode: Mode,
+        environment: Environment,
+        seed: u64,
+    ) -> Result<Self, Mismatch> {
+        Ok(DatabaseRun {
             run,
             mode,
             environment,
             seed,
             rng: Rng::with_seed(seed),
-            ledger: Ledger::new(&mode.scale()),
-            found: BTreeMap::new(),
+            record: OutsideRecord::new(&mode.scale())?,
+            found: nothing(),
             opening: Duration::from_millis(10),
             opened: false,
             plan: None,
             last: false,
             lives: 0,
             filled_up: 0,
-        }
+        })
     }
 
     /// Runs this many lives, or as many as the time permits, and one more that checks the last.
@@ -122,11 +127,11 @@ impl<'a> DatabaseRun<'a> {
                 break;
             }
         }
-        counts.operations += self.ledger.operations();
+        counts.operations += self.record.operations();
         counts.filled_up += self.filled_up;
         counts.peak_memory = counts.peak_memory.max(self.environment.peak_memory());
-        if let Err(disagreement) = outcome {
-            self.report(&disagreement);
+        if let Err(mismatch) = outcome {
+            self.report(&mismatch);
         }
     }
 
@@ -154,7 +159,7 @@ impl<'a> DatabaseRun<'a> {
         least.mul_f64((most.as_secs_f64() / least.as_secs_f64()).powf(self.rng.f64()))
     }
 
-    fn life(&mut self, ending: Ending) -> Result<(), Disagreement> {
+    fn life(&mut self, ending: Ending) -> Result<(), Mismatch> {
         self.lives += 1;
         let path = self.next_plan()?;
         let started = Instant::now();
@@ -175,7 +180,7 @@ impl<'a> DatabaseRun<'a> {
         if full || !self.goes_on() {
             return self.end(life);
         }
-        self.ledger.judge(&self.found)?;
+        self.record.judge(&self.found)?;
         self.add_up_banks()?;
         self.environment.take_space(self.mode);
         life.say("go");
@@ -203,7 +208,7 @@ impl<'a> DatabaseRun<'a> {
         let plan = Plan {
             dir: self.environment.database(),
             seed: self.rng.u64(..1 << 32),
-            next: self.ledger.next(),
+            next: self.record.next(),
             may_fill_up: self.mode == Mode::Full,
             close_at_work: self.rng.bool(),
             scale,
@@ -216,17 +221,12 @@ impl<'a> DatabaseRun<'a> {
 
     fn begin(&mut self, plan: &Path) -> Result<Life, String> {
         self.opened = false;
-        self.found.clear();
+        self.found = nothing();
         self.environment.start(plan)
     }
 
     /// Waits for an event that must come, unless the life is to end with a full file system.
-    fn expect(
-        &mut self,
-        life: &mut Life,
-        what: &str,
-        event: Event,
-    ) -> Result<Waited, Disagreement> {
+    fn expect(&mut self, life: &mut Life, what: &str, event: Event) -> Result<Waited, Mismatch> {
         let waited = self.wait(life, PATIENCE, |e| *e == event)?;
         if waited == Waited::InVain && self.goes_on() {
             return Err(format!("it has not {what} after {PATIENCE:?}").into());
@@ -240,7 +240,7 @@ impl<'a> DatabaseRun<'a> {
         life: &mut Life,
         at_most: Duration,
         is_it: impl Fn(&Event) -> bool,
-    ) -> Result<Waited, Disagreement> {
+    ) -> Result<Waited, Mismatch> {
         let until = Instant::now() + at_most;
         let mut full = false;
         while self.goes_on() {
@@ -282,7 +282,7 @@ impl<'a> DatabaseRun<'a> {
     }
 
     /// Waits until the process has ended by itself, as it does after closing the database.
-    fn wait_for_end(&mut self, life: &mut Life, at_most: Duration) -> Result<bool, Disagreement> {
+    fn wait_for_end(&mut self, life: &mut Life, at_most: Duration) -> Result<bool, Mismatch> {
         let until = Instant::now() + at_most;
         while self.goes_on() {
             let left = until.saturating_duration_since(Instant::now());
@@ -292,7 +292,7 @@ impl<'a> DatabaseRun<'a> {
                 Heard::Nothing => self.environment.sample(),
                 Heard::End => {
                     // Without space, closing reports the error once more.
-                    let may_end = self.ledger.is_closed() || self.mode == Mode::Full;
+                    let may_end = self.record.is_closed() || self.mode == Mode::Full;
                     let in_order = life.wait().is_ok_and(|status| status.success());
                     return match may_end && in_order {
                         true => Ok(true),
@@ -305,14 +305,16 @@ impl<'a> DatabaseRun<'a> {
     }
 
     /// Processes an event.
-    fn heed(&mut self, event: &Event) -> Result<(), Disagreement> {
-        self.ledger.note(event)?;
+    fn heed(&mut self, event: &Event) -> Result<(), Mismatch> {
+        self.record.note(event)?;
         match event {
             Event::Opened => self.opened = true,
-            Event::Found { actor, own, cells } => {
-                let state = self.found.entry(*actor).or_default();
-                state.own = *own;
-                state.cells.extend(cells.iter().copied());
+            Event::Found { family, pairs } => {
+                self.found.create_family(family);
+                for (key, value) in pairs {
+                    let value = value.to_string().into_bytes();
+                    self.found.put(family, key, value);
+                }
             }
             Event::Violation(what) => return Err(what.clone().into()),
             Event::Failure(what) => {
@@ -324,10 +326,11 @@ impl<'a> DatabaseRun<'a> {
     }
 
     /// The sum of an actor's accounts never changes.
-    fn add_up_banks(&self) -> Result<(), Disagreement> {
-        for (actor, state) in &self.found {
-            let sum: u64 = state.accounts().map(|(_, amount)| amount).sum();
-            if sum != BANK && state.accounts().next().is_some() {
+    fn add_up_banks(&self) -> Result<(), Mismatch> {
+        for actor in 0..self.mode.scale().actors() {
+            let accounts = accounts(&self.found, actor);
+            let sum: u64 = accounts.iter().map(|(_, amount)| amount).sum();
+            if sum != BANK && !accounts.is_empty() {
                 return Err(format!("the accounts of actor {actor} hold {sum}, not {BANK}").into());
             }
         }
@@ -335,12 +338,12 @@ impl<'a> DatabaseRun<'a> {
     }
 
     /// Ends a life, if it has not ended, and processes the remaining events.
-    fn end(&mut self, mut life: Life) -> Result<(), Disagreement> {
+    fn end(&mut self, mut life: Life) -> Result<(), Mismatch> {
         while let Heard::Event(event) = life.hear(Duration::ZERO) {
             self.heed(&event)?;
         }
         let end = self.mode.end();
-        self.ledger.ends(end);
+        self.record.ends(end);
         self.environment.end(end, &mut life)?;
         while let Heard::Event(event) = life.hear(PATIENCE) {
             // Every operation fails when the file system has failed.
@@ -351,7 +354,7 @@ impl<'a> DatabaseRun<'a> {
         Ok(())
     }
 
-    fn ended_early(&self, life: &mut Life) -> Disagreement {
+    fn ended_early(&self, life: &mut Life) -> Mismatch {
         let status = life
             .wait()
             .map_or_else(|e| e.to_string(), |status| status.to_string());
@@ -372,7 +375,7 @@ impl<'a> DatabaseRun<'a> {
     /// Checks the files. After a regular close without pinned files there must be no unlisted
     /// file. The unlisted files of a life that ended before closing are deleted by the next
     /// opening.
-    fn check(&self, ending: Ending) -> Result<(), Disagreement> {
+    fn check(&self, ending: Ending) -> Result<(), Mismatch> {
         let could_close = matches!(ending, Ending::InClose(_) | Ending::InOrder);
         let Some(plan) = self
             .plan
@@ -391,7 +394,7 @@ impl<'a> DatabaseRun<'a> {
             // A machine that ends may forget that a file was removed.
             Some(note)
                 if could_close
-                    && self.ledger.is_closed()
+                    && self.record.is_closed()
                     && !plan.close_at_work
                     && self.mode.end() == End::Process =>
             {
@@ -402,18 +405,18 @@ impl<'a> DatabaseRun<'a> {
     }
 
     /// Reports everything that is needed to reproduce it.
-    fn report(self, disagreement: &Disagreement) {
+    fn report(self, mismatch: &Mismatch) {
         let record = self.environment.file("record");
         let mut text = format!(
             "mode {}, seed {}, life {}: {}",
             self.mode.name(),
             self.seed,
             self.lives,
-            disagreement.what
+            mismatch.what
         );
-        if let Some((actor, key)) = disagreement.key {
-            text += &format!("\nthe history of {key} of actor {actor}:");
-            for line in key_history(&record, actor, key) {
+        if let Some(place) = &mismatch.place {
+            text += &format!("\nthe history of {place:?}:");
+            for line in key_history(&record, place) {
                 text += &format!("\n  {line}");
             }
         }

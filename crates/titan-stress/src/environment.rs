@@ -6,9 +6,9 @@ use std::process::Command;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use tempfile::TempDir;
+use titan_testkit::ledger::End;
 
 use crate::disk::{Disk, run};
-use crate::ledger::End;
 use crate::memory_group::MemoryGroup;
 use crate::mode::Mode;
 use crate::process::Life;

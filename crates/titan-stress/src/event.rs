@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use crate::op::{Cell, Key, Op, parse_key};
+use titan_testkit::model::Model;
+use titan_testkit::ops::{self, Op, Ops, Value};
 
 /// The maximum number of keys in one [`Event::Found`], so that no line becomes long.
 const FOUND_AT_ONCE: usize = 100;
@@ -18,11 +19,10 @@ const FOUND_AT_ONCE: usize = 100;
 pub enum Event {
     /// The database is open.
     Opened,
-    /// The contents of an actor's keys; more may follow.
+    /// The contents of a family; more may follow.
     Found {
-        actor: usize,
-        own: bool,
-        cells: Vec<(Key, Cell)>,
+        family: String,
+        pairs: Vec<(Vec<u8>, Value)>,
     },
     /// All contents were reported.
     Dumped,
@@ -61,10 +61,13 @@ impl Event {
             "failure" => Event::Failure(rest.to_owned()),
             "found" => {
                 let mut words = rest.split(' ');
-                let actor = words.next()?.parse().ok()?;
-                let own = words.next()? == "own";
-                let cells = words.map(parse_cell).collect::<Option<_>>()?;
-                Event::Found { actor, own, cells }
+                let family = words.next()?.to_owned();
+                let pair = |word: &str| {
+                    let (key, value) = word.split_once('=')?;
+                    Some((ops::parse_key(key).ok()?, value.parse().ok()?))
+                };
+                let pairs = words.map(pair).collect::<Option<_>>()?;
+                Event::Found { family, pairs }
             }
             "begin" | "done" | "unsure" | "undone" => {
                 let (actor, rest) = rest.split_once(' ')?;
@@ -74,7 +77,7 @@ impl Event {
                     "begin" => Event::Begin {
                         actor,
                         version,
-                        op: Op::parse(rest)?,
+                        op: Ops::parse(rest).ok()?.0.pop()?,
                     },
                     "done" => Event::Done { actor, version },
                     "undone" => Event::Undone { actor, version },
@@ -90,26 +93,16 @@ impl Event {
     }
 }
 
-fn parse_cell(text: &str) -> Option<(Key, Cell)> {
-    let mut parts = text.split(':');
-    let key = parse_key(parts.next()?)?;
-    let version = parts.next()?.parse().ok()?;
-    let amount = parts.next().map_or(Some(0), |amount| amount.parse().ok())?;
-    Some((key, Cell { version, amount }))
-}
-
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Opened => f.write_str("opened"),
             Event::Dumped => f.write_str("dumped"),
             Event::Resumed => f.write_str("resumed"),
-            Event::Found { actor, own, cells } => {
-                write!(f, "found {actor} {}", if *own { "own" } else { "none" })?;
-                cells.iter().try_for_each(|(key, cell)| match cell.amount {
-                    0 => write!(f, " {key}:{}", cell.version),
-                    amount => write!(f, " {key}:{}:{amount}", cell.version),
-                })
+            Event::Found { family, pairs } => {
+                write!(f, "found {family}")?;
+                let mut pairs = pairs.iter();
+                pairs.try_for_each(|(key, value)| write!(f, " {}={value}", ops::Key(key)))
             }
             Event::Begin { actor, version, op } => write!(f, "begin {actor} {version} {op}"),
             Event::Done { actor, version } => write!(f, "done {actor} {version}"),
@@ -132,24 +125,23 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// The events that report the contents of an actor's keys: at least one, even if there are none.
-pub fn found(actor: usize, own: bool, cells: &[(Key, Cell)]) -> Vec<Event> {
-    let mut events: Vec<Event> = cells
-        .chunks(FOUND_AT_ONCE)
-        .map(|cells| Event::Found {
-            actor,
-            own,
-            cells: cells.to_vec(),
-        })
-        .collect();
-    if events.is_empty() {
-        events.push(Event::Found {
-            actor,
-            own,
-            cells: Vec::new(),
-        });
+/// Reports the contents of a database, in which values are described.
+pub fn tell_contents(model: &Model, mut tell: impl FnMut(&Event)) {
+    for family in model.families() {
+        let described = |value: &[u8]| std::str::from_utf8(value).ok()?.parse().ok();
+        let pairs = model.scan(family, None, None);
+        let pairs = pairs.filter_map(|(key, value)| Some((key.to_vec(), described(value)?)));
+        let pairs: Vec<_> = pairs.collect();
+        let mut parts = pairs.chunks(FOUND_AT_ONCE);
+        // A family without keys is reported, too.
+        let first = parts.next().unwrap_or_default();
+        for pairs in std::iter::once(first).chain(parts) {
+            tell(&Event::Found {
+                family: family.to_owned(),
+                pairs: pairs.to_vec(),
+            });
+        }
     }
-    events
 }
 
 #[cfg(test)]
@@ -160,10 +152,11 @@ mod tests {
     fn events_are_the_same_after_a_way_through_text() {
         let lines = [
             "opened",
-            "found 0 none",
-            "found 3 own d1:7 i1000002:9:400",
+            "found own-1",
+            "found default 00.0000001=65536*40 00.1000002=590224*4097",
             "dumped",
-            "begin 2 17 write logged +d1 -b2",
+            "begin 2 17 sync batch [put default 02.0000001 65536*40; delete blobs 02.0000002]",
+            "begin 2 18 unlogged put own-2 02.0000001 65536*40",
             "done 2 17",
             "unsure 2 17 no space: append",
             "undone 2 17",
@@ -177,5 +170,19 @@ mod tests {
         }
         assert_eq!(Event::parse("begin 2 17 wri"), None);
         assert_eq!(Event::parse("something"), None);
+    }
+
+    #[test]
+    fn contents_are_told_in_parts() {
+        let mut model = crate::keys::nothing();
+        model.create_family("default");
+        model.create_family("own-1");
+        for n in 0..FOUND_AT_ONCE + 1 {
+            model.put("default", format!("{n:03}").as_bytes(), b"1*40".to_vec());
+        }
+        let mut lines = Vec::new();
+        tell_contents(&model, |event| lines.push(event.to_string()));
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1..], ["found default 100=1*40", "found own-1"]);
     }
 }

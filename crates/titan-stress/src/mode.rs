@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::ledger::End;
+use titan_testkit::ledger::End;
+
 use crate::plan::Scale;
 
 /// What ends together with the process, or limits it.

@@ -6,8 +6,7 @@ use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
 
-use crate::op::Family;
-use crate::value::EDGES;
+use crate::keys::{EDGES, Family};
 
 /// The sizes of an actor's data; the same for all lives of a database.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -44,7 +44,7 @@ fn family_sum(model: &Model, family: &str) -> u128 {
 /// The operations that changed a database, in commit order. *Prefix n* is the state after the
 /// first `n` of them.
 #[derive(Clone)]
-pub struct History {
+pub(crate) struct History {
     ops: Vec<Op>,
     model: Model,
     sum: u128,
@@ -53,20 +53,9 @@ pub struct History {
     start: Model,
 }
 
-impl Default for History {
-    fn default() -> Self {
-        Self::starting_at(Model::new())
-    }
-}
-
 impl History {
-    /// A history that begins with an empty database.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A history that begins with `start`, for instance with what a recovery found.
-    pub fn starting_at(start: Model) -> Self {
+    pub(crate) fn starting_at(start: Model) -> Self {
         let sum = whole(&start);
         let prefixes = HashMap::from([(sum, vec![0])]);
         History {
@@ -79,7 +68,7 @@ impl History {
     }
 
     /// Adds the next operation if it changes contents, and returns the new length.
-    pub fn push(&mut self, op: &Op) -> usize {
+    pub(crate) fn push(&mut self, op: &Op) -> usize {
         match op {
             Op::Write { writes, .. } => writes.iter().for_each(|write| self.write(write)),
             Op::CreateCf { family } | Op::DropCf { family } => {
@@ -101,14 +90,6 @@ impl History {
         self.len()
     }
 
-    /// Adds a batch of writes, and returns the new length.
-    pub fn push_batch(&mut self, writes: impl Into<Vec<Write>>) -> usize {
-        self.push(&Op::Write {
-            writes: writes.into(),
-            sync: false,
-        })
-    }
-
     fn write(&mut self, write: &Write) {
         let family = write.family();
         for (key, old) in touched(&self.model, write) {
@@ -125,25 +106,25 @@ impl History {
     }
 
     /// The number of operations, which is the number of the last prefix.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether there are no operations.
-    pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
-    }
-
     /// The state after all operations.
-    pub fn last(&self) -> &Model {
+    pub(crate) fn last(&self) -> &Model {
         &self.model
     }
 
     /// The state after the first `n` operations. Cost: a replay of these.
-    pub fn prefix(&self, n: usize) -> Model {
+    pub(crate) fn prefix(&self, n: usize) -> Model {
         let mut model = self.start.clone();
         self.ops.iter().take(n).for_each(|op| model.apply(op));
         model
+    }
+
+    /// The prefixes that equal `state`, ascending. Cost: a pass over `state`.
+    pub(crate) fn equal_to(&self, state: &Model) -> &[usize] {
+        self.prefixes.get(&whole(state)).map_or(&[], Vec::as_slice)
     }
 
     /// The first prefix of at least `at_least` operations that equals `state`. Cost: a pass over
@@ -151,16 +132,16 @@ impl History {
     ///
     /// # Errors
     /// If `state` equals no prefix: how it differs from the nearest one. Cost: a replay.
-    pub fn matches_some_prefix(&self, state: &Model, at_least: usize) -> Result<usize, Diff> {
-        let equal = self.prefixes.get(&whole(state));
-        let found = equal
-            .into_iter()
-            .flatten()
-            .copied()
-            .find(|n| *n >= at_least);
+    pub(crate) fn matches_some_prefix(
+        &self,
+        state: &Model,
+        at_least: usize,
+    ) -> Result<usize, Diff> {
+        let equal = self.equal_to(state);
+        let found = equal.iter().copied().find(|n| *n >= at_least);
         found.ok_or_else(|| {
             let (nearest, _) = self.nearest(state, at_least);
-            let early = equal.and_then(|prefixes| prefixes.last()).copied();
+            let early = equal.last().copied();
             Diff::between(&self.prefix(nearest), state, nearest, early, at_least)
         })
     }
@@ -220,7 +201,7 @@ fn touched(model: &Model, write: &Write) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
 }
 
 /// A key of a family, or the family itself.
-type Place = (String, Option<Vec<u8>>);
+pub type Place = (String, Option<Vec<u8>>);
 
 fn differences(a: &Model, b: &Model) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
@@ -239,23 +220,31 @@ fn differences(a: &Model, b: &Model) -> BTreeSet<Place> {
 
 /// Why a state is not one to which the database may recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diff {
+pub(crate) struct Diff {
     /// The allowed prefix nearest to the state.
-    pub nearest: usize,
+    pub(crate) nearest: usize,
     /// An earlier prefix that equals the state: acknowledged operations are missing, and nothing
     /// else.
-    pub equals_earlier: Option<usize>,
+    pub(crate) equals_earlier: Option<usize>,
     /// The shortest prefix that was allowed.
-    pub at_least: usize,
+    pub(crate) at_least: usize,
     /// One line for each of the first differences from the nearest prefix.
-    pub lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
     /// The number of differences.
-    pub count: usize,
+    pub(crate) count: usize,
+    /// The first difference: a family, and a key of it unless the family itself is missing or too
+    /// much.
+    pub(crate) first: Option<Place>,
 }
 
 impl Diff {
     /// Differences reported in full.
     const SHOWN: usize = 20;
+
+    /// How `found` differs from the only allowed state.
+    pub(crate) fn from_only(expected: &Model, found: &Model) -> Self {
+        Diff::between(expected, found, 0, None, 0)
+    }
 
     fn between(
         expected: &Model,
@@ -295,6 +284,7 @@ impl Diff {
             at_least,
             lines,
             count: places.len(),
+            first: places.into_iter().next(),
         }
     }
 }
@@ -327,13 +317,18 @@ impl fmt::Display for Diff {
     }
 }
 
-impl std::error::Error for Diff {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::DEFAULT;
-    use crate::ops::{Generator, Value};
+    use crate::ops::{Durability, Generator, Value};
+
+    fn push(history: &mut History, writes: impl Into<Vec<Write>>) -> usize {
+        history.push(&Op::Write {
+            writes: writes.into(),
+            durability: Durability::Logged,
+        })
+    }
 
     fn put(key: &str, seed: u64) -> Write {
         let family = DEFAULT.to_owned();
@@ -348,7 +343,7 @@ mod tests {
     fn every_prefix_is_recognised_and_no_mixture_is() {
         for seed in 0..10 {
             let ops = Generator::with_seed(seed).ops(300);
-            let mut history = History::new();
+            let mut history = History::starting_at(Model::new());
             for op in &ops.0 {
                 history.push(op);
             }
@@ -374,9 +369,9 @@ mod tests {
 
     #[test]
     fn what_was_acknowledged_must_be_there() {
-        let mut history = History::new();
-        assert_eq!(history.push_batch([put("a", 1)]), 1);
-        assert_eq!(history.push_batch([put("b", 2), put("c", 3)]), 2);
+        let mut history = History::starting_at(Model::new());
+        assert_eq!(push(&mut history, [put("a", 1)]), 1);
+        assert_eq!(push(&mut history, [put("b", 2), put("c", 3)]), 2);
         let old = history.prefix(1);
         assert_eq!(history.matches_some_prefix(&old, 1), Ok(1));
         let diff = history.matches_some_prefix(&old, 2).unwrap_err();
@@ -392,9 +387,9 @@ mod tests {
 
     #[test]
     fn half_a_batch_is_no_prefix() {
-        let mut history = History::new();
-        history.push_batch([put("a", 1)]);
-        history.push_batch([put("b", 2), put("c", 3), put("d", 4)]);
+        let mut history = History::starting_at(Model::new());
+        push(&mut history, [put("a", 1)]);
+        push(&mut history, [put("b", 2), put("c", 3), put("d", 4)]);
         let mut state = history.prefix(2);
         state.delete(DEFAULT, b"c");
         let diff = history.matches_some_prefix(&state, 0).unwrap_err();
@@ -406,7 +401,7 @@ mod tests {
 
     #[test]
     fn an_empty_family_is_not_a_missing_one() {
-        let mut history = History::new();
+        let mut history = History::starting_at(Model::new());
         history.push(&Op::CreateCf {
             family: "cf".into(),
         });

@@ -7,14 +7,18 @@
 //! | [`ops`] | operations on a database: generated, as text, reduced |
 //! | [`model`] | what a database should contain |
 //! | [`reference`](mod@reference) | the expected outcome of every operation on it |
+//! | [`apply`] | operations as calls of the engine |
+//! | [`reads`] | all contents of a database |
+//! | [`failure`] | the errors of checks |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
-//! | [`history`] | whether a recovered state is one that the database went through |
+//! | [`ledger`] | what was begun and acknowledged, and which states may be found after a crash |
 //!
 //! # How to write a crash test
 //!
-//! Run a workload *once* on a [`SimVfs`](sim::SimVfs). Mark what was acknowledged as durable. Then
-//! visit the crash points of the journal, recover from each, and ask the
-//! [`History`](history::History) whether the outcome is allowed.
+//! Run a workload *once* on a [`SimVfs`](sim::SimVfs). Note each operation in a
+//! [`Ledger`](ledger::Ledger), and mark in the journal when it was acknowledged. Then visit the
+//! crash points of the journal, recover from each, and ask the ledger whether the outcome is
+//! allowed.
 //!
 //! The code under test is a store that keeps its operations as lines of text in a log. Recovery
 //! copies the lines it trusts to a new log and replaces the old one with it.
@@ -23,9 +27,9 @@
 //! use std::path::Path;
 //! use titan::Result;
 //! use titan::vfs::{Vfs, WritableFile};
-//! use titan_testkit::history::History;
+//! use titan_testkit::ledger::{End, Keys, Ledger};
 //! use titan_testkit::model::Model;
-//! use titan_testkit::ops::{Generator, Op, Ops, Weights};
+//! use titan_testkit::ops::{Durability, Generator, Op, Ops, Weights};
 //! use titan_testkit::sim::{Loss, SimVfs};
 //!
 //! struct Store {
@@ -63,7 +67,7 @@
 //!     fn apply(&mut self, op: &Op) -> Result<()> {
 //!         let text = op.to_string();
 //!         self.log.append(format!("{:08x} {text}\n", checksum(&text)).as_bytes())?;
-//!         if let Op::Write { sync: true, .. } = op {
+//!         if !matches!(op, Op::Write { durability: Durability::Logged, .. }) {
 //!             self.log.sync()?;
 //!         }
 //!         self.model.apply(op);
@@ -78,14 +82,12 @@
 //! let ops = generator.ops(60);
 //! let vfs = SimVfs::new();
 //! let mut store = Store::open(&vfs)?;
-//! let mut history = History::new();
+//! let mut ledger = Ledger::new(Keys::Together);
 //! for op in &ops.0 {
 //!     store.apply(op)?;
-//!     let acknowledged = history.push(op);
-//!     // 2. From here on, everything up to this operation must survive the machine.
-//!     if let Op::Write { sync: true, .. } = op {
-//!         vfs.mark(acknowledged as u64);
-//!     }
+//!     // 2. From here on, what this operation promised must be kept.
+//!     ledger.push(op);
+//!     vfs.mark(ledger.now());
 //! }
 //!
 //! // 3. Every crash.
@@ -93,9 +95,9 @@
 //! for point in journal.crash_points() {
 //!     for loss in [Loss::None, Loss::All, Loss::Random(1), Loss::Random(2)] {
 //!         let found = Store::open(&point.crash(&loss))?;
-//!         let at_least = point.acknowledged() as usize;
-//!         if let Err(diff) = history.matches_some_prefix(&found.model, at_least) {
-//!             panic!("seed {seed}, crash at {}, {loss:?}: {diff}\n{ops}", point.index());
+//!         let (end, moment) = (End::with(&loss), point.acknowledged());
+//!         if let Err(mismatch) = ledger.allows(&found.model, end, moment) {
+//!             panic!("seed {seed}, crash at {}, {loss:?}: {mismatch}\n{ops}", point.index());
 //!         }
 //!     }
 //! }
@@ -122,10 +124,14 @@
 //!   [`SimVfs::copy_out_to`](sim::SimVfs::copy_out_to).
 //! - See the test fail once: leave out a sync, and check that the test detects it.
 
+pub mod apply;
 pub mod clock;
-pub mod history;
+pub mod failure;
+mod history;
+pub mod ledger;
 pub mod model;
 pub mod ops;
+pub mod reads;
 pub mod reference;
 pub mod requirement;
 pub mod sim;

@@ -19,6 +19,8 @@ pub const DEFAULT: &str = "default";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     families: BTreeMap<String, Arc<Pairs>>,
+    /// Instead of a value, the text of its description is kept.
+    described: bool,
 }
 
 impl Default for Model {
@@ -39,6 +41,37 @@ impl Model {
     pub fn without_families() -> Self {
         Model {
             families: BTreeMap::new(),
+            described: false,
+        }
+    }
+
+    /// The same, but of values that are written from now on only the description is kept, as text:
+    /// for databases that are too large to be kept twice.
+    pub fn described(self) -> Self {
+        Model {
+            described: true,
+            ..self
+        }
+    }
+
+    /// One family by itself, if it exists.
+    pub(crate) fn only(&self, name: &str) -> Model {
+        let found = self.families.get_key_value(name);
+        Model {
+            families: found
+                .into_iter()
+                .map(|(n, p)| (n.clone(), Arc::clone(p)))
+                .collect(),
+            described: self.described,
+        }
+    }
+
+    /// The families, without their contents, of which `wanted` is true.
+    pub(crate) fn emptied(&self, wanted: impl Fn(&str) -> bool) -> Model {
+        let names = self.families.keys().filter(|name| wanted(name));
+        Model {
+            families: names.map(|name| (name.clone(), Arc::default())).collect(),
+            described: self.described,
         }
     }
 
@@ -126,7 +159,13 @@ impl Model {
     /// Performs one write.
     pub fn write(&mut self, write: &Write) {
         match write {
-            Write::Put { family, key, value } => self.put(family, key, value.bytes()),
+            Write::Put { family, key, value } => {
+                let kept = match self.described {
+                    true => value.to_string().into_bytes(),
+                    false => value.bytes(),
+                };
+                self.put(family, key, kept);
+            }
             Write::Delete { family, key } | Write::SingleDelete { family, key } => {
                 self.delete(family, key);
             }

@@ -61,6 +61,16 @@ pub enum Outcome {
     Pairs(Vec<(Vec<u8>, Sum)>),
 }
 
+impl Outcome {
+    /// The outcome if nothing forbidden is tried.
+    pub fn without_refusals(self) -> Outcome {
+        match self {
+            Outcome::Refused(_) => Outcome::Done,
+            outcome => outcome,
+        }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -150,12 +160,18 @@ fn pairs(
     }
 }
 
+/// The snapshots and iterators of a database as they should be.
+#[derive(Default)]
+pub struct Views {
+    snapshots: BTreeMap<u32, Model>,
+    iterators: BTreeMap<u32, Cursor>,
+}
+
 /// A database as it should be.
 #[derive(Default)]
 pub struct Reference {
     model: Model,
-    snapshots: BTreeMap<u32, Model>,
-    iterators: BTreeMap<u32, Cursor>,
+    views: Views,
 }
 
 impl Reference {
@@ -169,20 +185,38 @@ impl Reference {
         &self.model
     }
 
-    fn sees(&self, at: Option<u32>) -> &Model {
-        let snapshot = at.and_then(|id| self.snapshots.get(&id));
-        snapshot.unwrap_or(&self.model)
-    }
-
     /// Performs a legal operation.
     pub fn apply(&mut self, op: &Op) -> Outcome {
+        self.model.apply(op);
+        self.views.apply(&self.model, op)
+    }
+}
+
+impl Views {
+    fn sees<'a>(&'a self, now: &'a Model, at: Option<u32>) -> &'a Model {
+        let snapshot = at.and_then(|id| self.snapshots.get(&id));
+        snapshot.unwrap_or(now)
+    }
+
+    /// The families that a snapshot has and that still exist.
+    pub fn families(&self, id: u32) -> Vec<String> {
+        let families = self
+            .snapshots
+            .get(&id)
+            .into_iter()
+            .flat_map(Model::families);
+        families.map(str::to_owned).collect()
+    }
+
+    /// The outcome of a legal operation that leaves the contents `now`.
+    pub fn apply(&mut self, now: &Model, op: &Op) -> Outcome {
         let sum = |value: Option<&[u8]>| value.map(Sum::of);
         match op {
             Op::Get { family, key, at } => {
-                return Outcome::Values(vec![sum(self.sees(*at).get(family, key))]);
+                return Outcome::Values(vec![sum(self.sees(now, *at).get(family, key))]);
             }
             Op::MultiGet { family, keys, at } => {
-                let sees = self.sees(*at);
+                let sees = self.sees(now, *at);
                 let values = keys.iter().map(|key| sum(sees.get(family, key)));
                 return Outcome::Values(values.collect());
             }
@@ -194,7 +228,7 @@ impl Reference {
                 at,
             } => {
                 let (from, to) = (from.as_deref(), to.as_deref());
-                let sees = self.sees(*at);
+                let sees = self.sees(now, *at);
                 return Outcome::Pairs(pairs(sees, family, from, to, *reverse, usize::MAX));
             }
             Op::Move { id, step } => {
@@ -208,7 +242,7 @@ impl Reference {
                 at,
             } => {
                 let cursor = Cursor {
-                    sees: self.sees(*at).clone(),
+                    sees: self.sees(now, *at).clone(),
                     family: family.clone(),
                     bounds: bounds.as_range(),
                     at: None,
@@ -216,21 +250,26 @@ impl Reference {
                 self.iterators.insert(*id, cursor);
             }
             Op::DropIter { id } => drop(self.iterators.remove(id)),
-            Op::Snapshot { id } => drop(self.snapshots.insert(*id, self.model.clone())),
+            Op::Snapshot { id } => drop(self.snapshots.insert(*id, now.clone())),
             Op::DropSnapshot { id } => drop(self.snapshots.remove(id)),
+            Op::Close => {
+                self.snapshots.clear();
+                self.iterators.clear();
+            }
             Op::Reopen => {
                 self.snapshots.clear();
                 self.iterators.clear();
                 // While it was open, opening it a second time failed.
                 return Outcome::Refused(vec![ErrorKind::Locked]);
             }
-            Op::CreateCf { family } => {
-                self.model.create_family(family);
+            Op::CreateCf { .. } => {
                 // Creating it a second time failed.
                 return Outcome::Refused(vec![ErrorKind::AlreadyExists]);
             }
             Op::DropCf { family } => {
-                self.model.drop_family(family);
+                // A family that is created again under this name is another one.
+                let snapshots = self.snapshots.values_mut();
+                snapshots.for_each(|model| model.drop_family(family));
                 // Reading, writing and dropping it again by its old handle failed.
                 return Outcome::Refused(vec![ErrorKind::InvalidArgument; 3]);
             }
@@ -238,7 +277,9 @@ impl Reference {
             | Op::Flush { .. }
             | Op::Compact { .. }
             | Op::Collect { .. }
-            | Op::Checkpoint => self.model.apply(op),
+            | Op::Checkpoint
+            | Op::FlushAll
+            | Op::SyncWal => {}
         }
         Outcome::Done
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use titan::Result;
 use titan::vfs::{Vfs, WritableFile};
-use titan_testkit::history::History;
+use titan_testkit::ledger::{End, Keys, Ledger, matters};
 use titan_testkit::model::Model;
-use titan_testkit::ops::{Generator, Op, Ops, Weights};
+use titan_testkit::ops::{Durability, Generator, Op, Ops, Weights};
 use titan_testkit::sim::{Fault, Journal, Loss, OpKind, SimVfs};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,68 +100,73 @@ impl Store {
 
     fn apply(&mut self, op: &Op) -> Result<()> {
         self.append(op)?;
-        match op {
-            Op::Write { sync: true, .. } if self.mistake == Mistake::NoSync => Ok(()),
-            Op::Write { sync: true, .. } if self.mistake == Mistake::RetriesSync => {
-                self.log.sync().or_else(|_| self.log.sync())
-            }
-            Op::Write { sync: true, .. } => self.log.sync(),
-            _ => Ok(()),
+        let durability = match op {
+            Op::Write { durability, .. } => Some(*durability),
+            _ => None,
+        };
+        if durability == Some(Durability::Logged) || !matters(op) {
+            return Ok(());
+        }
+        match self.mistake {
+            Mistake::NoSync if durability.is_some() => Ok(()),
+            Mistake::RetriesSync => self.log.sync().or_else(|_| self.log.sync()),
+            _ => self.log.sync(),
         }
     }
 }
 
 /// Runs a workload, until its end or the first error, and returns what it acknowledged.
-fn run(vfs: &SimVfs, ops: &Ops, mistake: Mistake) -> (Journal, History) {
+fn run(vfs: &SimVfs, ops: &Ops, mistake: Mistake) -> (Journal, Ledger) {
     let mut store = Store::open(vfs, mistake).unwrap();
-    let mut history = History::new();
+    let mut ledger = Ledger::new(Keys::Together);
     for op in &ops.0 {
-        let outcome = store.apply(op);
-        // A failed operation may still appear after a recovery.
-        let n = history.push(op);
-        if outcome.is_err() {
+        ledger.begin(0, op);
+        if store.apply(op).is_err() {
+            // It may still appear after a recovery.
+            ledger.unsure(0);
             break;
         }
-        if let Op::Write { sync: true, .. } = op {
-            vfs.mark(n as u64);
-        }
+        ledger.done(0);
+        vfs.mark(ledger.now());
     }
-    (vfs.journal(), history)
+    (vfs.journal(), ledger)
 }
 
 /// The first crash after which the store has a state that is not allowed.
-fn find(journal: &Journal, history: &History, mistake: Mistake) -> Option<String> {
-    let check = |image: &SimVfs, at_least: usize, how: String| {
+fn find(journal: &Journal, ledger: &Ledger, mistake: Mistake) -> Option<String> {
+    let check = |image: &SimVfs, ledger: &Ledger, end, moment, how: String| {
         let found = match Store::open(image, mistake) {
             Ok(store) => store.model,
             Err(e) => return Err(format!("{how}: {e}")),
         };
-        history
-            .matches_some_prefix(&found, at_least)
-            .map_err(|diff| format!("{how}: {diff}"))
+        let allowed = ledger.allows(&found, end, moment);
+        allowed.map_err(|e| format!("{how}: {e}")).map(|()| found)
     };
     let every_crash = || {
         for point in journal.crash_points() {
-            let (index, at_least) = (point.index(), point.acknowledged() as usize);
+            let (index, moment) = (point.index(), point.acknowledged());
             if let Some(image) = point.kill_within(index as u64) {
-                check(&image, at_least, format!("killed within {index}"))?;
+                let how = format!("killed within {index}");
+                check(&image, ledger, End::Process, moment, how)?;
             }
             for loss in [Loss::None, Loss::All, Loss::Random(1), Loss::Random(2)] {
                 let image = point.crash(&loss);
-                let recovered = check(&image, at_least, format!("crash at {index}, {loss:?}"))?;
+                let how = format!("crash at {index}, {loss:?}");
+                let found = check(&image, ledger, End::with(&loss), moment, how)?;
                 if index % 50 != 0 {
                     continue;
                 }
                 // A crash of the recovery must not lose what it found and made durable.
                 let again = image.journal();
+                let recovered = Ledger::starting_at(found, Keys::Together).unwrap();
                 for second in again.crash_points() {
-                    let at_least = if second.index() == again.len() {
-                        recovered
-                    } else {
-                        at_least
+                    let (ledger, moment) = match second.index() == again.len() {
+                        true => (&recovered, 0),
+                        false => (ledger, moment),
                     };
                     let how = format!("crash at {index}, {loss:?}, then at {}", second.index());
-                    check(&second.crash(&Loss::Random(3)), at_least, how)?;
+                    let image = second.crash(&Loss::Random(3));
+                    check(&image, ledger, End::Machine, moment, how)?;
                 }
             }
         }
@@ -172,7 +177,11 @@ fn find(journal: &Journal, history: &History, mistake: Mistake) -> Option<String
 
 fn draw(seed: u64, synced_percent: u32, n: usize) -> Ops {
     let mut generator = Generator::with_seed(seed);
+    // Few operations that are always synced.
     generator.weights = Weights {
+        flush: 0,
+        create_cf: 1,
+        drop_cf: 1,
         synced_percent,
         ..Weights::writes_only()
     };
@@ -193,8 +202,8 @@ fn seldom_synced(seed: u64) -> Ops {
 fn a_correct_store_passes() {
     for seed in 0..4 {
         for ops in [workload(seed), seldom_synced(seed)] {
-            let (journal, history) = run(&SimVfs::new(), &ops, Mistake::None);
-            assert_eq!(find(&journal, &history, Mistake::None), None, "seed {seed}");
+            let (journal, ledger) = run(&SimVfs::new(), &ops, Mistake::None);
+            assert_eq!(find(&journal, &ledger, Mistake::None), None, "seed {seed}");
         }
     }
 }
@@ -214,8 +223,8 @@ fn each_mistake_is_found() {
             [workload(seed), seldom_synced(seed)]
                 .into_iter()
                 .any(|ops| {
-                    let (journal, history) = run(&SimVfs::new(), &ops, mistake);
-                    find(&journal, &history, mistake).is_some()
+                    let (journal, ledger) = run(&SimVfs::new(), &ops, mistake);
+                    find(&journal, &ledger, mistake).is_some()
                 })
         });
         assert!(found, "{mistake:?} was not found");
@@ -228,9 +237,9 @@ fn believing_a_sync_that_is_tried_again_is_found() {
         let found = (0..10).any(|seed| {
             let vfs = SimVfs::new();
             let fault = vfs.inject(Fault::on([OpKind::Sync]).skip(4).losing_pages());
-            let (journal, history) = run(&vfs, &workload(seed), mistake);
+            let (journal, ledger) = run(&vfs, &workload(seed), mistake);
             assert_eq!(fault.hits(), 1, "seed {seed}");
-            find(&journal, &history, mistake).is_some()
+            find(&journal, &ledger, mistake).is_some()
         });
         assert_eq!(found, mistake == Mistake::RetriesSync);
     }

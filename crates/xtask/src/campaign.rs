@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use titan_campaigns::failure::CheckFailure;
 use titan_campaigns::run::{Observer, Run, Tally};
+use titan_testkit::failure::CheckFailure;
 
 /// Without a terminal, how often the present phase of a campaign is shown at most.
 const PHASES: Duration = Duration::from_secs(30);

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::history::{FAMILIES, OPERATIONS, Rows, Writer};
+use titan_testkit::failure::{CheckFailure, Checked};
+use titan_testkit::model::Pairs;
+
+use super::history::{FAMILIES, OPERATIONS, Writer};
 use super::judge;
-use crate::failure::{CheckFailure, Checked};
 
 /// Runs `check`, `scan` of each family, and `space` beside the writer. Returns how many passed.
 ///
@@ -94,7 +96,7 @@ fn texts(output: &Output) -> (String, String) {
 }
 
 /// Parses the output of `scan --hex`.
-fn parse(text: &str) -> Checked<Rows> {
+fn parse(text: &str) -> Checked<Pairs> {
     let bytes = |hex: &str| {
         let digits = hex.strip_prefix("0x")?.as_bytes().chunks(2);
         let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

@@ -15,6 +15,7 @@ use titan::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, Error,
     ErrorKind, Options, Result, WriteBatch, WriteOptions,
 };
+use titan_testkit::model::Pairs;
 
 /// Keys that batches write to, in each of the two families.
 const SLOTS: u64 = 1500;
@@ -28,8 +29,6 @@ const PASSING: u64 = 400;
 pub(super) const LAST: &[u8] = b"last";
 /// The permanent families.
 pub(super) const FAMILIES: [&str; 2] = ["default", "pages"];
-
-pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The name of the family created by batch `n`, and of the one dropped.
 fn passing(n: u64) -> (String, Option<String>) {
@@ -77,8 +76,8 @@ fn fate(n: u64) -> Fate {
 }
 
 /// The contents of a family after batch `n`.
-pub(super) fn contents(n: u64, family: usize) -> Rows {
-    let mut rows = Rows::new();
+pub(super) fn contents(n: u64, family: usize) -> Pairs {
+    let mut rows = Pairs::new();
     // Each slot has been written to within this many batches, if ever.
     for batch in n.saturating_sub(SLOTS / WIDTH).max(1)..=n {
         for slot in (0..WIDTH).map(|i| slot(batch, i)) {

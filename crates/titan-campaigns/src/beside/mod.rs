@@ -10,13 +10,15 @@ mod history;
 use std::path::Path;
 
 use titan::{Db, ReadOptions};
+use titan_testkit::failure::{CheckFailure, Checked};
+use titan_testkit::model::Pairs;
+use titan_testkit::reads::scan;
 
 pub use commands::look;
 pub use history::{Writer, options};
 
 use crate::Run;
-use crate::failure::{CheckFailure, Checked};
-use history::{FAMILIES, LAST, Rows};
+use history::{FAMILIES, LAST};
 
 /// Views a database under full load `views` times with each command of the program `titan`.
 pub fn beside(run: &Run, titan: &Path, views: u64) {
@@ -50,7 +52,7 @@ pub fn moment_of(view: &Db) -> Checked<u64> {
     let mut moment = None;
     for (index, name) in FAMILIES.iter().enumerate() {
         let rows = match view.column_family(name) {
-            Some(family) => rows(&family)?,
+            Some(family) => scan(&family, &ReadOptions::default(), false)?,
             None => return Err(CheckFailure::wrong(format!("family {name} is missing"))),
         };
         let n = judge(&rows, index)?;
@@ -75,20 +77,8 @@ pub fn moment_of(view: &Db) -> Checked<u64> {
     Ok(n)
 }
 
-fn rows(family: &titan::ColumnFamily) -> Checked<Rows> {
-    let mut rows = Rows::new();
-    let mut iterator = family.iter(&ReadOptions::default())?;
-    iterator.seek_to_first()?;
-    while iterator.valid() {
-        let value = iterator.value()?;
-        rows.insert(iterator.key().to_vec(), value.to_vec());
-        iterator.next()?;
-    }
-    Ok(rows)
-}
-
 /// The batch that a family names as the last, if all of it is as that batch left it.
-fn judge(rows: &Rows, family: usize) -> Checked<u64> {
+fn judge(rows: &Pairs, family: usize) -> Checked<u64> {
     let wrong = |text: String| CheckFailure::wrong(format!("{}: {text}", FAMILIES[family]));
     let last = rows.get(LAST).map(|n| String::from_utf8_lossy(n));
     let n: u64 = match last.as_deref().map(str::parse) {

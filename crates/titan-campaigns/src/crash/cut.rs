@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use titan_testkit::failure::{CheckFailure, Checked};
+use titan_testkit::ledger::End;
 use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
-use crate::failure::{CheckFailure, Checked};
 use crate::regression::Trial;
 
 /// How unsynced state is lost.
@@ -18,9 +19,12 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Whether only the process dies: the kernel keeps everything written to it.
-    fn spares_the_machine(&self) -> bool {
-        matches!(self, Policy::Lose(Loss::None) | Policy::KillWithin(_))
+    /// What it ends.
+    pub(super) fn end(&self) -> End {
+        match self {
+            Policy::Lose(loss) => End::with(loss),
+            Policy::KillWithin(_) => End::Process,
+        }
     }
 
     /// The file system after the crash; `None` if the next operation is not an append that could
@@ -29,44 +33,6 @@ impl Policy {
         match self {
             Policy::Lose(loss) => Some(point.crash(loss)),
             Policy::KillWithin(seed) => point.kill_within(*seed),
-        }
-    }
-}
-
-/// What must survive a crash: numbers of promises, as [`Record`](crate::record::Record) counts
-/// them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Promised {
-    /// What survives a crash of the machine.
-    durable: u64,
-    /// What survives a crash of the process: every logged operation that returned.
-    returned: u64,
-}
-
-impl Promised {
-    /// The promises made before a crash at `point`.
-    pub(super) fn at(point: &CrashPoint<'_>) -> Promised {
-        let durable = point.acknowledged();
-        Promised {
-            durable,
-            returned: point.returned().max(durable),
-        }
-    }
-
-    /// The promise that must hold after the crash.
-    pub(super) fn after(self, policy: Policy) -> u64 {
-        match policy.spares_the_machine() {
-            true => self.returned,
-            false => self.durable,
-        }
-    }
-
-    /// The promises that must hold after another crash, before anything new was promised: what
-    /// the first crash did not lose, a crash of the machine may lose then.
-    pub(super) fn left_by(self, policy: Policy) -> Promised {
-        Promised {
-            returned: self.after(policy),
-            ..self
         }
     }
 }

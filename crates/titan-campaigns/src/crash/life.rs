@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use titan_testkit::failure::{Checked, Doing};
+use titan_testkit::ledger::{End, Ledger};
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::sim::{CrashPoint, Journal, SimVfs};
 
-use super::cut::{Policy, Promised};
-use crate::failure::{Checked, Doing};
-use crate::record::Record;
+use super::cut::Policy;
 use crate::recovery::recover;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -21,8 +21,15 @@ pub(super) struct Life {
     /// Up to this point of the journal the database was not open, and the state before the life
     /// holds.
     opened_at: usize,
-    before: (Record, Promised),
-    record: Record,
+    before: Before,
+    ledger: Ledger,
+}
+
+/// How the life before ended: what must be there until something new is promised.
+struct Before {
+    ledger: Ledger,
+    moment: u64,
+    end: End,
 }
 
 impl Life {
@@ -31,7 +38,11 @@ impl Life {
         let vfs = SimVfs::new();
         let settings = workload.settings;
         let store = Store::open(&vfs, settings).doing("opening")?;
-        let before = (store.record.clone(), Promised::default());
+        let before = Before {
+            ledger: store.ledger.clone(),
+            moment: 0,
+            end: End::Process,
+        };
         Life::go_on(store, before, &workload.ops)
     }
 
@@ -42,14 +53,19 @@ impl Life {
         point: &CrashPoint<'_>,
         policy: Policy,
     ) -> Checked<Life> {
-        let (record, promised) = self.allowed(point);
+        let (ledger, moment, end) = self.allowed(point, policy);
         let store = Store::recovered(image, self.settings).doing("opening")?;
-        record.allows(store.record.last(), promised.after(policy))?;
-        let ops = continuation(store.record.last());
-        Life::go_on(store, (record.clone(), promised.left_by(policy)), &ops)
+        ledger.allows(store.ledger.present(), end, moment)?;
+        let ops = continuation(store.ledger.present());
+        let before = Before {
+            ledger: ledger.clone(),
+            moment,
+            end,
+        };
+        Life::go_on(store, before, &ops)
     }
 
-    fn go_on(mut store: Store, before: (Record, Promised), ops: &[Op]) -> Checked<Life> {
+    fn go_on(mut store: Store, before: Before, ops: &[Op]) -> Checked<Life> {
         let opened_at = store.vfs.journal().len();
         store.apply_all(ops)?;
         store.verify()?;
@@ -59,16 +75,21 @@ impl Life {
             settings: store.settings,
             opened_at,
             before,
-            record: store.record,
+            ledger: store.ledger,
         })
     }
 
-    /// The record and the promises that apply to a crash at `point`.
-    fn allowed(&self, point: &CrashPoint<'_>) -> (&Record, Promised) {
-        if point.index() < self.opened_at {
-            (&self.before.0, self.before.1)
-        } else {
-            (&self.record, Promised::at(point))
+    /// What applies to a crash at `point`: the ledger, its moment, and the worst that has ended
+    /// since then.
+    fn allowed(&self, point: &CrashPoint<'_>, policy: Policy) -> (&Ledger, u64, End) {
+        let Before {
+            ledger,
+            moment,
+            end,
+        } = &self.before;
+        match point.index() < self.opened_at {
+            true => (ledger, *moment, policy.end().max(*end)),
+            false => (&self.ledger, point.acknowledged(), policy.end()),
         }
     }
 
@@ -80,8 +101,8 @@ impl Life {
         point: &CrashPoint<'_>,
         policy: Policy,
     ) -> Checked<()> {
-        let (record, promised) = self.allowed(point);
-        recover(image, &self.settings, record, promised.after(policy)).map(drop)
+        let (ledger, moment, end) = self.allowed(point, policy);
+        recover(image, &self.settings, ledger, end, moment).map(drop)
     }
 
     /// The newest operations before `point`, for people to read.

@@ -16,11 +16,11 @@ mod replay;
 
 use std::sync::Arc;
 
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::mix;
 use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 
 use self::life::Life;
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::{Task, catch, run_all};
 use crate::recovery::{is_sound, is_sound_but_for_wals};
 use crate::regression::Regression;

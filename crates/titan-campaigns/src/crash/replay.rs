@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use titan_testkit::failure::{CheckFailure, Checked};
 use titan_testkit::sim::{CrashPoint, Loss};
 
 use super::cut::{Cut, Policy};
 use super::life::Life;
 use super::{Failure, cut_at, lives_on, recovers};
-use crate::failure::{CheckFailure, Checked};
 use crate::pool::{Task, catch};
 use crate::regression::{Regression, smaller};
 use crate::workloads::Workload;

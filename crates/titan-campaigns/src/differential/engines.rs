@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use titan::vfs::{StdVfs, Vfs};
 use titan::{BytewiseComparator, ColumnFamilyOptions, Comparator};
+use titan_testkit::failure::Checked;
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
 
-use crate::failure::Checked;
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
 use crate::peer::Peer;
 use crate::session::Session;
@@ -43,7 +43,7 @@ impl Setup {
         opening: usize,
     ) -> Checked<Session> {
         let options = self.configuration.options(vfs, opening);
-        Session::open(dir, options, self.configuration.durability)
+        Session::open(dir, options, self.configuration.logging)
     }
 
     pub(super) fn open_rocksdb(&self, peer: &mut Peer, dir: &Path, opening: usize) -> Checked<()> {

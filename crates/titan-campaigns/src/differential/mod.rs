@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use titan::tools::downgrade;
 use titan::vfs::StdVfs;
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ops::{Op, Ops};
 use titan_testkit::reference::Outcome;
 use titan_testkit::sim::SimVfs;
@@ -30,7 +31,6 @@ use titan_testkit::sim::SimVfs;
 use self::engines::{Setup, for_rocksdb};
 use self::peer::Program;
 use crate::answers::{Deviation, expected, same};
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::lists::list;
 use crate::peer::Peer;
 use crate::pool::{Task, run_all};

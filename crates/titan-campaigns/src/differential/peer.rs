@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::{CheckFailure, Checked, Doing};
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
+
 use crate::peer::Peer;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/rocksdb_peer.cc");

@@ -12,11 +12,11 @@ mod round;
 
 use std::sync::Arc;
 
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::mix;
 use titan_testkit::ops::Op;
 use titan_testkit::sim::{OpKind, SimVfs};
 
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::{Task, catch, run_all};
 use crate::regression::{Regression, smaller_in_time};
 use crate::run::Run;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use titan_testkit::failure::{CheckFailure, Checked};
 use titan_testkit::sim::{Errno, Fault, FaultHandle, OpKind, SimVfs};
 
-use crate::failure::{CheckFailure, Checked};
 use crate::regression::Trial;
 
 /// The kinds of operation that fail.

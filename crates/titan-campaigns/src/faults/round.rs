@@ -5,13 +5,13 @@ use std::mem::{Discriminant, discriminant};
 use std::path::Path;
 
 use titan::{Error, ErrorKind};
-use titan_testkit::ops::Op;
-use titan_testkit::sim::{FaultHandle, Journal, Loss, SimVfs};
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
+use titan_testkit::ledger::End;
+use titan_testkit::ops::{Durability, Op};
+use titan_testkit::reads::contents;
+use titan_testkit::sim::{FaultHandle, Loss, SimVfs};
 
 use super::plan::{Heal, Plan};
-use crate::failure::{CheckFailure, Checked, Doing};
-use crate::reads::contents;
-use crate::record::Record;
 use crate::recovery::{is_sound, misplaced_files, recover};
 use crate::settings::Settings;
 use crate::store::{Store, power_cut};
@@ -128,7 +128,7 @@ impl Round<'_> {
             let doubt = (error.kind() != ErrorKind::WritesStopped).then_some(op);
             let told = || format!("after \"{error}\"");
             if first {
-                self.crashes(doubt).doing(told())?;
+                self.crashes().doing(told())?;
             }
             self.while_it_fails(doubt).doing(told())?;
             self.fault.lift();
@@ -144,7 +144,7 @@ impl Round<'_> {
     /// of its kind since healing: a later operation might make durable what this one failed to.
     fn keeps_promise(&mut self, op: &Op) -> Checked<()> {
         let promises = match op {
-            Op::Write { sync, .. } => *sync,
+            Op::Write { durability, .. } => *durability == Durability::Synced,
             Op::Flush { .. } | Op::CreateCf { .. } | Op::DropCf { .. } => true,
             _ => false,
         };
@@ -153,36 +153,19 @@ impl Round<'_> {
             Some(tested) if promises && !tested.contains(&kind) => tested.push(kind),
             _ => return Ok(()),
         }
-        self.crashes(None).doing("as it stands after healing")
+        self.crashes().doing("as it stands after healing")
     }
 
     /// Crashes the process or the machine now.
-    fn crashes(&self, doubt: Option<&Op>) -> Checked<()> {
+    fn crashes(&self) -> Checked<()> {
         let journal = self.store.vfs.journal();
-        let record = self.store.record.with_doubt(doubt);
-        let promised = journal.acknowledged_before(journal.len());
-        for loss in [Loss::All, Loss::Random(journal.len() as u64)] {
-            self.recovers(&journal, &loss, &record, promised)?;
+        for loss in [Loss::All, Loss::Random(journal.len() as u64), Loss::None] {
+            let image = journal.crash_at(journal.len(), &loss);
+            let (ledger, end) = (&self.store.ledger, End::with(&loss));
+            recover(&image, &self.store.settings, ledger, end, ledger.now())
+                .doing(format!("crash, {loss:?}"))?;
         }
-        // A crash of the process loses nothing, except writes that were not logged.
-        let promised = match self.store.settings.unlogged {
-            true => promised,
-            false => self.store.record.len() as u64,
-        };
-        self.recovers(&journal, &Loss::None, &record, promised)
-    }
-
-    fn recovers(
-        &self,
-        journal: &Journal,
-        loss: &Loss,
-        record: &Record,
-        promised: u64,
-    ) -> Checked<()> {
-        let image = journal.crash_at(journal.len(), loss);
-        recover(&image, &self.store.settings, record, promised)
-            .map(drop)
-            .doing(format!("crash, {loss:?}"))
+        Ok(())
     }
 
     /// What can be done before the cause is removed: reads, and healing in vain.
@@ -216,11 +199,12 @@ impl Round<'_> {
         match contents(&self.store.db) {
             // A family may exist or not although creating or dropping it failed.
             Ok(found) if matches!(doubt, Some(Op::CreateCf { .. } | Op::DropCf { .. })) => {
-                let possible = self.store.record.with_doubt(doubt);
-                let known = self.store.record.is_now(&found);
-                known.or_else(|_| possible.is_now(&found))
+                match found == self.store.ledger.with_doubts() {
+                    true => Ok(()),
+                    false => Ok(self.store.ledger.is_now(&found)?),
+                }
             }
-            Ok(found) => self.store.record.is_now(&found),
+            Ok(found) => Ok(self.store.ledger.is_now(&found)?),
             // `Closed`: reopening failed between closing and opening.
             Err(CheckFailure::Failed(error)) if error.kind() == ErrorKind::Closed => Ok(()),
             Err(CheckFailure::Failed(error)) => self.fault.excuse(&error).doing("reading"),
@@ -233,6 +217,7 @@ impl Round<'_> {
     fn heal(&mut self, op: &Op, doubt: Option<&Op>) -> Checked<bool> {
         if self.fault.plan.heal == Heal::Resume && *op != Op::Reopen {
             self.twice("resuming", |store| Ok(store.db.resume()?))?;
+            self.store.ledger.abandon(0);
             // What failed and was not acknowledged is not there.
             self.twice("reading", |store| store.verify())?;
             return Ok(false);
@@ -249,17 +234,9 @@ impl Round<'_> {
             found = Some(contents(&store.db)?);
             Ok(())
         })?;
-        let as_if_not = found
-            .iter()
-            .all(|found| self.store.record.is_now(found).is_ok());
-        if as_if_not {
-            return Ok(false);
-        }
-        if let Some(op) = doubt {
-            self.store.record.push(op);
-        }
+        let took_effect = found.is_some_and(|found| self.store.ledger.settle(&found));
         self.twice("reading", |store| store.verify())?;
-        Ok(doubt.is_some())
+        Ok(took_effect && doubt.is_some())
     }
 
     /// Performs an action that must succeed unless the fault strikes, and then at the second
@@ -279,7 +256,7 @@ impl Round<'_> {
     fn conclude(&mut self) -> Checked<()> {
         let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
         // What was promised since healing must be durable before anything here makes it so.
-        self.crashes(None).doing("as it stands in the end")?;
+        self.crashes().doing("as it stands in the end")?;
         self.fault.lift();
         vfs.clear_faults();
         // Running jobs may have met the fault.
@@ -289,14 +266,15 @@ impl Round<'_> {
             self.store.db.resume().doing("resuming in the end")?;
         }
         self.store.verify().doing("reading in the end")?;
-        match settings.unlogged {
-            true => self.store.db.flush_all(),
-            false => self.store.db.sync_wal(),
-        }
-        .doing("syncing in the end")?;
-        let all = self.store.record.promise_all();
+        let everything_durable = match settings.unlogged {
+            true => Op::FlushAll,
+            false => Op::SyncWal,
+        };
+        let synced = self.store.apply(&everything_durable);
+        synced.doing("syncing in the end")?;
         let cut = power_cut(&vfs);
-        recover(&cut, &settings, &self.store.record, all).doing("power cut")?;
+        let ledger = &self.store.ledger;
+        recover(&cut, &settings, ledger, End::Machine, ledger.now()).doing("power cut")?;
         is_sound(&cut, &settings).doing("power cut")?;
         self.store.close().doing("closing in the end")?;
         self.store.reopen().doing("opening in the end")?;

@@ -4,13 +4,13 @@ use titan::tools::check;
 use titan::tools::repair::{RepairTo, repair};
 use titan::vfs::Vfs;
 use titan::{ColumnFamily, Db, Error, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::model::Pairs;
+use titan_testkit::reads::scan;
 use titan_testkit::sim::SimVfs;
 
 use super::damage::Damaged;
 use super::{certified, small};
-use crate::failure::{CheckFailure, Checked, Doing, ensure};
-use crate::reads::scan;
 use crate::recovery::sound;
 use crate::store::{DIR, file};
 

@@ -1,7 +1,7 @@
 //! Compares operations with the model, then crashes.
 
 use titan_testkit::model::DEFAULT;
-use titan_testkit::ops::{Op, Value, Write, legal};
+use titan_testkit::ops::{Durability, Op, Value, Write, legal};
 use titan_testkit::sim::Loss;
 
 use super::input::Input;
@@ -100,11 +100,15 @@ fn op(input: &mut Input<'_>) -> Op {
     let code = input.byte();
     let family = FAMILIES[usize::from(code >> 4) % 4].to_owned();
     let sync = code >= 0x80;
+    let durability = match sync {
+        true => Durability::Synced,
+        false => Durability::Logged,
+    };
     let bound = |input: &mut Input<'_>| input.byte().checked_sub(0x40).map(key);
     match code % 16 {
         0..=6 => {
             let writes = vec![write(code % 16, &family, input)];
-            Op::Write { writes, sync }
+            Op::Write { writes, durability }
         }
         7 => {
             let n = 1 + input.byte() % 5;
@@ -113,7 +117,7 @@ fn op(input: &mut Input<'_>) -> Op {
                 write(kind % 8, FAMILIES[usize::from(kind >> 4) % 4], input)
             };
             let writes = (0..n).map(one).collect();
-            Op::Write { writes, sync }
+            Op::Write { writes, durability }
         }
         8 => Op::Get {
             family,

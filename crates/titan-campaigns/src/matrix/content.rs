@@ -6,13 +6,13 @@ use std::ops::RangeFull;
 use std::path::Path;
 
 use titan::{Db, ErrorKind, ReadOptions};
-use titan_testkit::history::History;
+use titan_testkit::apply::named;
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
+use titan_testkit::ledger::{Keys, Ledger};
 use titan_testkit::model::{Model, Pairs};
+use titan_testkit::reads::{contents, scan};
 
 use super::cases::Expect;
-use crate::calls::family;
-use crate::failure::{CheckFailure, Checked, Doing, ensure};
-use crate::reads::{contents, scan};
 
 /// Reads the output of `dump` of `RocksDbPeer.java`.
 pub(super) fn dumped(file: &Path) -> Checked<Model> {
@@ -52,8 +52,8 @@ fn bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
 
 /// Checks that both are the same, family by family.
 pub(super) fn same(found: &Model, expected: &Model) -> Checked<()> {
-    let only = History::starting_at(expected.clone());
-    Ok(only.matches_some_prefix(found, 0).map(drop)?)
+    let ledger = Ledger::starting_at(expected.clone(), Keys::Together)?;
+    Ok(ledger.is_now(found)?)
 }
 
 /// Checks that Titan reads the expected contents, in every way.
@@ -74,7 +74,7 @@ fn reads_but(db: &Db, expected: &Model, prefix: &str, text: &str) -> Checked<()>
     let mut readable = Model::without_families();
     let mut found = Model::without_families();
     for name in expected.families() {
-        let family = family(db, name)?;
+        let family = named(db, name)?;
         let before = ReadOptions {
             upper_bound: bound(prefix),
             ..ReadOptions::default()

@@ -11,12 +11,12 @@ use titan::{
     BytewiseComparator, ColumnFamily, CompactRangeOptions, Comparator, Db, ErrorKind, KeyOrder,
     Options,
 };
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::model::Model;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::cases::{Case, Expect};
 use super::content::reads;
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::recovery::sound;
 
 /// Bytewise order, under the name in a case.

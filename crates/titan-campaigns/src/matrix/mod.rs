@@ -29,13 +29,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use titan::ErrorKind;
 use titan::tools::downgrade;
+use titan_testkit::failure::{Checked, Doing, ensure};
 use titan_testkit::model::Model;
 
 use self::cases::{Case, Expect, SMALL, cases};
 use self::content::{dumped, same};
 use self::release::{Program, Release};
 use self::written::Written;
-use crate::failure::{Checked, Doing, ensure};
 use crate::pool::{Task, catch, run_all};
 use crate::run::Run;
 

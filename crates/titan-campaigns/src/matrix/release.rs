@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
+
 use super::cases::Series;
-use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::peer::Peer;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peer/RocksDbPeer.java");

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use titan::tools::downgrade;
 use titan::vfs::StdVfs;
 use titan::{BytewiseComparator, Comparator, Options, ReverseBytewiseComparator};
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::model::Model;
 use titan_testkit::ops::Op;
+use titan_testkit::reads::look;
 
 use super::content::{dumped, same};
 use super::release::Program;
 use super::{Matrix, copy_all};
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::lists::list;
 use crate::metamorphic::configurations::{CONFIGURATIONS, Configuration};
-use crate::reads::look;
 use crate::recovery::sound;
 use crate::session::Session;
 
@@ -62,7 +62,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
     let mut open = || {
         let options = configuration.options(Arc::new(StdVfs), openings);
         openings += 1;
-        Session::open(&live, options, configuration.durability)
+        Session::open(&live, options, configuration.logging)
     };
     let mut session = open()?;
     for op in &list(seed, OPERATIONS, REOPENINGS).0 {

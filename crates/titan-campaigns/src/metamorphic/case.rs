@@ -14,12 +14,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::ops::{Op, Ops};
 
 use super::configurations::{CONFIGURATIONS, Configuration, named};
 use super::executor::replay;
 use crate::answers::{Deviation, expected};
-use crate::failure::{CheckFailure, Checked, Doing};
 use crate::pool::Task;
 use crate::regression::smaller;
 

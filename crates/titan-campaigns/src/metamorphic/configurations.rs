@@ -8,7 +8,7 @@ use titan::{
     ColumnFamilyOptions, CompressionType, DataInMemory, Options, ReverseBytewiseComparator,
 };
 
-use crate::session::Durability;
+use titan_testkit::apply::Logging;
 
 /// The options of a database for a list of operations.
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct Configuration {
     /// Changes the options of a small database, at its opening of this number.
     pub set: fn(&mut Options, usize),
     /// How writes are made durable.
-    pub durability: Durability,
+    pub logging: Logging,
     /// Whether every requested compaction rewrites the last level.
     pub bottommost: bool,
     /// Whether `set` depends on the number: then it is not known where a value is.
@@ -43,7 +43,7 @@ const fn configuration(name: &'static str, set: fn(&mut Options, usize)) -> Conf
     Configuration {
         name,
         set,
-        durability: Durability::AsAsked,
+        logging: Logging::AsAsked,
         bottommost: false,
         changing: false,
         real_files: false,
@@ -224,15 +224,15 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         })
     },
     Configuration {
-        durability: Durability::Synced,
+        logging: Logging::Synced,
         ..configuration("every write synced", |o, _| separated_from(o, 100))
     },
     Configuration {
-        durability: Durability::Unlogged,
+        logging: Logging::Unlogged,
         ..configuration("no write logged", |o, _| separated_from(o, 100))
     },
     Configuration {
-        durability: Durability::Mixed,
+        logging: Logging::Mixed,
         ..configuration("some writes not logged, small WAL", |o, _| {
             o.db.max_total_wal_size = 8 << 10;
             separated_from(o, 100);
@@ -271,7 +271,7 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     },
     Configuration {
         real_files: true,
-        durability: Durability::Mixed,
+        logging: Logging::Mixed,
         ..configuration("real files, some writes not logged, small WAL", |o, _| {
             o.db.max_total_wal_size = 16 << 10;
             o.db.max_background_jobs = 3;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use titan::vfs::{StdVfs, Vfs};
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
 use titan_testkit::model::DEFAULT;
 use titan_testkit::ops::Op;
 use titan_testkit::reference::Outcome;
@@ -13,7 +14,6 @@ use titan_testkit::sim::SimVfs;
 use super::configurations::Configuration;
 use super::properties;
 use crate::answers::{Deviation, same};
-use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::session::Session;
 
 /// The directory of a database.
@@ -72,9 +72,9 @@ impl Executor {
             // The journal would keep every byte ever written.
             vfs.restart_journal();
         }
-        let durability = self.configuration.durability;
+        let logging = self.configuration.logging;
         let options = self.configuration.options(self.place.vfs(), self.openings);
-        let session = Session::open(&self.place.dir(), options, durability)?;
+        let session = Session::open(&self.place.dir(), options, logging)?;
         let found = session.db().column_families();
         let found: BTreeSet<String> = found.iter().map(|f| f.name().to_owned()).collect();
         ensure!(

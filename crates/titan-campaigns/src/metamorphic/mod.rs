@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use titan_testkit::failure::Checked;
 use titan_testkit::ops::Ops;
 use titan_testkit::reference::Outcome;
 
 use self::case::Case;
 use self::configurations::{CONFIGURATIONS, Configuration};
 use crate::answers::expected;
-use crate::failure::Checked;
 use crate::lists::list;
 use crate::pool::{Task, run_all};
 use crate::run::Run;

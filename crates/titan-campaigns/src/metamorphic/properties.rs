@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use titan::{Options, ReadOptions};
+use titan_testkit::failure::{Checked, ensure};
 
-use crate::failure::{Checked, ensure};
 use crate::recovery::{misplaced_data, sound};
 use crate::session::Session;
 

@@ -10,7 +10,6 @@
 //! everything: the scenario, the scheduler, the schedules, the data. A failed round is reproduced
 //! by its seed.
 
-mod ledger;
 mod scenarios;
 mod world;
 
@@ -19,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use titan_testkit::failure::{CheckFailure, Checked};
 
-use crate::failure::{CheckFailure, Checked};
 use crate::pool::catch;
 use crate::run::Run;
 use scenarios::SCENARIOS;

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use shuttle::thread::{JoinHandle, spawn};
-use titan::{
-    ColumnFamily, ColumnFamilyId, ErrorKind, EventListener, ReadOptions, StallEvent, WriteOptions,
-};
+use titan::{ColumnFamily, ColumnFamilyId, ErrorKind, EventListener, ReadOptions, StallEvent};
+use titan_testkit::failure::{CheckFailure, Checked, ensure};
+use titan_testkit::ops::Durability;
 use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
 use super::world::{World, compact, options, unless, value_of};
-use crate::failure::{CheckFailure, Checked, ensure};
 
 /// A scenario, given the seed of its data.
 type Scenario = fn(u64) -> Checked<()>;
@@ -45,10 +44,10 @@ impl Threads {
     }
 }
 
-fn logged(rng: &mut fastrand::Rng) -> WriteOptions {
-    WriteOptions {
-        sync: rng.u8(..4) == 0,
-        ..WriteOptions::default()
+fn logged(rng: &mut fastrand::Rng) -> Durability {
+    match rng.u8(..4) {
+        0 => Durability::Synced,
+        _ => Durability::Logged,
     }
 }
 
@@ -82,7 +81,7 @@ pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Checked<()> {
         let mut rng = rng.fork();
         threads.start(world, move |world| {
             for _ in 0..6 {
-                world.write(writer, &logged(&mut rng))?;
+                world.write(writer, logged(&mut rng), false)?;
             }
             Ok(())
         });
@@ -111,7 +110,7 @@ fn held_readers(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
     for _ in 0..4 {
-        world.write(0, &WriteOptions::default())?;
+        world.write(0, Durability::Logged, false)?;
     }
     let mut threads = Threads::default();
     for _ in 0..2 {
@@ -127,7 +126,7 @@ fn held_readers(seed: u64) -> Checked<()> {
     let mut of_writer = rng.fork();
     threads.start(&world, move |world| {
         for _ in 0..4 {
-            world.write(0, &logged(&mut of_writer))?;
+            world.write(0, logged(&mut of_writer), false)?;
         }
         compact(&world.db, &mut of_writer)?;
         Ok(())
@@ -151,7 +150,7 @@ fn passing_families(seed: u64) -> Checked<()> {
     let mut of_writer = rng.fork();
     threads.start(&world, move |world| {
         for _ in 0..4 {
-            world.write(0, &logged(&mut of_writer))?;
+            world.write(0, logged(&mut of_writer), false)?;
         }
         Ok(())
     });
@@ -175,14 +174,14 @@ fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Checked<()> 
     let family = world.db.create_column_family(&name, family_options)?;
     let mut threads = Threads::default();
     for number in 1..3 {
-        family.put(&[number], &value_of(u64::from(number)))?;
+        family.put(&[number], &value_of(u64::from(number)).bytes())?;
     }
     let iterated = family.iter(&ReadOptions::default())?;
     if rng.bool() {
         let family = family.clone();
         threads.start(world, move |_| {
-            let late = (3..6).try_for_each(|n| family.put(&[n], &value_of(u64::from(n))));
-            Ok(unless(&[ErrorKind::InvalidArgument], late)?)
+            let late = (3..6).try_for_each(|n| family.put(&[n], &value_of(u64::from(n)).bytes()));
+            unless(&[ErrorKind::InvalidArgument], late)
         });
     }
     if rng.bool() {
@@ -190,7 +189,7 @@ fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Checked<()> 
         let mut rng = rng.fork();
         threads.start(world, move |_| {
             let outcome = family.flush().and_then(|()| compact(&family, &mut rng));
-            Ok(unless(&[ErrorKind::InvalidArgument], outcome)?)
+            unless(&[ErrorKind::InvalidArgument], outcome)
         });
     }
     if rng.bool() {
@@ -210,7 +209,7 @@ fn both_there(mut iterator: titan::DbIterator) -> Checked<()> {
         );
         let value = iterator.value()?;
         ensure!(
-            value[..] == value_of(u64::from(number))[..],
+            value[..] == value_of(u64::from(number)).bytes()[..],
             "key {number} of a dropped family has another value"
         );
         iterator.next()?;
@@ -226,20 +225,20 @@ fn closing(seed: u64) -> Checked<()> {
     let mut threads = Threads::default();
     for writer in 0..2 {
         // Closing also saves acknowledged writes that were not logged.
-        let options = WriteOptions {
-            disable_wal: writer == 0 && rng.bool(),
-            ..WriteOptions::default()
+        let durability = match writer == 0 && rng.bool() {
+            true => Durability::Unlogged,
+            false => Durability::Logged,
         };
         threads.start(&world, move |world| {
-            let outcome = (0..6).try_for_each(|_| world.write(writer, &options));
-            Ok(unless(&ENDED, outcome)?)
+            let outcome = (0..6).try_for_each(|_| world.write(writer, durability, false));
+            unless(&ENDED, outcome)
         });
     }
     for _ in 0..2 {
         let mut rng = rng.fork();
         threads.start(&world, move |world| {
             let outcome = (0..2).try_for_each(|_| disturb(world, &mut rng));
-            Ok(unless(&ENDED, outcome)?)
+            unless(&ENDED, outcome)
         });
     }
     threads.start(&world, |world| {
@@ -247,7 +246,7 @@ fn closing(seed: u64) -> Checked<()> {
             .db
             .create_column_family("late", world.db.options().clone());
         let outcome = family.and_then(|family: ColumnFamily| family.put(b"key", b"value"));
-        Ok(unless(&ENDED, outcome)?)
+        unless(&ENDED, outcome)
     });
     for _ in 0..2 {
         threads.start(&world, World::close);
@@ -271,7 +270,7 @@ fn failing(seed: u64) -> Checked<()> {
         let mut rng = rng.fork();
         threads.start(&world, move |world| {
             for _ in 0..6 {
-                unless(&STOPPED, world.write(writer, &logged(&mut rng)))?;
+                unless(&STOPPED, world.write(writer, logged(&mut rng), false))?;
             }
             Ok(())
         });
@@ -287,7 +286,7 @@ fn failing(seed: u64) -> Checked<()> {
         threads.start(&world, |world| {
             unless(&STOPPED, world.db.resume())?;
             drop(world.read()?);
-            Ok(unless(&STOPPED, world.db.resume())?)
+            unless(&STOPPED, world.db.resume())
         });
     }
     threads.join()?;
@@ -298,7 +297,7 @@ fn failing(seed: u64) -> Checked<()> {
     // Running jobs may have met the fault and be about to stop writes.
     let _ = world.db.wait_idle();
     world.db.resume()?;
-    world.write(0, &WriteOptions::synced())?;
+    world.write(0, Durability::Synced, false)?;
     drop(world.read()?);
     world.crash_and_check(&mut rng)?;
     world.close_and_check(&mut rng)
@@ -354,13 +353,10 @@ fn stalls(seed: u64) -> Checked<()> {
     let world = World::create(&vfs, &options)?;
     let mut threads = Threads::default();
     for writer in 0..3 {
-        let options = WriteOptions {
-            no_slowdown: writer == 0,
-            ..WriteOptions::default()
-        };
         threads.start(&world, move |world| {
             for _ in 0..6 {
-                unless(&[ErrorKind::Busy], world.write(writer, &options))?;
+                let written = world.write(writer, Durability::Logged, writer == 0);
+                unless(&[ErrorKind::Busy], written)?;
             }
             Ok(())
         });

@@ -1,23 +1,25 @@
 //! A database on a simulated file system under the scheduler, and the operations of the threads.
 //!
 //! Every batch of a writer puts the same entries into two families: its number under the writer's
-//! name, and a value made from its number under one of the writer's slots. So a reader can tell
-//! whether its findings are one moment of the database, and the [`Ledger`] whether this moment may
-//! be found.
+//! name, and a value made from its number under one of the writer's slots. The [`Ledger`] says
+//! whether what a reader finds is one moment of the database that may be found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use titan::{
-    Bytes, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
-    ErrorKind, LazyValue, Options, ReadOptions, Stated, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions,
+    ErrorKind, LazyValue, Options, ReadOptions, Stated,
 };
+use titan_testkit::apply::{Applier, Manner};
 use titan_testkit::clock::SimClock;
+use titan_testkit::failure::{CheckFailure, Checked, Doing, ensure};
+use titan_testkit::ledger::{End, Keys, Ledger};
+use titan_testkit::model::{DEFAULT, Model};
+use titan_testkit::ops::{Durability, Op, Value, Write};
 use titan_testkit::sim::{Call, Loss, SimVfs};
 
-use super::ledger::{Found, Ledger, SLOTS};
-use crate::failure::{CheckFailure, Checked, Doing, ensure};
 use crate::recovery::sound;
 
 const DIR: &str = "/db";
@@ -25,14 +27,30 @@ const DIR: &str = "/db";
 /// Sizes of values: in the table, in a blob file, and two that quickly fill a memtable of 64 KiB.
 const SIZES: [usize; 4] = [40, 400, 14_000, 26_000];
 
+/// The second family; each batch writes the same to it as to the first.
+const OTHER: &str = "other";
+
+/// The keys to which a writer writes in rotation.
+const SLOTS: u64 = 4;
+
+/// The most writers of a scenario.
+const WRITERS: usize = 3;
+
 /// See the module documentation. Clones are the same world.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) vfs: SimVfs,
     pub(crate) db: Db,
     pub(crate) other: ColumnFamily,
-    pub(crate) ledger: Arc<Ledger>,
+    notes: Arc<Mutex<Notes>>,
     watch: Arc<Watch>,
+}
+
+/// What the writers did. Its lock is never held where the scheduler may switch.
+struct Notes {
+    ledger: Ledger,
+    /// The number of batches of each writer.
+    batches: [u64; WRITERS],
 }
 
 /// Detects operations on the directory of a database that has been closed.
@@ -77,7 +95,7 @@ pub(crate) fn options(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Options {
             max_manifest_file_size: [4096, 64 << 20][rng.usize(..2)],
             ..DbOptions::default()
         },
-        families: [("other".to_owned(), family.clone())].into(),
+        families: [(OTHER.to_owned(), family.clone())].into(),
         default: family,
     }
 }
@@ -100,46 +118,72 @@ impl World {
             steps.fetch_add(1, Ordering::SeqCst);
             seen.see(call);
         });
-        let world = World::open(vfs, options, Arc::default())?;
+        let keys = Keys::ByActor {
+            actors: WRITERS,
+            owner: |_, key| parse_key(key?),
+            unlogged: None,
+        };
+        let mut empty = Model::new();
+        empty.create_family(OTHER);
+        let notes = Notes {
+            ledger: Ledger::starting_at(empty, keys)?,
+            batches: [0; WRITERS],
+        };
+        let world = World::open(vfs, options, Arc::new(Mutex::new(notes)))?;
         Ok(World { watch, ..world })
     }
 
-    fn open(vfs: &SimVfs, options: &Options, ledger: Arc<Ledger>) -> Checked<World> {
+    fn open(vfs: &SimVfs, options: &Options, notes: Arc<Mutex<Notes>>) -> Checked<World> {
         let db = Db::open(DIR, options)?;
-        let Some(other) = db.column_family("other") else {
+        let Some(other) = db.column_family(OTHER) else {
             return Err(CheckFailure::wrong("family `other` is missing"));
         };
         Ok(World {
             vfs: vfs.clone(),
             db,
             other,
-            ledger,
+            notes,
             watch: Arc::default(),
         })
     }
 
-    /// Writes one batch of a writer. A failure is recorded and returned.
-    pub(crate) fn write(&self, writer: usize, options: &WriteOptions) -> titan::Result<()> {
-        let number = self.ledger.begin(writer, options.sync);
-        let value = value_of(number);
-        let mut batch = WriteBatch::new();
-        let outcome = (|| {
-            for family in [&*self.db, &self.other] {
-                batch.put(family, name_of(writer), number.to_le_bytes())?;
-                batch.put(family, slot_key(writer, number % SLOTS), &value)?;
-            }
-            self.db.write(batch, options)
-        })();
-        self.ledger.end(writer, number, outcome.is_ok());
-        outcome
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes one batch of a writer. A failure is noted and returned.
+    pub(crate) fn write(
+        &self,
+        writer: usize,
+        durability: Durability,
+        no_slowdown: bool,
+    ) -> Checked<()> {
+        let op = {
+            let mut notes = self.notes();
+            let op = notes.next_batch(writer, durability);
+            notes.ledger.begin(writer, &op);
+            op
+        };
+        let manner = Manner {
+            no_slowdown,
+            ..Manner::default()
+        };
+        let outcome = Applier::new(DIR, &Options::default(), manner).apply(&self.db, &op);
+        let ledger = &mut self.notes().ledger;
+        match &outcome {
+            Ok(_) => ledger.done(writer),
+            Err(CheckFailure::Failed(e)) if e.kind() == ErrorKind::Busy => ledger.undone(writer),
+            Err(_) => ledger.unsure(writer),
+        }
+        outcome.map(drop)
     }
 
     /// Reads everything as of now, in both families, by keys and by an iterator, and checks it.
     pub(crate) fn read(&self) -> Checked<Held> {
-        let acknowledged = self.ledger.acknowledged();
+        let moment = self.notes().ledger.now();
         let held = self.hold()?;
         let found = held.found()?;
-        self.ledger.check(&found, &acknowledged)?;
+        self.notes().ledger.allows(&found, End::Process, moment)?;
         Ok(held)
     }
 
@@ -174,18 +218,13 @@ impl World {
     pub(crate) fn crash_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         let losses = [Loss::None, Loss::All, Loss::Random(rng.u64(..))];
         let loss = losses[rng.usize(..losses.len())];
-        // What was promised before the image is taken must be in it. A crash of the process alone
-        // loses no logged write.
-        let promised = match loss {
-            Loss::None => self.ledger.acknowledged(),
-            Loss::All | Loss::Random(_) => self.ledger.durable(),
-        };
+        let moment = self.notes().ledger.now();
         let journal = self.vfs.journal();
         let image = journal.crash_at(journal.len(), &loss);
-        let again = World::open(&image, &options(&image, rng), Arc::clone(&self.ledger))?;
+        let again = World::open(&image, &options(&image, rng), Arc::clone(&self.notes))?;
         let found = again.hold()?.found()?;
-        let checked = self.ledger.check(&found, &promised);
-        checked.doing(format_args!("after a crash, {loss:?}"))?;
+        let allowed = self.notes().ledger.allows(&found, End::with(&loss), moment);
+        allowed.doing(format_args!("after a crash, {loss:?}"))?;
         again.db.put(b"after", b"the crash")?;
         again.db.flush_all()?;
         again.db.close()?;
@@ -218,11 +257,7 @@ impl World {
     /// The same for a database that was closed without a failure: nothing may be missing.
     pub(crate) fn reopen_and_check(&self, rng: &mut fastrand::Rng) -> Checked<()> {
         check_files(&self.vfs, rng)?;
-        let again = World::open(
-            &self.vfs,
-            &options(&self.vfs, rng),
-            Arc::clone(&self.ledger),
-        )?;
+        let again = World::open(&self.vfs, &options(&self.vfs, rng), Arc::clone(&self.notes))?;
         drop(again.read()?);
         Ok(again.db.close()?)
     }
@@ -241,16 +276,21 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Fetches all of it. Checks that both families are the same.
-    pub(crate) fn found(&self) -> Checked<BTreeMap<usize, Found>> {
-        let (here, there) = (found_in(&self.here)?, found_in(&self.there)?);
-        ensure!(here == there, "torn apart:\n{here:?}\n{there:?}");
-        Ok(here)
+    /// Fetches all of it.
+    pub(crate) fn found(&self) -> Checked<Model> {
+        let mut found = Model::without_families();
+        for (family, values) in [(DEFAULT, &self.here), (OTHER, &self.there)] {
+            let fetch =
+                |(key, value): (&Vec<u8>, &LazyValue)| Ok((key.clone(), value.fetch()?.to_vec()));
+            let pairs: Vec<_> = values.iter().map(fetch).collect::<Checked<_>>()?;
+            found.insert_family(family, pairs);
+        }
+        Ok(found)
     }
 
     /// Reads everything again, by the snapshot and by the lazy values, and checks that it is the
     /// same.
-    pub(crate) fn unchanged(&self, world: &World, first: &BTreeMap<usize, Found>) -> Checked<()> {
+    pub(crate) fn unchanged(&self, world: &World, first: &Model) -> Checked<()> {
         ensure!(&self.found()? == first, "held values changed: {first:?}");
         for (key, value) in &self.here {
             let now = world.db.get_with(key, &self.at)?;
@@ -264,54 +304,44 @@ impl Held {
     }
 }
 
-fn found_in(values: &BTreeMap<Vec<u8>, LazyValue>) -> Checked<BTreeMap<usize, Found>> {
-    let mut found = BTreeMap::new();
-    for (key, value) in values {
-        let Some((writer, slot)) = parse_key(key) else {
-            continue;
-        };
-        let number = number_of(&value.fetch()?)?;
-        let found: &mut Found = found.entry(writer).or_insert(Found {
-            newest: 0,
-            slots: [0; SLOTS as usize],
+impl Notes {
+    fn next_batch(&mut self, writer: usize, durability: Durability) -> Op {
+        let number = self.batches.get_mut(writer);
+        let number = number.map_or(0, |number| {
+            *number += 1;
+            *number
         });
-        match slot {
-            Some(slot) => found.slots[slot % SLOTS as usize] = number,
-            None => found.newest = number,
+        let put = |family: &str, key: String, value| Write::Put {
+            family: family.to_owned(),
+            key: key.into_bytes(),
+            value,
+        };
+        let (seed, len) = (number, 8);
+        let writes = [DEFAULT, OTHER].into_iter().flat_map(|family| {
+            let slot = format!("writer {writer} slot {}", number % SLOTS);
+            [
+                put(family, format!("writer {writer}"), Value { seed, len }),
+                put(family, slot, value_of(number)),
+            ]
+        });
+        Op::Write {
+            writes: writes.collect(),
+            durability,
         }
     }
-    Ok(found)
 }
 
-fn name_of(writer: usize) -> String {
-    format!("writer {writer}")
-}
-
-fn slot_key(writer: usize, slot: u64) -> String {
-    format!("writer {writer} slot {slot}")
-}
-
-fn parse_key(key: &[u8]) -> Option<(usize, Option<usize>)> {
+/// The writer that a key belongs to.
+fn parse_key(key: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(key).ok()?.strip_prefix("writer ")?;
-    match text.split_once(" slot ") {
-        Some((writer, slot)) => Some((writer.parse().ok()?, Some(slot.parse().ok()?))),
-        None => Some((text.parse().ok()?, None)),
+    text.split(' ').next()?.parse().ok()
+}
+
+pub(crate) fn value_of(number: u64) -> Value {
+    Value {
+        seed: number,
+        len: SIZES[number as usize % SIZES.len()],
     }
-}
-
-/// The number, then bytes derived from it.
-pub(crate) fn value_of(number: u64) -> Vec<u8> {
-    let mut value = number.to_le_bytes().to_vec();
-    value.resize(SIZES[number as usize % SIZES.len()], number as u8);
-    value
-}
-
-fn number_of(value: &Bytes) -> Checked<u64> {
-    let number = value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    let number = number.unwrap_or(0);
-    let whole = value.len() == 8 || value[..] == value_of(number)[..];
-    ensure!(whole, "a value is not that of batch {number}");
-    Ok(number)
 }
 
 fn text(key: &[u8]) -> String {
@@ -327,9 +357,12 @@ pub(crate) fn compact(family: &ColumnFamily, rng: &mut fastrand::Rng) -> titan::
 }
 
 /// Accepts errors that the other threads of a scenario may cause.
-pub(crate) fn unless(kinds: &[ErrorKind], outcome: titan::Result<()>) -> titan::Result<()> {
-    match outcome {
-        Err(e) if kinds.contains(&e.kind()) => Ok(()),
+pub(crate) fn unless<E: Into<CheckFailure>>(
+    kinds: &[ErrorKind],
+    outcome: Result<(), E>,
+) -> Checked<()> {
+    match outcome.map_err(Into::into) {
+        Err(CheckFailure::Failed(e)) if kinds.contains(&e.kind()) => Ok(()),
         other => other,
     }
 }

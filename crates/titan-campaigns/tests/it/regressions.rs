@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use titan_campaigns::failure::{CheckFailure, Doing};
 use titan_campaigns::{crash, faults, metamorphic};
+use titan_testkit::failure::{CheckFailure, Doing};
 
 /// Runs all files of a folder.
 fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, CheckFailure>) {

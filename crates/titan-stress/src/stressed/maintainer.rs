@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use titan::CompactRangeOptions;
+use titan_testkit::failure::{Checked, ensure};
+use titan_testkit::ops::Op;
 
 use super::reader::{anyone, is_dropped};
-use super::world::{Step, World, ensure};
-use crate::op::{Family, Key, Op};
+use super::world::World;
+use crate::keys::{Family, Key};
 
 /// Runs maintenance until the life ends.
 pub(super) fn maintain(world: &World, mut rng: Rng) {
@@ -15,8 +17,8 @@ pub(super) fn maintain(world: &World, mut rng: Rng) {
     world.keep_on(|| {
         world.rest(Duration::from_millis(25), &mut rng);
         match rng.u8(..8) {
-            0 => world.maintain(&Op::SyncWal, || world.db.sync_wal()),
-            1 => world.maintain(&Op::FlushAll, || world.db.flush_all()),
+            0 => world.maintain(&Op::SyncWal),
+            1 => world.maintain(&Op::FlushAll),
             2 => flush(world, &mut rng),
             3..5 => compact(world, &mut rng),
             5 => Ok(world.db.wait_idle()?),
@@ -25,7 +27,7 @@ pub(super) fn maintain(world: &World, mut rng: Rng) {
     });
 }
 
-fn flush(world: &World, rng: &mut Rng) -> Step {
+fn flush(world: &World, rng: &mut Rng) -> Checked<()> {
     let (actor, family) = anyone(world, rng);
     let Some(handle) = world.family(actor, family) else {
         return Ok(());
@@ -36,7 +38,7 @@ fn flush(world: &World, rng: &mut Rng) -> Step {
     }
 }
 
-fn compact(world: &World, rng: &mut Rng) -> Step {
+fn compact(world: &World, rng: &mut Rng) -> Checked<()> {
     let (actor, family) = anyone(world, rng);
     let Some(handle) = world.family(actor, family) else {
         return Ok(());
@@ -62,22 +64,24 @@ fn compact(world: &World, rng: &mut Rng) -> Step {
     }
 }
 
-fn metrics(world: &World, last_sequence: &mut u64) -> Step {
+fn metrics(world: &World, last_sequence: &mut u64) -> Checked<()> {
     let metrics = world.db.metrics();
-    ensure(metrics.last_sequence >= *last_sequence, || {
-        format!("sequence {} after {last_sequence}", metrics.last_sequence)
-    })?;
+    ensure!(
+        metrics.last_sequence >= *last_sequence,
+        "sequence {} after {last_sequence}",
+        metrics.last_sequence
+    );
     *last_sequence = metrics.last_sequence;
     for family in &metrics.families {
-        ensure(
+        ensure!(
             family.live_blob_bytes + family.garbage_blob_bytes == family.blob_bytes
                 && (family.blob_files == 0) == (family.blob_bytes == 0)
                 && family
                     .levels
                     .iter()
                     .all(|l| (l.files == 0) == (l.bytes == 0)),
-            || format!("metrics that contradict themselves: {family:?}"),
-        )?;
+            "metrics that contradict themselves: {family:?}"
+        );
     }
     Ok(())
 }

@@ -35,12 +35,14 @@ use std::thread;
 
 use fastrand::Rng;
 use titan::{Db, ErrorKind};
+use titan_testkit::failure::CheckFailure;
+use titan_testkit::ops::Op;
 
 use crate::event::Event;
-use crate::op::Op;
+use crate::keys::accounts;
 use crate::plan::Plan;
 use space::Space;
-use world::{Out, Problem, World};
+use world::{Out, World};
 
 /// Runs one life, as the file `plan` describes it.
 pub fn live(plan: &Path) -> ExitCode {
@@ -68,8 +70,8 @@ fn run(plan: &Path) -> Result<(), String> {
     })?;
     out.tell(&Event::Opened);
     let world = Arc::new(World::new(db, plan, out, space));
-    let states = match dump::dump(&world) {
-        Ok(states) => states,
+    let model = match dump::dump(&world) {
+        Ok(model) => model,
         Err(problem) => {
             world.complain(problem);
             return Err("what was found is wrong".to_owned());
@@ -83,12 +85,14 @@ fn run(plan: &Path) -> Result<(), String> {
     }
     let mut rng = Rng::with_seed(world.plan.seed);
     let mut threads = vec![spawn(&world, &mut rng, maintainer::maintain)];
-    let with_accounts = (0..)
-        .zip(&states)
-        .filter(|(_, s)| s.accounts().next().is_some());
-    let banks: HashSet<usize> = with_accounts.map(|(actor, _)| actor).collect();
-    for (actor, state) in (0..).zip(states).take(world.plan.scale.writers + 1) {
-        let writer = move |world: &World, rng| writer::write(world, rng, actor, state);
+    let actors = 0..=world.plan.scale.writers;
+    let with_accounts = actors
+        .clone()
+        .filter(|actor| !accounts(&model, *actor).is_empty());
+    let banks: HashSet<usize> = with_accounts.collect();
+    for actor in actors {
+        let model = model.clone();
+        let writer = move |world: &World, rng| writer::write(world, rng, actor, model);
         threads.push(spawn(&world, &mut rng, writer));
     }
     for _ in 0..2 {
@@ -113,12 +117,12 @@ fn run(plan: &Path) -> Result<(), String> {
         world.stop();
         threads.drain(..).for_each(join);
     }
-    let closed = world.maintain(&Op::Close, || world.db.close());
+    let closed = world.maintain(&Op::Close);
     world.stop();
     threads.into_iter().for_each(join);
     match closed {
         // Closing reports once more that writes have stopped.
-        Err(Problem::Failed(e)) if world.plan.may_fill_up && world.is_about_space(&e) => {}
+        Err(CheckFailure::Failed(e)) if world.plan.may_fill_up && world.is_about_space(&e) => {}
         Err(problem) => world.complain(problem),
         Ok(()) => {}
     }

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use fastrand::Rng;
 use titan::ErrorKind;
+use titan_testkit::failure::{CheckFailure, Checked, ensure};
 
-use super::reads::{Cells, EACH, Window};
-use super::world::{Problem, Step, World, ensure};
-use crate::op::{BANK, Family, Key};
+use super::reads::{Found, Window};
+use super::world::World;
+use crate::keys::{self, BANK, EACH, Family, Key};
 use crate::plan::choose;
 
 /// Reads until the life ends. `banks` are the actors that have accounts.
@@ -21,7 +22,7 @@ pub(super) fn read(world: &World, mut rng: Rng, mut banks: HashSet<usize>) {
 
 /// Every value read has been written before, and no key ever goes back to an older
 /// version.
-fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -> Step {
+fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -> Checked<()> {
     let (actor, family) = anyone(world, rng);
     let Some(handle) = world.family(actor, family) else {
         return Ok(());
@@ -32,40 +33,40 @@ fn window(world: &World, rng: &mut Rng, seen: &mut HashMap<(usize, Key), u64>) -
         found => found?,
     };
     let newest = world.newest(actor);
-    for (key, cell) in found {
-        ensure(cell.version <= newest, || {
-            format!(
-                "{key} of actor {actor} holds version {}, not begun yet",
-                cell.version
-            )
-        })?;
+    for (key, value) in found {
+        let version = keys::version(value);
+        ensure!(
+            version <= newest,
+            "{key:?} of actor {actor} holds version {version}, not begun yet"
+        );
         let last = seen.entry((actor, key)).or_insert(0);
-        ensure(cell.version >= *last, || {
-            let version = cell.version;
-            format!("{key} of actor {actor} holds version {version} after {last} was read")
-        })?;
-        *last = cell.version;
+        ensure!(
+            version >= *last,
+            "{key:?} of actor {actor} holds version {version} after {last} was read"
+        );
+        *last = version;
     }
     Ok(())
 }
 
 /// Once an actor has accounts, their sum never changes, over all families.
-fn bank(world: &World, rng: &mut Rng, banks: &mut HashSet<usize>) -> Step {
+fn bank(world: &World, rng: &mut Rng, banks: &mut HashSet<usize>) -> Checked<()> {
     let actor = rng.usize(..world.plan.scale.writers);
     let snapshot = world.db.snapshot();
-    let mut found = Cells::new();
+    let mut found = Found::new();
     for family in Family::SHARED {
         if let Some(handle) = world.family(actor, family) {
             let window = Window::accounts(actor, family);
             found.extend(world.look(&handle, &window, Some(&snapshot), rng)?);
         }
     }
-    let sum: u64 = found.iter().map(|(_, cell)| cell.amount).sum();
+    let sum: u64 = found.iter().map(|(_, value)| keys::amount(*value)).sum();
     let all = found.len() == EACH as usize && sum == BANK;
     let none = found.is_empty() && !banks.contains(&actor);
-    ensure(all || none, || {
-        format!("the accounts of actor {actor} hold {sum} at {snapshot:?}: {found:?}")
-    })?;
+    ensure!(
+        all || none,
+        "the accounts of actor {actor} hold {sum} at {snapshot:?}: {found:?}"
+    );
     if all {
         banks.insert(actor);
     }
@@ -83,7 +84,8 @@ pub(super) fn anyone(world: &World, rng: &mut Rng) -> (usize, Family) {
 }
 
 /// Whether the family was dropped between finding it and reading it.
-pub(super) fn is_dropped(family: Family, problem: &Problem) -> bool {
-    let refused = matches!(problem, Problem::Failed(e) if e.kind() == ErrorKind::InvalidArgument);
+pub(super) fn is_dropped(family: Family, problem: &CheckFailure) -> bool {
+    let refused =
+        matches!(problem, CheckFailure::Failed(e) if e.kind() == ErrorKind::InvalidArgument);
     family == Family::Own && refused
 }

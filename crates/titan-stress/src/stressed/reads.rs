@@ -4,19 +4,18 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use titan::{ColumnFamily, DbIterator, ReadOptions, Snapshot};
+use titan_testkit::failure::{CheckFailure, Checked};
+use titan_testkit::ops::{Value, stamp};
 
-use super::world::{Problem, Step, World};
-use crate::op::{ACCOUNTS, Cell, Family, Key, SINGLES};
+use super::world::World;
+use crate::keys::{ACCOUNTS, EACH, Family, Key, SINGLES};
 use crate::plan::choose;
-use crate::value;
 
-/// How many accounts, and how many single-deleted keys in each family, an actor has.
-pub(super) const EACH: u32 = 12;
 /// The maximum number of keys read at once.
 const WIDEST: u32 = 60;
 
 /// The findings, in the order of keys.
-pub(super) type Cells = Vec<(Key, Cell)>;
+pub(super) type Found = Vec<(Key, Value)>;
 
 /// Some adjacent keys of an actor in a family.
 #[derive(Clone, Debug)]
@@ -90,11 +89,6 @@ impl Window {
 }
 
 impl World {
-    /// What a value that was read claims to be.
-    pub(super) fn cell(&self, actor: usize, key: Key, value: &[u8]) -> Step<Cell> {
-        value::read(actor, key, value, self.plan.scale.max_value).map_err(Problem::Violation)
-    }
-
     /// Reads a window in one of many ways.
     pub(super) fn look(
         &self,
@@ -102,7 +96,7 @@ impl World {
         window: &Window,
         snapshot: Option<&Snapshot>,
         rng: &mut Rng,
-    ) -> Step<Cells> {
+    ) -> Checked<Found> {
         let options = window.options(snapshot, rng);
         match rng.u8(..6) {
             0 => self.scan(handle, window, &options, false),
@@ -121,7 +115,7 @@ impl World {
         window: &Window,
         options: &ReadOptions,
         reverse: bool,
-    ) -> Step<Cells> {
+    ) -> Checked<Found> {
         let mut iter = handle.iter(options)?;
         let mut found = Vec::new();
         match reverse {
@@ -147,7 +141,7 @@ impl World {
         handle: &ColumnFamily,
         window: &Window,
         options: &ReadOptions,
-    ) -> Step<Cells> {
+    ) -> Checked<Found> {
         let mut iter = handle.iter(options)?;
         let mut found = Vec::new();
         for key in window.keys() {
@@ -157,13 +151,18 @@ impl World {
                 _ => iter.seek_for_prev(&name)?,
             }
             if iter.valid() && iter.key() == name {
-                found.push((key, self.cell(window.actor, key, &iter.value()?)?));
+                found.push((key, described(window.actor, key, &iter.value()?)?));
             }
         }
         Ok(found)
     }
 
-    fn gets(&self, handle: &ColumnFamily, window: &Window, options: &ReadOptions) -> Step<Cells> {
+    fn gets(
+        &self,
+        handle: &ColumnFamily,
+        window: &Window,
+        options: &ReadOptions,
+    ) -> Checked<Found> {
         // All of them at one moment.
         let options = self.at_one_moment(options);
         let mut found = Vec::new();
@@ -171,12 +170,12 @@ impl World {
             let name = key.bytes(window.actor);
             let value = handle.get_with(&name, &options)?;
             if value.is_some() != handle.contains_key_with(&name, &options)? {
-                return Err(Problem::Violation(format!(
-                    "get and contains_key differ at {key}"
+                return Err(CheckFailure::Wrong(format!(
+                    "get and contains_key differ at {key:?}"
                 )));
             }
             if let Some(value) = value {
-                found.push((key, self.cell(window.actor, key, &value)?));
+                found.push((key, described(window.actor, key, &value)?));
             }
         }
         Ok(found)
@@ -189,7 +188,7 @@ impl World {
         window: &Window,
         options: &ReadOptions,
         rng: &mut Rng,
-    ) -> Step<Cells> {
+    ) -> Checked<Found> {
         let options = self.at_one_moment(options);
         let mut keys: Vec<Key> = window.keys().collect();
         rng.shuffle(&mut keys);
@@ -203,11 +202,11 @@ impl World {
         for (key, lazy) in values {
             let value = lazy.fetch()?;
             if lazy.len().is_some_and(|len| len != value.len() as u64) {
-                return Err(Problem::Violation(format!(
-                    "{key} is not as long as announced"
+                return Err(CheckFailure::Wrong(format!(
+                    "{key:?} is not as long as announced"
                 )));
             }
-            found.push((key, self.cell(window.actor, key, &value)?));
+            found.push((key, described(window.actor, key, &value)?));
         }
         found.sort_by_key(|(key, _)| *key);
         Ok(found)
@@ -218,13 +217,13 @@ impl World {
         handle: &ColumnFamily,
         window: &Window,
         options: &ReadOptions,
-    ) -> Step<Cells> {
+    ) -> Checked<Found> {
         let keys: Vec<Key> = window.keys().collect();
         let names: Vec<Vec<u8>> = keys.iter().map(|key| key.bytes(window.actor)).collect();
         let mut found = Vec::new();
         for (key, value) in keys.into_iter().zip(handle.multi_get(&names, options)) {
             if let Some(value) = value? {
-                found.push((key, self.cell(window.actor, key, &value)?));
+                found.push((key, described(window.actor, key, &value)?));
             }
         }
         Ok(found)
@@ -237,17 +236,23 @@ impl World {
     }
 
     /// The entry at which an iterator over the window is positioned.
-    pub(super) fn entry(&self, window: &Window, iter: &mut DbIterator) -> Step<(Key, Cell)> {
+    pub(super) fn entry(&self, window: &Window, iter: &mut DbIterator) -> Checked<(Key, Value)> {
         let family = window.family;
         match Key::parse(iter.key()) {
             Some((actor, number)) if actor == window.actor && window.numbers.contains(&number) => {
                 let key = Key { family, number };
-                Ok((key, self.cell(actor, key, &iter.value()?)?))
+                Ok((key, described(actor, key, &iter.value()?)?))
             }
-            _ => Err(Problem::Violation(format!(
+            _ => Err(CheckFailure::Wrong(format!(
                 "an iterator over {window:?} shows key '{}'",
                 iter.key().escape_ascii()
             ))),
         }
     }
+}
+
+/// The value that was read at a key, which describes itself.
+pub(super) fn described(actor: usize, key: Key, value: &[u8]) -> Checked<Value> {
+    let read = stamp::read(&key.family.name(actor), &key.bytes(actor), value);
+    read.map_err(CheckFailure::Wrong)
 }

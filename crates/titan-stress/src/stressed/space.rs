@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use titan::{CompactRangeOptions, Error, ErrorKind, EventListener};
+use titan_testkit::failure::{CheckFailure, Checked};
 
-use super::world::{Problem, Step, World};
+use super::world::World;
 use crate::event::Event;
 
 /// The interval at which waiting threads check for the end of the life.
@@ -108,12 +109,12 @@ pub(super) fn heal(world: &World) {
             return Ok(());
         }
         world.db.resume().map_err(|e| {
-            Problem::Violation(format!("writes do not resume though space was freed: {e}"))
+            CheckFailure::Wrong(format!("writes do not resume though space was freed: {e}"))
         })?;
         space.changed.notify_all();
         match give_back(world) {
             // Full again: repeats from the start.
-            Err(Problem::Failed(e)) if world.is_about_space(&e) => return Ok(()),
+            Err(CheckFailure::Failed(e)) if world.is_about_space(&e) => return Ok(()),
             given_back => given_back?,
         }
         space.state.lock().scarce = false;
@@ -123,7 +124,7 @@ pub(super) fn heal(world: &World) {
 }
 
 /// Waits until everything is replaced, and compacts.
-fn give_back(world: &World) -> Step {
+fn give_back(world: &World) -> Checked<()> {
     let space = &world.space;
     space.state.lock().renewed = 0;
     space.renewals_wanted.fetch_add(1, Ordering::SeqCst);

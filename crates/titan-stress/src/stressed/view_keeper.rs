@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use titan::{ColumnFamily, DbIterator, LazyValue, Snapshot};
+use titan_testkit::failure::{Checked, ensure};
+use titan_testkit::ops::Value;
 
 use super::reader::{anyone, is_dropped};
-use super::reads::{Cells, Window};
-use super::world::{Step, World, ensure};
-use crate::op::{Cell, Key};
+use super::reads::{Found, Window, described};
+use super::world::World;
+use crate::keys::Key;
 
 /// How many are kept at once, and for how long at most.
 const KEPT: usize = 12;
@@ -42,7 +44,7 @@ struct KeptView {
     window: Window,
     snapshot: Snapshot,
     /// All entries in the window.
-    cells: Cells,
+    found: Found,
     /// Positioned at an entry, with its index; or at none if there was none.
     iterator: DbIterator,
     position: usize,
@@ -51,7 +53,7 @@ struct KeptView {
 }
 
 impl KeptView {
-    fn take(world: &World, rng: &mut Rng) -> Step<Option<KeptView>> {
+    fn take(world: &World, rng: &mut Rng) -> Checked<Option<KeptView>> {
         let (actor, family) = anyone(world, rng);
         let Some(handle) = world.family(actor, family) else {
             return Ok(None);
@@ -63,18 +65,18 @@ impl KeptView {
         }
     }
 
-    fn of(world: &World, handle: ColumnFamily, window: Window, rng: &mut Rng) -> Step<KeptView> {
+    fn of(world: &World, handle: ColumnFamily, window: Window, rng: &mut Rng) -> Checked<KeptView> {
         let snapshot = world.db.snapshot();
-        let cells = world.look(&handle, &window, Some(&snapshot), rng)?;
+        let found = world.look(&handle, &window, Some(&snapshot), rng)?;
         let options = window.options(Some(&snapshot), rng);
         let mut iterator = handle.iter(&options)?;
-        let position = rng.usize(..=cells.len() / 2);
+        let position = rng.usize(..=found.len() / 2);
         iterator.seek_to_first()?;
         for _ in 0..position {
             iterator.next()?;
         }
         let mut lazy = Vec::new();
-        for (key, _) in &cells {
+        for (key, _) in &found {
             if let Some(value) = handle.get_lazy(&key.bytes(window.actor), &options)? {
                 lazy.push((*key, value));
             }
@@ -84,7 +86,7 @@ impl KeptView {
             handle,
             window,
             snapshot,
-            cells,
+            found,
             iterator,
             position,
             lazy,
@@ -92,30 +94,32 @@ impl KeptView {
         })
     }
 
-    fn verify(mut self, world: &World, rng: &mut Rng) -> Step {
-        let mut rest = Cells::new();
+    fn verify(mut self, world: &World, rng: &mut Rng) -> Checked<()> {
+        let mut rest = Found::new();
         while self.iterator.valid() {
             rest.push(world.entry(&self.window, &mut self.iterator)?);
             self.iterator.next()?;
         }
-        self.compare("an iterator kept", self.cells.get(self.position..), &rest)?;
+        self.compare("an iterator kept", self.found.get(self.position..), &rest)?;
 
-        let mut fetched = Cells::new();
+        let mut fetched = Found::new();
         for (key, value) in &self.lazy {
-            fetched.push((*key, world.cell(self.window.actor, *key, &value.fetch()?)?));
+            fetched.push((*key, described(self.window.actor, *key, &value.fetch()?)?));
         }
-        self.compare("lazy values kept", Some(&self.cells), &fetched)?;
+        self.compare("lazy values kept", Some(&self.found), &fetched)?;
 
         match world.look(&self.handle, &self.window, Some(&self.snapshot), rng) {
             Err(problem) if is_dropped(self.window.family, &problem) => Ok(()),
-            again => self.compare("a snapshot kept", Some(&self.cells), &again?),
+            again => self.compare("a snapshot kept", Some(&self.found), &again?),
         }
     }
 
-    fn compare(&self, what: &str, first: Option<&[(Key, Cell)]>, now: &Cells) -> Step {
-        ensure(first == Some(now), || {
-            let (window, snapshot) = (&self.window, &self.snapshot);
-            format!("{what} ({snapshot:?}, {window:?}) showed {first:?}, and now {now:?}")
-        })
+    fn compare(&self, what: &str, first: Option<&[(Key, Value)]>, now: &Found) -> Checked<()> {
+        let (window, snapshot) = (&self.window, &self.snapshot);
+        ensure!(
+            first == Some(now),
+            "{what} ({snapshot:?}, {window:?}) showed {first:?}, and now {now:?}"
+        );
+        Ok(())
     }
 }

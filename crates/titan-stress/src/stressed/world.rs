@@ -9,35 +9,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use titan::{ColumnFamily, Db, Error, ErrorKind};
+use titan_testkit::apply::{Applier, Manner};
+use titan_testkit::failure::{CheckFailure, Checked};
+use titan_testkit::ops::Op;
+use titan_testkit::reference::Outcome;
 
 use super::space::Space;
 use crate::event::Event;
-use crate::op::{Family, Op};
+use crate::keys::Family;
 use crate::plan::Plan;
-
-/// A problem of a thread.
-pub(super) enum Problem {
-    /// The database violated a promise.
-    Violation(String),
-    /// An operation failed.
-    Failed(Error),
-}
-
-pub(super) type Step<T = ()> = Result<T, Problem>;
-
-impl From<Error> for Problem {
-    fn from(e: Error) -> Self {
-        Problem::Failed(e)
-    }
-}
-
-/// Returns a violation if `ok` does not hold.
-pub(super) fn ensure(ok: bool, what: impl FnOnce() -> String) -> Step {
-    match ok {
-        true => Ok(()),
-        false => Err(Problem::Violation(what())),
-    }
-}
 
 /// The pipe to the campaign.
 pub(super) struct Out(Mutex<File>);
@@ -121,11 +101,13 @@ impl World {
     }
 
     /// Repeats a step until the life ends or something is wrong.
-    pub(super) fn keep_on(&self, mut step: impl FnMut() -> Step) {
+    pub(super) fn keep_on(&self, mut step: impl FnMut() -> Checked<()>) {
         while !self.is_stopping() {
             match step() {
                 Ok(()) => {}
-                Err(Problem::Failed(e)) if self.plan.may_fill_up && self.is_about_space(&e) => {
+                Err(CheckFailure::Failed(e))
+                    if self.plan.may_fill_up && self.is_about_space(&e) =>
+                {
                     self.space.wait_until_healed(self);
                 }
                 Err(problem) => {
@@ -137,16 +119,16 @@ impl World {
     }
 
     /// Reports a problem, except that the database is closed after closing began.
-    pub(super) fn complain(&self, problem: Problem) {
+    pub(super) fn complain(&self, problem: CheckFailure) {
         match problem {
-            Problem::Violation(what) => self.out.tell(&Event::Violation(what)),
-            Problem::Failed(e) if e.kind() == ErrorKind::Closed => {
+            CheckFailure::Wrong(what) => self.out.tell(&Event::Violation(what)),
+            CheckFailure::Failed(e) if e.kind() == ErrorKind::Closed => {
                 if !self.closing.load(Ordering::SeqCst) {
                     self.out
                         .tell(&Event::Violation(format!("closed unexpectedly: {e}")));
                 }
             }
-            Problem::Failed(e) => self.out.tell(&Event::Failure(e.to_string())),
+            CheckFailure::Failed(e) => self.out.tell(&Event::Failure(e.to_string())),
         }
     }
 
@@ -169,8 +151,8 @@ impl World {
         actor: usize,
         version: u64,
         op: &Op,
-        run: impl FnOnce() -> titan::Result<()>,
-    ) -> Step<bool> {
+        run: impl FnOnce() -> Checked<Outcome>,
+    ) -> Checked<bool> {
         if let Some(begun) = self.begun.get(actor) {
             begun.store(version, Ordering::SeqCst);
         }
@@ -180,11 +162,11 @@ impl World {
             op: op.clone(),
         });
         match run() {
-            Ok(()) => {
+            Ok(_) => {
                 self.out.tell(&Event::Done { actor, version });
                 Ok(true)
             }
-            Err(e) if e.kind() == ErrorKind::Busy => {
+            Err(CheckFailure::Failed(e)) if e.kind() == ErrorKind::Busy => {
                 self.out.tell(&Event::Undone { actor, version });
                 Ok(false)
             }
@@ -194,13 +176,13 @@ impl World {
                     version,
                     why: e.to_string(),
                 });
-                Err(e.into())
+                Err(e)
             }
         }
     }
 
-    /// Runs an operation of the maintainer. Closing is the last one.
-    pub(super) fn maintain(&self, op: &Op, run: impl FnOnce() -> titan::Result<()>) -> Step {
+    /// Performs an operation of the maintainer. Closing is the last one.
+    pub(super) fn maintain(&self, op: &Op) -> Checked<()> {
         let mut next = self.maintenance.lock();
         if *op != Op::Close && self.closing.load(Ordering::SeqCst) {
             return Ok(());
@@ -208,6 +190,8 @@ impl World {
         let version = *next;
         *next += 1;
         let actor = self.plan.scale.maintainer();
+        let mut applier = Applier::new(&self.plan.dir, &self.plan.options, Manner::default());
+        let run = || applier.apply(&self.db, op);
         self.record(actor, version, op, run).map(drop)
     }
 

@@ -1,7 +1,7 @@
 //! Random operations, determined by one seed.
 
 use super::legal::Legality;
-use super::{Bounds, Op, Ops, Step, Value, Write};
+use super::{Bounds, Durability, Op, Ops, Step, Value, Write};
 use crate::model::DEFAULT;
 
 /// How often each operation is drawn, relative to the others; 0 means never.
@@ -214,7 +214,7 @@ impl Generator {
         Some(match kind {
             Kind::Put | Kind::Delete | Kind::SingleDelete | Kind::DeleteRange => Op::Write {
                 writes: vec![self.write(kind)?],
-                sync: self.sync(),
+                durability: self.durability(),
             },
             Kind::Batch => {
                 let n = self.rng.usize(1..=self.batch_size.max(1));
@@ -229,7 +229,7 @@ impl Generator {
                 });
                 Op::Write {
                     writes: writes.collect(),
-                    sync: self.sync(),
+                    durability: self.durability(),
                 }
             }
             Kind::Get => Op::Get {
@@ -368,8 +368,11 @@ impl Generator {
         })
     }
 
-    fn sync(&mut self) -> bool {
-        self.rng.u32(..100) < self.weights.synced_percent
+    fn durability(&mut self) -> Durability {
+        match self.rng.u32(..100) < self.weights.synced_percent {
+            true => Durability::Synced,
+            false => Durability::Logged,
+        }
     }
 
     fn family(&mut self) -> String {

@@ -34,6 +34,7 @@ pub(super) struct Legality {
     snapshots: BTreeMap<u32, BTreeSet<String>>,
     /// Open iterators.
     iterators: BTreeSet<u32>,
+    closed: bool,
 }
 
 impl Legality {
@@ -43,6 +44,7 @@ impl Legality {
             keys: BTreeMap::from([(DEFAULT.to_owned(), BTreeMap::new())]),
             snapshots: BTreeMap::new(),
             iterators: BTreeSet::new(),
+            closed: false,
         }
     }
 
@@ -123,6 +125,9 @@ impl Legality {
 
     /// The operation without its illegal parts, if anything is left; records it.
     pub(super) fn admit(&mut self, op: &Op) -> Option<Op> {
+        if self.closed && *op != Op::Reopen {
+            return None;
+        }
         let exists = |family: &String, at: &Option<u32>| match at {
             // A family dropped since is not read any more, even if the snapshot still has it.
             Some(id) => {
@@ -135,7 +140,7 @@ impl Legality {
             None => self.keys.contains_key(family),
         };
         let legal = match op {
-            Op::Write { writes, sync } => {
+            Op::Write { writes, durability } => {
                 let writes: Vec<Write> = writes
                     .iter()
                     .filter(|write| self.write(write))
@@ -143,7 +148,7 @@ impl Legality {
                     .collect();
                 return (!writes.is_empty()).then_some(Op::Write {
                     writes,
-                    sync: *sync,
+                    durability: *durability,
                 });
             }
             Op::Get { family, at, .. } | Op::Scan { family, at, .. } => exists(family, at),
@@ -154,15 +159,16 @@ impl Legality {
             Op::Flush { family } | Op::Compact { family, .. } | Op::Collect { family } => {
                 exists(family, &None)
             }
-            Op::Checkpoint => true,
+            Op::Checkpoint | Op::FlushAll | Op::SyncWal => true,
             Op::Snapshot { id } => {
                 let families = self.keys.keys().cloned().collect();
                 !self.snapshots.contains_key(id) && self.snapshots.insert(*id, families).is_none()
             }
             Op::DropSnapshot { id } => self.snapshots.remove(id).is_some(),
-            Op::Reopen => {
+            Op::Reopen | Op::Close => {
                 self.snapshots.clear();
                 self.iterators.clear();
+                self.closed = *op == Op::Close;
                 true
             }
             Op::CreateCf { family } => {
@@ -241,6 +247,11 @@ reopen
 next 3 1
 drop-snapshot 1
 drop-cf default
+close
+flush-all
+close
+reopen
+sync-wal
 ";
         let expected = "\
 put default a 1*1
@@ -263,6 +274,9 @@ next 1 2
 drop-iter 1
 iter 3 default - -
 reopen
+close
+reopen
+sync-wal
 ";
         let found = legal(&Ops::parse(text).unwrap().0);
         assert_eq!(Ops(found.clone()).to_string(), expected);

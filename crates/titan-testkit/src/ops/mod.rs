@@ -20,6 +20,9 @@
 //! drop-iter 1
 //! flush default
 //! compact default k001 - bottommost
+//! unlogged put default k004 9*10
+//! flush-all
+//! sync-wal
 //! reopen
 //! ";
 //! let ops = Ops::parse(text)?;
@@ -31,20 +34,21 @@
 //!
 //! A key stands for its bytes; `%` and two hexadecimal digits stand for an unprintable byte, a
 //! single `%` for the empty key, `-` for no bound. A value `seed*len` is `len` bytes derived from
-//! `seed`. `@n` reads in snapshot `n`. `sync` before a write waits for durability. `compact`
-//! without bounds is `compact FAMILY - -`.
+//! `seed`. `@n` reads in snapshot `n`. `sync` before a write waits for durability, `unlogged`
+//! bypasses the WAL. `compact` without bounds is `compact FAMILY - -`.
 
 mod generate;
 mod legal;
 mod reduce;
+pub mod stamp;
 mod text;
 
 pub use generate::{Generator, Weights};
 pub use legal::legal;
 pub use reduce::reduce;
-pub(crate) use text::Key;
+pub use text::{Key, parse_key};
 
-/// A value, described by its seed and length.
+/// A value, described by its seed and length. Its text is `seed*len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     /// Determines the bytes. Those of an even seed are compressible, those of an odd one are not.
@@ -115,6 +119,18 @@ impl Write {
             | Write::DeleteRange { family, .. } => family,
         }
     }
+
+    /// Whether it changes a key.
+    pub fn touches(&self, family: &str, changed: &[u8]) -> bool {
+        self.family() == family
+            && match self {
+                Write::Put { key, .. } | Write::Delete { key, .. } => key == changed,
+                Write::SingleDelete { key, .. } => key == changed,
+                Write::DeleteRange { from, to, .. } => {
+                    from.as_slice() <= changed && changed < to.as_slice()
+                }
+            }
+    }
 }
 
 /// The limits of an iterator; all apply together.
@@ -166,15 +182,26 @@ pub enum Step {
     Prev(u32),
 }
 
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing until its family is flushed: it is not logged.
+    Unlogged,
+    /// The end of the process.
+    Logged,
+    /// The end of the machine.
+    Synced,
+}
+
 /// One operation on a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Applies writes atomically; `sync` waits until they are durable.
+    /// Applies writes atomically.
     Write {
         /// The batch; a single write is a batch of one.
         writes: Vec<Write>,
-        /// Whether it is durable when acknowledged.
-        sync: bool,
+        /// What it survives once it is acknowledged.
+        durability: Durability,
     },
     /// Reads a key.
     Get {
@@ -265,8 +292,14 @@ pub enum Op {
     },
     /// Makes a checkpoint in another directory, compares it with the database, and deletes it.
     Checkpoint,
+    /// Flushes all column families.
+    FlushAll,
+    /// Makes all logged writes durable.
+    SyncWal,
     /// Closes and opens the database; snapshots and iterators end.
     Reopen,
+    /// Closes the database. Only [`Op::Reopen`] may follow.
+    Close,
     /// Creates a column family that does not exist.
     CreateCf {
         /// Its name.
@@ -277,6 +310,17 @@ pub enum Op {
         /// Its name.
         family: String,
     },
+}
+
+impl Op {
+    /// Whether it may change a key.
+    pub fn touches(&self, name: &str, key: &[u8]) -> bool {
+        match self {
+            Op::Write { writes, .. } => writes.iter().any(|write| write.touches(name, key)),
+            Op::CreateCf { family } | Op::DropCf { family } => family == name,
+            _ => false,
+        }
+    }
 }
 
 /// A list of operations.

@@ -1,7 +1,7 @@
 //! Reduces a failing list of operations.
 
 use super::legal::legal;
-use super::{Op, Write};
+use super::{Durability, Op, Write};
 
 /// A smaller list that still fails, by delta debugging: removes ever smaller pieces, then writes
 /// out of batches, then shortens values and drops `sync`. Only legal lists are tried; `fails` must
@@ -58,24 +58,19 @@ fn simplify(mut ops: Vec<Op>, fails: &mut impl FnMut(&[Op]) -> bool) -> Vec<Op> 
 
 /// Operations that do less, each strictly simpler than `op`, so that simplifying ends.
 fn simpler(op: &Op) -> Vec<Op> {
-    let Op::Write { writes, sync } = op else {
+    let Op::Write { writes, durability } = op else {
         return Vec::new();
     };
+    let write = |writes, durability| Op::Write { writes, durability };
     let mut found = Vec::new();
-    if *sync {
-        found.push(Op::Write {
-            writes: writes.clone(),
-            sync: false,
-        });
+    if *durability == Durability::Synced {
+        found.push(write(writes.clone(), Durability::Logged));
     }
     for i in 0..writes.len() {
         if writes.len() > 1 {
             let mut fewer = writes.clone();
             fewer.remove(i);
-            found.push(Op::Write {
-                writes: fewer,
-                sync: *sync,
-            });
+            found.push(write(fewer, *durability));
         }
         if let Write::Put { value, .. } = &writes[i] {
             for len in [0, 1, value.len / 2, value.len.saturating_sub(1)] {
@@ -84,10 +79,7 @@ fn simpler(op: &Op) -> Vec<Op> {
                     && len < value.len
                 {
                     value.len = len;
-                    found.push(Op::Write {
-                        writes: shorter,
-                        sync: *sync,
-                    });
+                    found.push(write(shorter, *durability));
                 }
             }
         }

@@ -5,10 +5,10 @@ use std::str::{FromStr, SplitWhitespace};
 
 use titan::{Error, Result};
 
-use super::{Bounds, Op, Ops, Step, Value, Write};
+use super::{Bounds, Durability, Op, Ops, Step, Value, Write};
 
 /// A key as text.
-pub(crate) struct Key<'a>(pub(crate) &'a [u8]);
+pub struct Key<'a>(pub &'a [u8]);
 
 impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,15 +39,31 @@ impl fmt::Display for Limit<'_> {
     }
 }
 
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}*{}", self.seed, self.len)
+    }
+}
+
+impl FromStr for Value {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Value> {
+        let parts = text.split_once('*').and_then(|(seed, len)| {
+            Some(Value {
+                seed: seed.parse().ok()?,
+                len: len.parse().ok()?,
+            })
+        });
+        parts.ok_or_else(|| wrong(format!("a value is seed*length, not {text}")))
+    }
+}
+
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Write::Put {
-                family,
-                key,
-                value: Value { seed, len },
-            } => {
-                write!(f, "put {family} {} {seed}*{len}", Key(key))
+            Write::Put { family, key, value } => {
+                write!(f, "put {family} {} {value}", Key(key))
             }
             Write::Delete { family, key } => write!(f, "delete {family} {}", Key(key)),
             Write::SingleDelete { family, key } => {
@@ -64,8 +80,12 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let snapshot = |at: &Option<u32>| at.map(|id| format!(" @{id}")).unwrap_or_default();
         match self {
-            Op::Write { writes, sync } => {
-                f.write_str(if *sync { "sync " } else { "" })?;
+            Op::Write { writes, durability } => {
+                f.write_str(match durability {
+                    Durability::Unlogged => "unlogged ",
+                    Durability::Logged => "",
+                    Durability::Synced => "sync ",
+                })?;
                 if let [write] = &writes[..] {
                     return write!(f, "{write}");
                 }
@@ -134,7 +154,10 @@ impl fmt::Display for Op {
             }
             Op::Collect { family } => write!(f, "collect {family}"),
             Op::Checkpoint => f.write_str("checkpoint"),
+            Op::FlushAll => f.write_str("flush-all"),
+            Op::SyncWal => f.write_str("sync-wal"),
             Op::Reopen => f.write_str("reopen"),
+            Op::Close => f.write_str("close"),
             Op::CreateCf { family } => write!(f, "create-cf {family}"),
             Op::DropCf { family } => write!(f, "drop-cf {family}"),
         }
@@ -177,9 +200,10 @@ fn wrong(what: impl fmt::Display) -> Error {
 }
 
 fn parse_op(line: &str) -> Result<Op> {
-    let (line, sync) = match line.strip_prefix("sync ") {
-        Some(rest) => (rest.trim_start(), true),
-        None => (line, false),
+    let (line, durability) = match line.split_once(' ') {
+        Some(("sync", rest)) => (rest.trim_start(), Durability::Synced),
+        Some(("unlogged", rest)) => (rest.trim_start(), Durability::Unlogged),
+        _ => (line, Durability::Logged),
     };
     if let Some(batch) = line.strip_prefix("batch ") {
         let inner = batch
@@ -198,7 +222,7 @@ fn parse_op(line: &str) -> Result<Op> {
         });
         return Ok(Op::Write {
             writes: writes.collect::<Result<_>>()?,
-            sync,
+            durability,
         });
     }
     let mut words = Words(line.split_whitespace());
@@ -206,11 +230,11 @@ fn parse_op(line: &str) -> Result<Op> {
     if let Some(write) = words.write(verb)? {
         return words.end(Op::Write {
             writes: vec![write],
-            sync,
+            durability,
         });
     }
-    if sync {
-        return Err(wrong("only writes are synced"));
+    if durability != Durability::Logged {
+        return Err(wrong("only writes are synced or unlogged"));
     }
     let op = match verb {
         "get" => Op::Get {
@@ -290,7 +314,10 @@ fn parse_op(line: &str) -> Result<Op> {
             family: words.family()?,
         },
         "checkpoint" => Op::Checkpoint,
+        "flush-all" => Op::FlushAll,
+        "sync-wal" => Op::SyncWal,
         "reopen" => Op::Reopen,
+        "close" => Op::Close,
         "create-cf" => Op::CreateCf {
             family: words.family()?,
         },
@@ -365,14 +392,7 @@ impl<'a> Words<'a> {
     }
 
     fn value(&mut self) -> Result<Value> {
-        let word = self.next("a value")?;
-        let parts = word.split_once('*').and_then(|(seed, len)| {
-            Some(Value {
-                seed: seed.parse().ok()?,
-                len: len.parse().ok()?,
-            })
-        });
-        parts.ok_or_else(|| wrong(format!("a value is seed*length, not {word}")))
+        self.next("a value")?.parse()
     }
 
     fn write(&mut self, verb: &str) -> Result<Option<Write>> {
@@ -400,7 +420,11 @@ impl<'a> Words<'a> {
     }
 }
 
-fn parse_key(word: &str) -> Result<Vec<u8>> {
+/// The key of a text that [`Key`] printed.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn parse_key(word: &str) -> Result<Vec<u8>> {
     if word == "%" {
         return Ok(Vec::new());
     }
@@ -447,6 +471,8 @@ mod tests {
         };
         let ops = Ops(odd.into_iter().map(get).collect());
         assert_eq!(Ops::parse(&ops.to_string()).unwrap(), ops);
+        let others = "unlogged put cf1 k 7*4\nflush-all\nsync-wal\nclose\n";
+        assert_eq!(Ops::parse(others).unwrap().to_string(), others);
         assert_eq!(
             Ops::parse("# nothing\n\n  reopen\n").unwrap(),
             Ops(vec![Op::Reopen])
@@ -463,6 +489,7 @@ mod tests {
             "get default %z1",
             "reopen now",
             "sync reopen",
+            "unlogged flush-all",
             "batch [reopen]",
             "batch put default k 1*1",
             "what",

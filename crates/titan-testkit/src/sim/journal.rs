@@ -63,20 +63,9 @@ impl Journal {
             .iter()
             .filter_map(|mark| match mark {
                 Mark::Number(number) => Some(*number),
-                Mark::Returned(_) | Mark::Text(_) => None,
+                Mark::Text(_) => None,
             });
         numbers.max().unwrap_or(0)
-    }
-
-    /// How many operations had returned before `point`, according to the last [`Mark::Returned`];
-    /// 0 if there is none. Cost: a pass back to it.
-    pub fn returned_before(&self, point: usize) -> u64 {
-        let mut marks = self.marks_before(point).iter().rev();
-        let last = marks.find_map(|mark| match mark {
-            Mark::Returned(number) => Some(*number),
-            Mark::Number(_) | Mark::Text(_) => None,
-        });
-        last.unwrap_or(0)
     }
 
     /// The file system after a crash at `point`. Replays from the start: to visit many points use
@@ -111,7 +100,6 @@ impl fmt::Display for Journal {
             while let Some((_, mark)) = marks.next_if(|(position, _)| **position == point) {
                 match mark {
                     Mark::Number(number) => writeln!(f, "-- {number}")?,
-                    Mark::Returned(number) => writeln!(f, "-- {number} returned")?,
                     Mark::Text(text) => writeln!(f, "-- {text}")?,
                 }
             }
@@ -197,11 +185,6 @@ impl<'a> CrashPoint<'a> {
     /// The largest number among [`CrashPoint::marks`]; 0 if there is none.
     pub fn acknowledged(&self) -> u64 {
         self.journal.acknowledged_before(self.index)
-    }
-
-    /// How many operations had returned before it: see [`Journal::returned_before`].
-    pub fn returned(&self) -> u64 {
-        self.journal.returned_before(self.index)
     }
 
     /// The file system after the crash.

@@ -260,9 +260,6 @@ impl fmt::Display for FsOp {
 /// A note that a test makes about a moment, usually "acknowledged up to here".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// This many operations had returned: they must survive a crash of the process, though
-    /// not of the machine.
-    Returned(u64),
     /// A count, such as the number of acknowledged batches.
     Number(u64),
     /// Anything else.

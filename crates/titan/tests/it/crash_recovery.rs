@@ -6,15 +6,16 @@ use std::sync::{Mutex, mpsc};
 use titan::tools::{Loss as Lost, RepairTo, check, repair};
 use titan::vfs::Vfs;
 use titan::{CompactRangeOptions, Db, ErrorKind, WriteBatch, WriteOptions};
+use titan_campaigns::settings::Settings;
+use titan_campaigns::store::{DIR, Store, file, power_cut};
+use titan_testkit::apply::named;
+use titan_testkit::ledger::End;
 use titan_testkit::ops::Ops;
+use titan_testkit::reads::contents;
 use titan_testkit::sim::{Call, Fault, FsOp, Loss, OpKind, SimVfs};
 
 use crate::directory::scan;
 use crate::support::files;
-use titan_campaigns::calls::family;
-use titan_campaigns::reads::contents;
-use titan_campaigns::settings::Settings;
-use titan_campaigns::store::{DIR, Store, file, power_cut};
 
 fn is(call: &Call<'_>, kind: OpKind, extension: &str) -> bool {
     call.kind == kind && call.path.extension().is_some_and(|e| e == extension)
@@ -77,7 +78,7 @@ fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
     });
     let journal = std::thread::scope(|scope| {
         for name in ["default", "cf1"] {
-            let family = family(&store.db, name).unwrap();
+            let family = named(&store.db, name).unwrap();
             scope.spawn(move || family.flush().unwrap());
             wals.recv().unwrap();
         }
@@ -92,7 +93,9 @@ fn a_wal_without_operations_does_not_hide_that_the_one_before_it_is_lost() {
         let image = journal.crash_at(journal.len(), &Loss::Random(seed));
         let db = Db::open(DIR, &Settings::jobs(2).options(&image)).unwrap();
         let found = contents(&db).unwrap();
-        let allowed = store.record.allows(&found, 1);
+        let allowed = store
+            .ledger
+            .allows(&found, End::Machine, store.ledger.now());
         allowed.unwrap_or_else(|diff| panic!("seed {seed}: {diff}"));
         if !outcomes.contains(&found) {
             outcomes.push(found);
@@ -380,7 +383,7 @@ fn a_log_that_only_a_dropped_family_needed_goes_with_it() {
     apply(&mut store, ops);
     let logs = files(&vfs, DIR, ".log");
     assert_eq!(logs.len(), 2, "the second was started by the flush");
-    let dropped = family(&store.db, "cf1").unwrap();
+    let dropped = named(&store.db, "cf1").unwrap();
     let before = vfs.journal().len();
     store.db.drop_column_family(&dropped).unwrap();
     assert_eq!(files(&vfs, DIR, ".log"), logs[1..]);
@@ -411,7 +414,7 @@ fn a_memtable_that_stayed_empty_keeps_no_log() {
     // The first flush waits before it writes anything; others do not.
     let first = HeldFlush::of(&vfs);
     std::thread::scope(|scope| {
-        let default = family(&store.db, "default").unwrap();
+        let default = named(&store.db, "default").unwrap();
         let flush = scope.spawn(move || default.flush().unwrap());
         first.wait();
         // Into the WAL that this flush started, and then into another.
@@ -444,7 +447,7 @@ fn a_synced_write_makes_durable_what_an_earlier_log_holds() {
     // The flush starts a WAL, and waits before it writes anything.
     let first = HeldFlush::of(&vfs);
     let image = std::thread::scope(|scope| {
-        let flushed = family(&store.db, "cf1").unwrap();
+        let flushed = named(&store.db, "cf1").unwrap();
         scope.spawn(move || flushed.flush().unwrap());
         first.wait();
         apply(&mut store, "sync put default b 3*10\n");
@@ -453,5 +456,5 @@ fn a_synced_write_makes_durable_what_an_earlier_log_holds() {
         image
     });
     let db = Db::open(DIR, &Settings::jobs(2).options(&image)).unwrap();
-    assert!(contents(&db).unwrap() == *store.record.last());
+    assert!(contents(&db).unwrap() == *store.ledger.present());
 }

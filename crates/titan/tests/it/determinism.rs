@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use titan::{Db, StallEvent};
-use titan_campaigns::reads::contents;
 use titan_campaigns::settings::Settings;
 use titan_campaigns::store::{DIR, Store};
 use titan_testkit::clock::SimClock;
 use titan_testkit::ops::{Generator, Op, Ops, Weights};
+use titan_testkit::reads::contents;
 use titan_testkit::sim::{Journal, Latency, Mark, OpKind, SimVfs};
 
 use crate::support::eventually;
@@ -59,7 +59,7 @@ fn run(ops: &Ops, seed: u64) -> (Journal, Duration) {
         // So that files have different creation times.
         clock.advance(Duration::from_millis(300));
     }
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
     store.db.close().unwrap();
     (vfs.journal(), clock.elapsed())
 }

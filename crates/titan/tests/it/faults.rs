@@ -7,14 +7,14 @@ use titan::{
     CompactRangeOptions, Db, DbOptions, Error, ErrorKind, EventListener, Options, Result,
     StallEvent, WriteBatch, WriteOptions,
 };
-use titan_campaigns::calls::family;
-use titan_campaigns::failure::CheckFailure;
-use titan_campaigns::reads::contents;
-use titan_campaigns::record::Record;
 use titan_campaigns::recovery::{misplaced_files, recover};
 use titan_campaigns::settings::Settings;
 use titan_campaigns::store::{DIR, Store, file, power_cut};
+use titan_testkit::apply::named;
+use titan_testkit::failure::CheckFailure;
+use titan_testkit::ledger::{End, Ledger};
 use titan_testkit::ops::{Op, Ops};
+use titan_testkit::reads::contents;
 use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
 
 /// Two families with 100 keys each, inline and in blob files; a part is in tables, a part only in
@@ -59,36 +59,34 @@ enum Trigger {
 }
 
 impl Trigger {
-    /// Does it. Returns the error and the write whose outcome is then unknown.
-    fn pull(self, store: &mut Store) -> Option<(Error, Option<Op>)> {
+    /// Does it. Returns the error.
+    fn pull(self, store: &mut Store) -> Option<Error> {
         let written = |store: &mut Store, op: Op| match store.apply(&op) {
             Ok(()) => None,
-            Err(CheckFailure::Failed(e)) if e.kind() == ErrorKind::WritesStopped => Some((e, None)),
-            Err(CheckFailure::Failed(e)) => Some((e, Some(op))),
+            Err(CheckFailure::Failed(e)) => Some(e),
             Err(wrong) => panic!("{op}: {wrong}"),
         };
         match self {
             Trigger::Write => written(store, batch(900, false)),
             Trigger::SyncedWrite => written(store, batch(900, true)),
-            Trigger::Flush => store.db.flush_all().err().map(|e| (e, None)),
+            Trigger::Flush => store.db.flush_all().err(),
             Trigger::Compact => {
                 let force = CompactRangeOptions {
                     force_bottommost: true,
                 };
                 let outcome = store.db.compact_range(None, None, &force);
-                outcome.err().map(|e| (e, None))
+                outcome.err()
             }
             Trigger::Rounds => (0..120).find_map(|i| {
-                written(store, batch(i, false))
-                    .or_else(|| store.db.flush_all().err().map(|e| (e, None)))
+                written(store, batch(i, false)).or_else(|| store.db.flush_all().err())
             }),
         }
     }
 }
 
-/// Opens what a crash left; it must be a prefix of at least `at_least` operations.
-fn recovers(image: &SimVfs, record: &Record, at_least: usize) -> Result<(), CheckFailure> {
-    recover(image, &Settings::jobs(2), record, at_least as u64).map(drop)
+/// Opens what the end of the process or of the machine left, which the ledger must allow.
+fn recovers(image: &SimVfs, ledger: &Ledger, end: End) -> Result<(), CheckFailure> {
+    recover(image, &Settings::jobs(2), ledger, end, ledger.now()).map(drop)
 }
 
 fn expect_stopped(store: &Store, what: &str) {
@@ -117,7 +115,7 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
         store.db.wait_idle().unwrap();
     }
     let handle = vfs.inject(fault);
-    let (error, doubt) = trigger
+    let error = trigger
         .pull(&mut store)
         .unwrap_or_else(|| panic!("{what}: nothing failed"));
     assert!(handle.hits() > 0, "{what}: {error}");
@@ -125,43 +123,37 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
 
     // Reads continue, with everything that was acknowledged and without what failed.
     assert!(
-        contents(&store.db).unwrap() == *store.record.last(),
+        contents(&store.db).unwrap() == *store.ledger.present(),
         "{what}"
     );
     expect_stopped(&store, what);
 
     // Either the machine or the process stops now.
-    let possible = store.record.with_doubt(doubt.as_ref());
+    let possible = store.ledger.clone();
     let journal = vfs.journal();
-    let (end, synced) = (
-        journal.len(),
-        journal.acknowledged_before(journal.len()) as usize,
-    );
+    let end = journal.len();
     for seed in 0..4 {
         let image = journal.crash_at(end, &Loss::Random(seed));
-        recovers(&image, &possible, synced)
+        recovers(&image, &possible, End::Machine)
             .unwrap_or_else(|why| panic!("{what}, power cut {seed}: {why}"));
     }
-    recovers(&journal.crash_at(end, &Loss::All), &possible, synced)
+    recovers(&journal.crash_at(end, &Loss::All), &possible, End::Machine)
         .unwrap_or_else(|why| panic!("{what}, power cut: {why}"));
-    recovers(
-        &journal.crash_at(end, &Loss::None),
-        &possible,
-        store.record.len(),
-    )
-    .unwrap_or_else(|why| panic!("{what}, process killed: {why}"));
+    recovers(&journal.crash_at(end, &Loss::None), &possible, End::Process)
+        .unwrap_or_else(|why| panic!("{what}, process killed: {why}"));
 
     // Or the user resumes; the machine may stop at any point meanwhile.
     store.db.resume().unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(store.db.background_error().is_none(), "{what}");
-    vfs.mark(store.record.len() as u64);
+    // What failed is not there, and what is there is durable.
+    store.ledger.abandon(0);
+    store.ledger.push(&Op::FlushAll);
     let journal = vfs.journal();
     for point in journal.crash_points().skip(end) {
-        let at_least = point.acknowledged() as usize;
         for loss in [Loss::All, Loss::Random(7)] {
             let last = point.index() == journal.len();
-            let allowed = if last { &store.record } else { &possible };
-            recovers(&point.crash(&loss), allowed, at_least).unwrap_or_else(|why| {
+            let allowed = if last { &store.ledger } else { &possible };
+            recovers(&point.crash(&loss), allowed, End::Machine).unwrap_or_else(|why| {
                 let resuming: Vec<_> = journal.ops()[end..point.index()]
                     .iter()
                     .map(ToString::to_string)
@@ -175,18 +167,18 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     }
     store.db.resume().unwrap();
     assert!(
-        contents(&store.db).unwrap() == *store.record.last(),
+        contents(&store.db).unwrap() == *store.ledger.present(),
         "{what}"
     );
     for i in 910..930 {
         store.apply(&batch(i, i == 929)).unwrap();
     }
-    recovers(&power_cut(&vfs), &store.record, store.record.len())
+    recovers(&power_cut(&vfs), &store.ledger, End::Machine)
         .unwrap_or_else(|why| panic!("{what}, after resuming: {why}"));
     store.db.flush_all().unwrap();
     store.apply(&Op::Reopen).unwrap();
     assert!(
-        contents(&store.db).unwrap() == *store.record.last(),
+        contents(&store.db).unwrap() == *store.ledger.present(),
         "{what}"
     );
     let wrong = misplaced_files(&store.db, &vfs).unwrap();
@@ -207,7 +199,7 @@ fn what_a_failed_manifest_may_name_goes_when_writes_go_on() {
     let wrong = misplaced_files(&store.db, &vfs).unwrap();
     assert!(wrong.is_empty(), "{wrong:?}");
     store.apply(&Op::Reopen).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
 }
 
 fn on(kind: OpKind, path: &str) -> Fault {
@@ -386,28 +378,28 @@ fn a_full_disk_loses_nothing() {
             .map(|name| vfs.read_all(file(name)).unwrap().len() as u64)
             .sum();
         vfs.set_capacity(Some(used + room));
-        let (error, _) = Trigger::Rounds
+        let error = Trigger::Rounds
             .pull(&mut store)
             .expect("the disk is not full");
         let text = error.to_string();
         assert!(text.contains("os error 28"), "{room}: {text}");
         assert!(
-            contents(&store.db).unwrap() == *store.record.last(),
+            contents(&store.db).unwrap() == *store.ledger.present(),
             "{room}"
         );
         expect_stopped(&store, "full disk");
         // As long as the disk is full, resuming may fail or not, but nothing changes.
         let _ = store.db.resume();
         assert!(
-            contents(&store.db).unwrap() == *store.record.last(),
+            contents(&store.db).unwrap() == *store.ledger.present(),
             "{room}"
         );
         vfs.set_capacity(None);
         store.db.resume().unwrap();
         store.apply(&batch(999, true)).unwrap();
-        recovers(&power_cut(&vfs), &store.record, store.record.len()).unwrap();
+        recovers(&power_cut(&vfs), &store.ledger, End::Machine).unwrap();
         assert!(
-            contents(&store.db).unwrap() == *store.record.last(),
+            contents(&store.db).unwrap() == *store.ledger.present(),
             "{room}"
         );
     }
@@ -431,23 +423,22 @@ fn resuming_may_fail_and_be_repeated() {
         store.db.flush_all().unwrap_err();
         assert_eq!(first.hits(), 1);
         let second = vfs.inject(on(kind, path).times(2));
-        let synced = vfs.journal().acknowledged_before(usize::MAX) as usize;
         for _ in 0..2 {
             store.db.resume().expect_err("the fault did not strike");
-            assert!(contents(&store.db).unwrap() == *store.record.last());
+            assert!(contents(&store.db).unwrap() == *store.ledger.present());
             assert_eq!(
                 store.db.put(b"refused", b"").unwrap_err().kind(),
                 ErrorKind::WritesStopped
             );
-            let cut = recovers(&power_cut(&vfs), &store.record, synced);
+            let cut = recovers(&power_cut(&vfs), &store.ledger, End::Machine);
             cut.unwrap_or_else(|why| panic!("{kind:?} {path}: {why}"));
         }
         assert_eq!(second.hits(), 2, "{kind:?} {path}");
         store.db.resume().unwrap();
         store.db.resume().unwrap();
         store.apply(&batch(1, true)).unwrap();
-        recovers(&power_cut(&vfs), &store.record, store.record.len()).unwrap();
-        assert!(contents(&store.db).unwrap() == *store.record.last());
+        recovers(&power_cut(&vfs), &store.ledger, End::Machine).unwrap();
+        assert!(contents(&store.db).unwrap() == *store.ledger.present());
     }
 }
 
@@ -460,7 +451,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     let closed = store.db.close().unwrap_err();
     assert!(closed.to_string().contains("os error 5"), "{closed}");
     store.db = Db::open(DIR, &store.options).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
 
     // A failure of closing itself.
     store.apply(&batch(1, false)).unwrap();
@@ -469,7 +460,7 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     assert_eq!(store.db.close().unwrap_err().kind(), ErrorKind::Io);
     store.db.close().unwrap();
     store.db = Db::open(DIR, &store.options).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
 
     // Writes without WAL cannot be kept if they cannot be flushed.
     let unlogged = WriteOptions {
@@ -483,21 +474,21 @@ fn closing_after_a_failure_tells_it_and_opening_heals() {
     vfs.inject(on(OpKind::Create, "*.sst"));
     store.db.close().unwrap_err();
     store.db = Db::open(DIR, &store.options).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
 }
 
 #[test]
 fn the_default_family_cannot_be_dropped_and_everything_goes_on() {
     let vfs = SimVfs::new();
     let mut store = filled(&vfs, 2);
-    let default = family(&store.db, "default").unwrap();
+    let default = named(&store.db, "default").unwrap();
     let refused = store.db.drop_column_family(&default).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     store.apply(&batch(1, true)).unwrap();
     store.db.flush_all().unwrap();
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
     store.apply(&Op::Reopen).unwrap();
-    assert!(contents(&store.db).unwrap() == *store.record.last());
+    assert!(contents(&store.db).unwrap() == *store.ledger.present());
 }
 
 /// Signals when a stall stops writes.

@@ -10,14 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use titan::{Db, DbIterator, ErrorKind, LazyValue, Options, ReadOptions, Snapshot};
-use titan_campaigns::calls::family;
-use titan_campaigns::reads::{contents, scan};
-use titan_campaigns::record::Record;
 use titan_campaigns::recovery::{is_sound, misplaced_files};
 use titan_campaigns::settings::Settings;
 use titan_campaigns::store::{DIR, Store, file};
+use titan_testkit::apply::named;
+use titan_testkit::ledger::{End, Ledger};
 use titan_testkit::model::{Model, Pairs};
 use titan_testkit::ops::Ops;
+use titan_testkit::reads::{contents, scan};
 use titan_testkit::sim::{Loss, SimVfs};
 
 const NAME: &str = "family";
@@ -97,7 +97,7 @@ struct Held {
 
 impl Held {
     fn of(store: &Store, pairs: &Pairs) -> Option<Held> {
-        let family = family(&store.db, NAME).unwrap();
+        let family = named(&store.db, NAME).unwrap();
         let (first, _) = pairs.first_key_value()?;
         let mut iterator = family.iter(&ReadOptions::default()).unwrap();
         iterator.seek_to_first().unwrap();
@@ -163,7 +163,7 @@ impl Life {
     }
 
     fn model(&self) -> &Model {
-        self.store.record.last()
+        self.store.ledger.present()
     }
 
     fn apply(&mut self, text: &str) {
@@ -193,7 +193,7 @@ impl Life {
             Step::Hold if self.held.is_some() => self.release(),
             _ if !exists => return false,
             Step::Drop => {
-                let family = family(&self.store.db, NAME).unwrap();
+                let family = named(&self.store.db, NAME).unwrap();
                 self.apply(&format!("drop-cf {NAME}\n"));
                 let error = family.get(b"a").unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument, "a dropped family");
@@ -239,25 +239,20 @@ impl Life {
     }
 
     /// What a crash now leaves, and the contents that it may have.
-    fn image(&self, loss: &Loss) -> (SimVfs, Record, u64) {
+    fn image(&self, loss: &Loss) -> (SimVfs, Ledger, End) {
         let journal = self.store.vfs.journal();
-        let now = journal.len();
-        let promised = match loss {
-            Loss::None => self.store.record.len() as u64,
-            _ => journal.acknowledged_before(now),
-        };
-        let image = journal.crash_at(now, loss);
-        (image, self.store.record.clone(), promised)
+        let image = journal.crash_at(journal.len(), loss);
+        (image, self.store.ledger.clone(), End::with(loss))
     }
 
     /// The machine, or the process, stops, and the next one opens the database.
     fn crash(&mut self, loss: &Loss) {
-        let (image, record, promised) = self.image(loss);
+        let (image, ledger, end) = self.image(loss);
         self.release();
         self.store = Store::with_options(&image, settings(), options(&image)).unwrap();
         let found = contents(&self.store.db).unwrap();
-        record.allows(&found, promised).unwrap();
-        self.store.record = Record::starting_at(found, false);
+        ledger.allows(&found, end, ledger.now()).unwrap();
+        self.store.recover(found).unwrap();
         self.no_file_too_many();
     }
 
@@ -273,10 +268,10 @@ impl Life {
         self.release();
         self.no_file_too_many();
         for loss in [Loss::All, Loss::None] {
-            let (image, record, promised) = self.image(&loss);
+            let (image, ledger, end) = self.image(&loss);
             let db = Db::open(DIR, &options(&image)).unwrap();
             let found = contents(&db).unwrap();
-            record.allows(&found, promised).unwrap();
+            ledger.allows(&found, end, ledger.now()).unwrap();
             let wrong = misplaced_files(&db, &image).unwrap();
             assert!(wrong.is_empty(), "after {loss:?}: {wrong:#?}");
             db.close().unwrap();

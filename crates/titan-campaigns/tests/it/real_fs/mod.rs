@@ -20,14 +20,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use titan::Db;
-use titan_campaigns::reads::contents;
-use titan_campaigns::record::Record;
 use titan_campaigns::recovery::{is_sound, recover};
 use titan_campaigns::settings::Settings;
 use titan_campaigns::workloads::{Workload, brief, scripts};
+use titan_testkit::ledger::{End, Keys, Ledger};
 use titan_testkit::model::Model;
 use titan_testkit::ops::{Op, Ops};
-use titan_testkit::sim::{CrashPoint, Loss, Mark, SimVfs};
+use titan_testkit::reads::contents;
+use titan_testkit::sim::{CrashPoint, Loss, SimVfs};
 use titan_testkit::{mix, requirement};
 
 use self::replay::Replayed;
@@ -108,7 +108,7 @@ put cf1 k1 13*5000
 /// What the recorded process did, and what it was promised.
 struct Story {
     replayed: Replayed,
-    record: Record,
+    ledger: Ledger,
     /// For each checkpoint, the first point at which it must be there, and its contents.
     checkpoints: Vec<(usize, PathBuf, Model)>,
 }
@@ -118,27 +118,21 @@ fn story(case: &Case, dir: &Path) -> Story {
     let place = Place::new(dir);
     let trace = std::fs::read_to_string(&place.trace).unwrap();
     let calls = strace::parse(&trace);
-    let unlogged = case.settings.unlogged;
-    let mut record = Record::starting_at(Model::new(), unlogged);
+    let mut ledger = Ledger::new(match case.settings.unlogged {
+        true => Keys::ByFamily,
+        false => Keys::Together,
+    });
     let mut checkpoints = Vec::new();
     let mut marks = 0;
     let replayed = replay::replay(&calls, &place.root, &place.marks, |vfs, n| {
         marks += 1;
-        let promise = match case.ops.get(n) {
-            Some(Op::Reopen) | None => Some(record.promise_all()),
-            Some(Op::Checkpoint) => {
-                let point = vfs.journal().len();
-                checkpoints.push((point, worker::checkpoint(n), record.last().clone()));
-                None
-            }
-            Some(op) => record.push(op),
-        };
-        if let Some(promise) = promise {
-            vfs.mark(promise);
+        let op = case.ops.get(n).unwrap_or(&Op::Close);
+        if *op == Op::Checkpoint {
+            let point = vfs.journal().len();
+            checkpoints.push((point, worker::checkpoint(n), ledger.present().clone()));
         }
-        if !unlogged {
-            vfs.mark(Mark::Returned(record.len() as u64));
-        }
+        ledger.push(op);
+        vfs.mark(ledger.now());
     });
     assert_eq!(
         marks,
@@ -147,7 +141,7 @@ fn story(case: &Case, dir: &Path) -> Story {
     );
     Story {
         replayed,
-        record,
+        ledger,
         checkpoints,
     }
 }
@@ -184,12 +178,10 @@ fn same_in_the_end(place: &Place, vfs: &SimVfs, copy: &Path) {
 impl Story {
     /// Crashes the machine, or only the process, at a point.
     fn crash(&self, case: &Case, point: &CrashPoint<'_>, loss: Loss) {
-        let promised = match loss {
-            Loss::None => point.returned().max(point.acknowledged()),
-            _ => point.acknowledged(),
-        };
+        let end = End::with(&loss);
         let image = point.crash(&loss);
-        let recovered = recover(&image, &case.settings, &self.record, promised);
+        let moment = point.acknowledged();
+        let recovered = recover(&image, &case.settings, &self.ledger, end, moment);
         let failed = |e: &dyn std::fmt::Display| -> ! {
             let ops = self.replayed.journal.ops();
             let from = point.index().saturating_sub(12);
@@ -240,8 +232,9 @@ fn keeps_its_promises(name: &str, feature: Option<(&str, &str)>) {
     for point in story.replayed.journal.crash_points() {
         let index = point.index() as u64;
         let mut rng = fastrand::Rng::with_seed(mix(SEED, index));
-        let newly = point.acknowledged() > promised || index == 0;
-        promised = promised.max(point.acknowledged());
+        let durable = story.ledger.promised(End::Machine, point.acknowledged());
+        let newly = durable > promised || index == 0;
+        promised = promised.max(durable);
         let some = all || rng.u64(..EVERY) == 0;
         let losses = [
             (all || newly || rng.u64(..6) == 0, Loss::All),

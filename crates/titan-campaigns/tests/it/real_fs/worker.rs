@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use titan::Options;
 use titan::vfs::StdVfs;
-use titan_campaigns::session::{Durability, Session};
+use titan_campaigns::session::Session;
 use titan_campaigns::store;
+use titan_testkit::apply::Logging;
 use titan_testkit::ops::Op;
 use titan_testkit::sim::SimVfs;
 
@@ -90,11 +91,11 @@ fn the_recorded_process() {
     let mut mark = || marks.write_all(b".\n").unwrap();
 
     let db = place.real(store::DIR);
-    let durability = match case.settings.unlogged {
-        true => Durability::Unlogged,
-        false => Durability::AsAsked,
+    let logging = match case.settings.unlogged {
+        true => Logging::Unlogged,
+        false => Logging::AsAsked,
     };
-    let open = || Session::open(&db, options(&case), durability).unwrap_or_else(|e| panic!("{e}"));
+    let open = || Session::open(&db, options(&case), logging).unwrap_or_else(|e| panic!("{e}"));
     let mut session = open();
     for (n, op) in case.ops.iter().enumerate() {
         match op {

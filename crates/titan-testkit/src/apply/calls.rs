@@ -3,29 +3,29 @@
 use std::path::Path;
 
 use titan::{CollectGarbageOptions, ColumnFamily, CompactRangeOptions, Db, Options, WriteBatch};
-use titan_testkit::ops::Write;
 
 use crate::failure::{CheckFailure, Checked};
+use crate::ops::{Value, Write};
 use crate::reads::{contents, look};
 
-/// A family that must exist.
-pub fn family(db: &Db, name: &str) -> Checked<ColumnFamily> {
-    let family = db.column_family(name);
-    family.ok_or_else(|| CheckFailure::wrong(format!("family {name} is missing")))
-}
+use super::keys::stored;
+use super::named;
 
-/// The batch of an operation. `stored` returns the key under which a family stores a key of it.
-pub(crate) fn batch(
+/// The batch of an operation, with the bytes that `bytes` makes of values.
+pub(super) fn batch(
     db: &Db,
     writes: &[Write],
-    stored: impl Fn(&ColumnFamily, &[u8]) -> Vec<u8>,
+    bytes: impl Fn(&str, &[u8], Value) -> Vec<u8>,
 ) -> Checked<WriteBatch> {
     let mut batch = WriteBatch::new();
     for write in writes {
-        let family = family(db, write.family())?;
+        let family = named(db, write.family())?;
         let stored = |key: &[u8]| stored(&family, key);
         match write {
-            Write::Put { key, value, .. } => batch.put(&family, stored(key), value.bytes()),
+            Write::Put { key, value, .. } => {
+                let value = bytes(family.name(), key, *value);
+                batch.put(&family, stored(key), value)
+            }
             Write::Delete { key, .. } => batch.delete(&family, stored(key)),
             Write::SingleDelete { key, .. } => batch.single_delete(&family, stored(key)),
             Write::DeleteRange { from, to, .. } => {
@@ -37,7 +37,7 @@ pub(crate) fn batch(
 }
 
 /// Compacts a family and collects its garbage; afterwards there is none left.
-pub(crate) fn collect(family: &ColumnFamily) -> Checked<()> {
+pub(super) fn collect(family: &ColumnFamily) -> Checked<()> {
     let summary = family.collect_garbage(None, None, &CollectGarbageOptions::default())?;
     match summary.damaged.first() {
         None => Ok(()),
@@ -49,7 +49,7 @@ pub(crate) fn collect(family: &ColumnFamily) -> Checked<()> {
 }
 
 /// Makes a checkpoint of the database in `dir` next to it, compares the two, and deletes it.
-pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> {
+pub(super) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> {
     let mut copy = dir.as_os_str().to_owned();
     copy.push(".copy");
     let destroy = || match Db::destroy(&copy, options) {
@@ -66,7 +66,7 @@ pub(crate) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> 
 }
 
 /// Compacts a range of stored keys.
-pub(crate) fn compact(
+pub(super) fn compact(
     family: &ColumnFamily,
     from: Option<&[u8]>,
     to: Option<&[u8]>,

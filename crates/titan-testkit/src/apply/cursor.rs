@@ -1,8 +1,8 @@
 //! An open iterator that is moved step by step.
 
+use crate::ops::{Bounds, Step};
+use crate::reference::Sum;
 use titan::{ColumnFamily, DbIterator, ReadOptions};
-use titan_testkit::ops::{Bounds, Step};
-use titan_testkit::reference::Sum;
 
 use super::keys::{is_reversed, plain, stored, stored_as};
 use crate::failure::Checked;

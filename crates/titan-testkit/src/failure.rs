@@ -3,7 +3,8 @@
 use std::fmt;
 
 use titan::Error;
-use titan_testkit::history::Diff;
+
+use crate::ledger::Mismatch;
 
 /// Why a check failed.
 #[derive(Clone, Debug)]
@@ -30,9 +31,9 @@ impl From<Error> for CheckFailure {
     }
 }
 
-impl From<Diff> for CheckFailure {
-    fn from(diff: Diff) -> CheckFailure {
-        CheckFailure::wrong(diff)
+impl From<Mismatch> for CheckFailure {
+    fn from(mismatch: Mismatch) -> CheckFailure {
+        CheckFailure::wrong(mismatch)
     }
 }
 
@@ -58,6 +59,7 @@ impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
 }
 
 /// Returns an error unless the condition holds.
+#[macro_export]
 macro_rules! ensure {
     ($holds:expr, $($what:tt)*) => {
         if !$holds {
@@ -65,4 +67,4 @@ macro_rules! ensure {
         }
     };
 }
-pub(crate) use ensure;
+pub use ensure;

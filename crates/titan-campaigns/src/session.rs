@@ -1,0 +1,87 @@
+//! An open database that answers: operations are applied thoroughly, each with its outcome.
+
+use std::path::{Path, PathBuf};
+
+use titan::{ColumnFamily, Db, ErrorKind, Options};
+use titan_testkit::apply::{Applier, Logging, Manner, named, refused};
+use titan_testkit::failure::{Checked, Doing, ensure};
+use titan_testkit::ops::Op;
+use titan_testkit::reference::Outcome;
+
+/// An open database with its snapshots and iterators.
+pub struct Session {
+    dir: PathBuf,
+    options: Options,
+    db: Db,
+    applier: Applier,
+}
+
+impl Session {
+    /// Opens the database in `dir`. Options of families that do not exist apply when they are
+    /// created.
+    pub fn open(dir: &Path, options: Options, logging: Logging) -> Checked<Session> {
+        let there = match Db::list_column_families(dir, &options) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            there => there.doing("open")?,
+        };
+        let mut existing = options.clone();
+        existing.families.retain(|name, _| there.contains(name));
+        let manner = Manner {
+            logging,
+            thorough: true,
+            ..Manner::default()
+        };
+        Ok(Session {
+            dir: dir.to_owned(),
+            db: Db::open(dir, &existing).doing("open")?,
+            applier: Applier::new(dir, &options, manner),
+            options,
+        })
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The options it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether a snapshot or an iterator may see entries that no longer exist.
+    pub fn looks_back(&self) -> bool {
+        self.applier.looks_back()
+    }
+
+    /// The family of this name.
+    pub fn family(&self, name: &str) -> Checked<ColumnFamily> {
+        named(&self.db, name)
+    }
+
+    /// Ends the session: by `Db::close`, or by dropping the last handle.
+    pub fn end(mut self, by_close: bool) -> Checked<Outcome> {
+        self.release();
+        let locked = Db::open(&self.dir, &self.options);
+        let locked = refused("opening it twice", locked)?;
+        if by_close {
+            self.db.close()?;
+            let closed = refused("a write after the end", self.db.put(b"k", b""))?;
+            ensure!(
+                closed == ErrorKind::Closed,
+                "a write after the end: {closed:?}"
+            );
+        }
+        Ok(Outcome::Refused(vec![locked]))
+    }
+
+    /// Drops snapshots and iterators.
+    pub fn release(&mut self) {
+        self.applier.release();
+    }
+
+    /// Performs any legal operation except reopening.
+    pub fn apply(&mut self, op: &Op) -> Checked<Outcome> {
+        self.applier.apply(&self.db, op)
+    }
+}
