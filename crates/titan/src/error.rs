@@ -43,6 +43,15 @@ pub enum ErrorKind {
     /// Writes are stalled and the caller asked not to wait; or the files of a database that another
     /// process writes changed faster than they could be read.
     Busy,
+    /// A key was written after the moment as of which the caller knows it. Nothing was written;
+    /// read again and retry.
+    Conflict,
+    /// Another transaction has the lock on a key, and did not release it in time.
+    LockTimeout,
+    /// Transactions wait for each other's locks, and would for ever. Roll back and retry.
+    Deadlock,
+    /// A transaction would lock more keys than are allowed.
+    LockLimit,
     /// The database was closed.
     Closed,
     /// A bug of the engine or of code that it calls: a thread panicked, or an assumption does not
@@ -66,6 +75,10 @@ impl ErrorKind {
             ErrorKind::WritesStopped => "writes stopped",
             ErrorKind::ReadOnly => "read only",
             ErrorKind::Busy => "busy",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::LockTimeout => "lock timeout",
+            ErrorKind::Deadlock => "deadlock",
+            ErrorKind::LockLimit => "lock limit",
             ErrorKind::Closed => "closed",
             ErrorKind::Internal => "internal error",
         }

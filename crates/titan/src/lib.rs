@@ -14,6 +14,7 @@
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
 //! | `clock` | time, and the random numbers of names |
+//! | `locks` | which transaction has which key locked |
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
 //! | `stats`, `options` | statistics and listeners; configuration |
 //! | `wal` | the records that WAL files and MANIFESTs are made of |
@@ -29,6 +30,7 @@
 //! | `write` | batches, the commit queue, WAL files |
 //! | `read` | lookups, iterators, snapshots, lazy values |
 //! | `db` | the database: opening, recovery, background jobs, closing |
+//! | [`transaction`] | optimistic and pessimistic transactions |
 //! | [`tools`] | checking a database and inspecting its files |
 
 #[macro_use]
@@ -48,6 +50,7 @@ mod format;
 pub mod fuzzing;
 mod gc;
 mod iterator;
+mod locks;
 mod memtable;
 mod open_files;
 mod options;
@@ -58,6 +61,7 @@ mod stats;
 mod sync;
 mod table;
 pub mod tools;
+pub mod transaction;
 mod version;
 pub mod vfs;
 mod wal;
@@ -67,8 +71,8 @@ pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
 pub use compaction::CompactRangeOptions;
 pub use db::{
-    CheckpointSummary, ColumnFamily, Db, FamilyMetrics, GarbageCollectionPause, LevelMetrics,
-    Metrics, Secondary,
+    CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
+    LevelMetrics, Metrics, Secondary,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
@@ -90,6 +94,9 @@ pub use read::{DbIterator, LazyValue, ReadOptions, Snapshot};
 pub use stats::{
     CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
     StallEvent, Statistics,
+};
+pub use transaction::{
+    LockOptions, Transaction, TransactionIterator, TransactionOptions, TransactionSnapshot,
 };
 pub use version::Moment;
 pub use write::{BatchOp, BatchOps, BatchTarget, WriteBatch, WriteOptions};

@@ -24,7 +24,14 @@ impl<K, V> Default for SharedMap<K, V> {
     }
 }
 
-impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
+/// Where an entry is, in the map that returned it, as long as that does not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    chunk: usize,
+    entry: usize,
+}
+
+impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let (at, chunk) = self.chunk_of(key)?;
         let found = search(chunk, key).ok()?;
@@ -115,6 +122,61 @@ impl<K: Ord + Copy, V: Clone> SharedMap<K, V> {
         self.chunks.get(at).map(|chunk| (at, &**chunk))
     }
 
+    /// The place of the first entry for which `is_before` is false, which must be true for a first
+    /// part of the map; or the place after the last entry.
+    pub(crate) fn partition_point(&self, mut is_before: impl FnMut(&K) -> bool) -> Place {
+        let mut starts_before = |chunk: &Arc<Vec<(K, V)>>| {
+            let first = chunk.first();
+            first.is_some_and(|(key, _)| is_before(key))
+        };
+        let later = self.chunks.partition_point(&mut starts_before);
+        let Some(chunk) = later.checked_sub(1) else {
+            return Place { chunk: 0, entry: 0 };
+        };
+        let entries = self.chunks.get(chunk).map_or(0, |chunk| {
+            let entries = chunk.partition_point(|(key, _)| is_before(key));
+            if entries == chunk.len() { 0 } else { entries }
+        });
+        match entries {
+            0 => Place {
+                chunk: later,
+                entry: 0,
+            },
+            entry => Place { chunk, entry },
+        }
+    }
+
+    /// The entry at a place; `None` after the last entry.
+    pub(crate) fn at(&self, place: Place) -> Option<(&K, &V)> {
+        let entry = self.chunks.get(place.chunk)?.get(place.entry);
+        entry.map(|(key, value)| (key, value))
+    }
+
+    /// The place after that of an entry.
+    pub(crate) fn after(&self, place: Place) -> Place {
+        let len = self.chunks.get(place.chunk).map_or(0, |chunk| chunk.len());
+        match place.entry + 1 < len {
+            true => Place {
+                entry: place.entry + 1,
+                ..place
+            },
+            false => Place {
+                chunk: place.chunk + 1,
+                entry: 0,
+            },
+        }
+    }
+
+    /// The place before another one, if there is one.
+    pub(crate) fn before(&self, place: Place) -> Option<Place> {
+        if let Some(entry) = place.entry.checked_sub(1) {
+            return Some(Place { entry, ..place });
+        }
+        let chunk = place.chunk.checked_sub(1)?;
+        let entry = self.chunks.get(chunk)?.len().checked_sub(1)?;
+        Some(Place { chunk, entry })
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
         let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
         entries.map(|(key, value)| (key, value))
@@ -133,7 +195,7 @@ fn search<K: Ord, V>(chunk: &[(K, V)], key: &K) -> Result<usize, usize> {
     chunk.binary_search_by(|(known, _)| known.cmp(key))
 }
 
-impl<K: Ord + Copy, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
     /// The last of several values for one key counts.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = SharedMap::default();
@@ -182,6 +244,26 @@ mod tests {
             }
             for (copy, expected) in copies {
                 assert_eq!(entries(&copy), expected, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn places_lead_through_the_entries_in_both_directions() {
+        for len in [0, 1, 63, 64, 65, 500] {
+            let map: SharedMap<u32, u32> = (0..len).map(|n| (2 * n, n)).collect();
+            for target in 0..2 * len + 2 {
+                let place = map.partition_point(|key| *key < target);
+                let expected = target.div_ceil(2);
+                let found = map.at(place).map(|(_, n)| *n);
+                assert_eq!(found, (expected < len).then_some(expected));
+                let before = map.before(place).and_then(|place| map.at(place));
+                let expected_before = expected.min(len).checked_sub(1);
+                assert_eq!(before.map(|(_, n)| *n), expected_before);
+                if found.is_some() {
+                    let after = map.at(map.after(place)).map(|(_, n)| *n);
+                    assert_eq!(after, (expected + 1 < len).then_some(expected + 1));
+                }
             }
         }
     }

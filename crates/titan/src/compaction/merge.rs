@@ -8,6 +8,9 @@
 //!   shadow a single deletion, which must still meet the one value for which it was written.
 //! * A deletion that every snapshot sees is dropped if nothing older can be below.
 //! * A single deletion and the next older value of the same stripe annihilate each other.
+//! * The newest version of a key is never dropped without a trace if the oldest snapshot does not see
+//!   it: that the key was written must be known to conditions. So a single deletion that is the
+//!   newest version counts as a deletion then.
 //! * An entry that a range tombstone of its own stripe covers is dropped.
 //! * Merge operands shadow nothing and are kept.
 
@@ -145,6 +148,8 @@ pub(crate) struct SurvivorIterator<I, B> {
     has_key: bool,
     hides: Hides,
     pending: Option<PendingSingleDeletion>,
+    /// Whether the input stands on the newest version of `user_key` in it.
+    on_newest: bool,
     position: Position,
     references: ReferenceCounts,
 }
@@ -170,6 +175,7 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             has_key: false,
             hides: Hides::Nothing,
             pending: None,
+            on_newest: false,
             position: Position::Nowhere,
             references: ReferenceCounts::default(),
         };
@@ -282,7 +288,9 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
                 self.user_key.extend_from_slice(entry.user_key);
                 self.has_key = true;
                 self.hides = Hides::Nothing;
+                self.on_newest = true;
             }
+            let is_newest = std::mem::take(&mut self.on_newest);
             let stripe = self.stripe(sequence);
             let shadowed = match self.hides {
                 Hides::Nothing => false,
@@ -322,7 +330,18 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
                     return Ok(());
                 }
             }
+            // MUTANT: a single deletion and its value are dropped, and with them the only trace of
+            // a write that is newer than a snapshot.
+            let forgotten = mutant!(
+                "single-deletion-leaves-no-evidence",
+                "-p titan --lib compaction::tests"
+            );
             match value_type {
+                ValueType::SingleDeletion
+                    if is_newest && !self.seen_by_all(sequence) && !forgotten =>
+                {
+                    self.hides = Hides::AllIn(stripe);
+                }
                 ValueType::SingleDeletion => {
                     let key = self.input.key().to_vec();
                     self.pending = Some(PendingSingleDeletion {

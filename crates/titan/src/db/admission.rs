@@ -3,11 +3,14 @@
 //! What the state says of families is evaluated (`update_stalls`) whenever something has changed
 //! that it depends on. Writers and jobs read the result here without the state lock.
 
+use std::sync::Arc;
+
 use super::signals::Signals;
 use super::stall_notifier::StallNotifier;
 use super::wal_limit::WalLimit;
 use crate::format::ColumnFamilyId;
 use crate::gc::pace::Pace;
+use crate::locks::LockTable;
 use crate::options::DbOptions;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,6 +28,8 @@ pub(crate) struct Admission {
     /// Families whose memtable a commit has filled; the next one switches it.
     filled: Mutex<Vec<ColumnFamilyId>>,
     pub(super) wal_limit: WalLimit,
+    /// The locks of pessimistic transactions.
+    pub(super) locks: LockTable,
     /// The rate of garbage collection.
     pub(super) collection_rate: Pace,
 }
@@ -39,6 +44,7 @@ impl Admission {
             notifier: StallNotifier::default(),
             filled: Mutex::default(),
             wal_limit: WalLimit::default(),
+            locks: LockTable::new(Arc::clone(&options.clock)),
             collection_rate: Pace::new(options.blob_garbage_collection_rate),
         }
     }

@@ -9,7 +9,7 @@ use super::family::{Family, dropped};
 use super::metrics::FamilyMetrics;
 use crate::compaction::CompactRangeOptions;
 use crate::error::{Error, Result};
-use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::format::{ColumnFamilyId, Comparator, SequenceNumber};
 use crate::gc::CollectGarbageOptions;
 use crate::gc::range::GarbageCollectionSummary;
 use crate::options::ColumnFamilyOptions;
@@ -248,6 +248,11 @@ impl ColumnFamily {
     /// `rocksdb.num-running-flushes`.
     pub fn property(&self, name: &str) -> Option<String> {
         self.core.shared.property(&self.family, name)
+    }
+
+    /// The order of its keys.
+    pub(crate) fn comparator(&self) -> &Arc<dyn Comparator> {
+        self.family.comparator.user()
     }
 
     /// What a read reads from, and the newest sequence number that it sees.

@@ -7,10 +7,11 @@ use super::core::Shared;
 use super::family::{Family, dropped};
 use super::state::{Immutable, LiveWal};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::ColumnFamilyId;
+use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::write::WriteOptions;
 use crate::write::batch::WriteBatch;
+use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
 use crate::write::queue::{Group, Lead};
 
@@ -47,6 +48,19 @@ impl CommitEnv for Shared {
         })
     }
 
+    fn validate(
+        &self,
+        condition: &Condition,
+        checked_to: SequenceNumber,
+        is_newer: bool,
+    ) -> Result<()> {
+        self.validate_condition(condition, checked_to, is_newer)
+    }
+
+    fn conflict(&self, condition: &Condition) -> Error {
+        self.conflict_in_group(condition)
+    }
+
     fn stop(&self, error: Error) -> Error {
         self.failure.set(error)
     }
@@ -72,13 +86,23 @@ impl CommitEnv for Shared {
 impl Shared {
     /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
     pub(super) fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.submit(batch, None, options)
+    }
+
+    /// Commits a batch if conditions that the caller has checked still hold.
+    pub(super) fn submit(
+        &self,
+        batch: WriteBatch,
+        conditions: Option<Box<Checked>>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         self.check_writable()?;
         batch.check_opening(self.context.opening)?;
         if options.no_slowdown {
             // The leader of the queue may be waiting already.
             self.check_not_stalled()?;
         }
-        if batch.is_empty() {
+        if batch.is_empty() && conditions.is_none() {
             return Ok(());
         }
         if options.sync && options.disable_wal {
@@ -86,7 +110,7 @@ impl Shared {
                 "a write without WAL cannot be synced",
             ));
         }
-        self.pipeline.write(self, batch, *options)
+        self.pipeline.write(self, batch, conditions, *options)
     }
 
     /// Runs `f` while no batch is being committed, unless the database has been closed by then.

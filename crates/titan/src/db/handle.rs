@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::checkpoint::CheckpointSummary;
 use super::column_family::ColumnFamily;
+use super::conditions::Conditions;
 use super::core::Core;
 use super::directory::{has_directory, names_in};
 use super::metrics::Metrics;
@@ -13,15 +14,17 @@ use super::open;
 use super::pause::GarbageCollectionPause;
 use super::wal_dir::with_wal_dir;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
+use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::gc::report::SpaceReport;
+use crate::locks::LockTable;
 use crate::options::{ColumnFamilyOptions, Options, TakenOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
 use crate::version::{Moment, RecoveredState};
 use crate::write::WriteBatch;
 use crate::write::WriteOptions;
+use crate::write::pipeline::CommitEnv;
 
 /// An open database.
 ///
@@ -102,16 +105,17 @@ impl Db {
     }
 
     pub(super) fn of_core(core: Core) -> Result<Db> {
+        Self::of_shared_core(Arc::new(core))
+    }
+
+    fn of_shared_core(core: Arc<Core>) -> Result<Db> {
         let Some(family) = core.shared.family(ColumnFamilyId::DEFAULT) else {
             return Err(Error::corruption(
                 "the database has no default column family",
             ));
         };
         Ok(Db {
-            default: ColumnFamily {
-                core: Arc::new(core),
-                family,
-            },
+            default: ColumnFamily { core, family },
         })
     }
 
@@ -157,6 +161,26 @@ impl Db {
             vfs.remove_dir(dir)?;
         }
         Ok(())
+    }
+
+    /// Fails if no write may be accepted: the database is closed, read-only, or stopped by a failure.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.shared().check_writable()
+    }
+
+    /// The locks of transactions.
+    pub(crate) fn locks(&self) -> &LockTable {
+        &self.shared().admission.locks
+    }
+
+    /// Fails with `InvalidArgument` if the family is of another database.
+    pub(crate) fn check_family(&self, family: &ColumnFamily) -> Result<()> {
+        match Arc::ptr_eq(&family.core, &self.default.core) {
+            true => Ok(()),
+            false => Err(Error::invalid_argument(
+                "the column family is of another database",
+            )),
+        }
     }
 
     fn handle(&self, family: &Arc<super::family::Family>) -> ColumnFamily {
@@ -208,11 +232,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` for `default` and for a family dropped before.
     pub fn drop_column_family(&self, family: &ColumnFamily) -> Result<()> {
-        if !Arc::ptr_eq(&family.core, &self.default.core) {
-            return Err(Error::invalid_argument(
-                "the column family is of another database",
-            ));
-        }
+        self.check_family(family)?;
         self.shared().drop_family(&family.family)
     }
 
@@ -232,6 +252,41 @@ impl Db {
     /// unknown whether the batch is there after the next opening; it is not visible before.
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.shared().write(batch, options)
+    }
+
+    /// Commits a batch if `conditions` hold: all of it, or nothing with the error `Conflict`. This is
+    /// exact with respect to every other write: none of the keys was written between the snapshot of
+    /// the conditions and the batch. A batch with nothing in it may be used to learn whether
+    /// conditions hold at one moment.
+    ///
+    /// Cost: that of [`Db::write`], and for each condition a lookup in the memtables and in the
+    /// tables that have something newer, on the caller's thread. If something was published
+    /// meanwhile, the leader of the commit queue repeats it for that.
+    ///
+    /// # Errors
+    /// `Conflict`, which names the first such family and key; `InvalidArgument` if a condition names
+    /// a family that does not exist or was dropped, or is of another database or of an earlier
+    /// opening of this one; those of [`Db::write`]; those of reads.
+    pub fn write_if(
+        &self,
+        batch: WriteBatch,
+        conditions: &Conditions,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.shared().write_if(batch, conditions, options)
+    }
+
+    /// Whether `conditions` hold now: `Conflict` if not. They may fail a moment later.
+    ///
+    /// # Errors
+    /// Those of [`Db::write_if`] about conditions.
+    pub fn check_conditions(&self, conditions: &Conditions) -> Result<()> {
+        self.shared().check_conditions(conditions).map(drop)
+    }
+
+    /// The sequence number of the newest write that readers see. Cost: one atomic load.
+    pub fn latest_sequence_number(&self) -> SequenceNumber {
+        self.shared().counters.last_sequence()
     }
 
     /// The database as of now. What it sees is pinned while it is alive: compactions keep what has
@@ -371,5 +426,15 @@ impl Db {
     /// The failure that stopped writes, if one is in force; failures to flush or sync.
     pub fn close(&self) -> Result<()> {
         self.default.core.close()
+    }
+}
+
+impl ColumnFamily {
+    /// The database of the family.
+    ///
+    /// # Errors
+    /// `Corruption` if the database has no family `default`.
+    pub(crate) fn database(&self) -> Result<Db> {
+        Db::of_shared_core(Arc::clone(&self.core))
     }
 }

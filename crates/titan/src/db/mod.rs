@@ -13,6 +13,7 @@
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
 //! | [`families`] | creating and dropping families |
 //! | [`commit`] | what the database does at the stages of the commit pipeline; switching memtables |
+//! | [`conditions`] | batches that are committed only if certain keys were not written meanwhile |
 //! | [`admission`], [`stalls`] | whether writes are stalled, and whether jobs must hurry; how long writes wait |
 //! | [`job`], [`install`] | how every job is run, released and reported; how its edits become durable and visible |
 //! | [`state`], [`writing`] | what the state lock guards: memtables to flush, running jobs, what was evaluated of families, stalls; whether a user writes |
@@ -42,6 +43,9 @@ mod collection_rate;
 mod column_family;
 mod commit;
 mod compact;
+mod conditions;
+#[cfg(test)]
+mod conditions_tests;
 mod context;
 mod core;
 mod directory;
@@ -111,6 +115,7 @@ pub(crate) use wals::{Chain, Wals};
 
 pub use checkpoint::CheckpointSummary;
 pub use column_family::ColumnFamily;
+pub use conditions::Conditions;
 pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};
 pub use pause::GarbageCollectionPause;

@@ -64,7 +64,7 @@ impl DbIterator {
             listed,
         } = source;
         let comparator = super_version.version.comparator.clone();
-        let (lower, upper) = bounds(options, &comparator)?;
+        let (lower, upper) = options.bounds(&**comparator.user())?;
         let merged = MergingIterator::new(
             children(&super_version, &open_files, options),
             comparator.clone(),
@@ -241,29 +241,31 @@ impl DbIterator {
 
 type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The first key to show and the first not to show any more.
-fn bounds(
-    options: &ReadOptions,
-    comparator: &crate::format::internal_key::InternalKeyComparator,
-) -> Result<Bounds> {
-    let (mut lower, mut upper) = (options.lower_bound.clone(), options.upper_bound.clone());
-    if let Some(prefix) = &options.prefix {
-        if comparator.user().name() != BytewiseComparator.name() {
-            return Err(Error::invalid_argument(
-                "a prefix needs the bytewise order of keys",
-            ));
+impl ReadOptions {
+    /// The first key to show and the first not to show any more, in a family with this order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is a prefix and the order is not bytewise.
+    pub(crate) fn bounds(&self, comparator: &dyn Comparator) -> Result<Bounds> {
+        let (mut lower, mut upper) = (self.lower_bound.clone(), self.upper_bound.clone());
+        if let Some(prefix) = &self.prefix {
+            if comparator.name() != BytewiseComparator.name() {
+                return Err(Error::invalid_argument(
+                    "a prefix needs the bytewise order of keys",
+                ));
+            }
+            if lower.as_ref().is_none_or(|lower| lower < prefix) {
+                lower = Some(prefix.clone());
+            }
+            let end = prefix_end(prefix);
+            if let Some(end) = end
+                && upper.as_ref().is_none_or(|upper| *upper > end)
+            {
+                upper = Some(end);
+            }
         }
-        if lower.as_ref().is_none_or(|lower| lower < prefix) {
-            lower = Some(prefix.clone());
-        }
-        let end = prefix_end(prefix);
-        if let Some(end) = end
-            && upper.as_ref().is_none_or(|upper| *upper > end)
-        {
-            upper = Some(end);
-        }
+        Ok((lower, upper))
     }
-    Ok((lower, upper))
 }
 
 /// The smallest key after all that start with `prefix`, if there is one.

@@ -23,6 +23,7 @@ mod super_version;
 mod tests;
 mod value_window;
 mod visible;
+mod written_since;
 
 pub use db_iterator::DbIterator;
 pub(crate) use db_iterator::IteratorSource;
@@ -34,3 +35,4 @@ pub use snapshot::Snapshot;
 pub(crate) use snapshot::SnapshotList;
 pub(crate) use super_version::SuperVersion;
 pub(crate) use value_window::ScanHistory;
+pub(crate) use written_since::WrittenSince;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | admit | make room in memtables; wait while writes are stalled |
 //! | resolve | find the memtables; refuse batches that cannot be applied |
+//! | validate | refuse batches with a condition that does not hold any more |
 //! | number | give each operation its sequence number, in the order of arrival |
 //! | log | append the group to the WAL as one record; sync it if a writer asks for that |
 //! | insert | add the operations to the memtables |
@@ -18,6 +19,7 @@
 //! Assumes that the database, a [`CommitEnv`], switches memtables only as the leader. Functions that
 //! only the leader may call take its [`Lead`], which the queue gives out.
 
+use std::cmp::Ordering as KeyOrdering;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -28,7 +30,9 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::Counters;
 use crate::write::WriteOptions;
 use crate::write::batch::{BatchOp, WriteBatch, group_header};
+use crate::write::conditions::{Checked, Condition};
 use crate::write::queue::{CommitQueue, Group, Lead};
+use crate::write::validate::{Validator, validate};
 use crate::write::wal_set::WalSet;
 
 /// What the pipeline asks of the database.
@@ -45,6 +49,19 @@ pub(crate) trait CommitEnv {
     /// The memtable that takes writes of a family until the group is published. Fails if there is
     /// no such family.
     fn target(&self, id: ColumnFamilyId) -> Result<Target<Self::Family>>;
+
+    /// Fails with `Conflict` if the key of `condition` has a published write that is newer than
+    /// `checked_to`, and with `InvalidArgument` if the family does not exist. `is_newer` says whether
+    /// anything was published since.
+    fn validate(
+        &self,
+        condition: &Condition,
+        checked_to: SequenceNumber,
+        is_newer: bool,
+    ) -> Result<()>;
+
+    /// The error for a condition that does not hold.
+    fn conflict(&self, condition: &Condition) -> Error;
 
     /// Stops writes because of `error`, and returns it.
     fn stop(&self, error: Error) -> Error;
@@ -103,15 +120,16 @@ impl CommitPipeline {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Commits a batch, alone or in a group.
+    /// Commits a batch, alone or in a group, if its conditions hold.
     pub(crate) fn write(
         &self,
         env: &impl CommitEnv,
         batch: WriteBatch,
+        conditions: Option<Box<Checked>>,
         options: WriteOptions,
     ) -> Result<()> {
         let commit = |lead: &Lead<'_>, group: &mut Group| self.commit(env, lead, group);
-        self.queue.submit(batch, options, commit)
+        self.queue.submit(batch, conditions, options, commit)
     }
 
     /// Runs `f` while no batch is being committed.
@@ -124,6 +142,16 @@ impl CommitPipeline {
         let _unfinished = StopOnPanic(env);
         env.admit(lead, group)?;
         let targets = resolve(env, group);
+        if !group.conditions.is_empty() {
+            let published = self.counters.last_sequence();
+            let validator = GroupValidator {
+                env,
+                targets: &targets,
+                published,
+            };
+            validate(group, &validator);
+            gate!("commit: validated");
+        }
         if group.batches.iter().all(WriteBatch::is_empty) {
             return Ok(());
         }
@@ -296,6 +324,37 @@ impl<F> Drop for Unpublished<F> {
             ) {
                 target.memtable.refuse_after(self.published);
             }
+        }
+    }
+}
+
+/// Validates conditions while `published` is the newest sequence number that is published, or that
+/// any operation has.
+struct GroupValidator<'a, E: CommitEnv> {
+    env: &'a E,
+    targets: &'a [Target<E::Family>],
+    published: SequenceNumber,
+}
+
+impl<E: CommitEnv> Validator for GroupValidator<'_, E> {
+    fn validate(&self, condition: &Condition, checked_to: SequenceNumber) -> Result<()> {
+        // MUTANT: the leader overlooks what was published after a writer checked its conditions.
+        let overlooked = mutant!(
+            "published-since-the-check-overlooked",
+            "-p titan --lib db::races::conditions"
+        );
+        let is_newer = self.published > checked_to && !overlooked;
+        self.env.validate(condition, checked_to, is_newer)
+    }
+
+    fn conflict(&self, condition: &Condition) -> Error {
+        self.env.conflict(condition)
+    }
+
+    fn compare(&self, family: ColumnFamilyId, a: &[u8], b: &[u8]) -> KeyOrdering {
+        match self.targets.iter().find(|target| target.id == family) {
+            Some(target) => target.memtable.comparator().compare_user(a, b),
+            None => a.cmp(b),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 
+use super::conditions::{Checked, Condition};
 use super::pipeline::{CommitEnv, CommitPipeline, Target};
 use super::queue::{Group, Lead};
 use super::wal_set::WalSet;
@@ -15,7 +16,7 @@ use super::{WriteBatch, WriteOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
-use crate::format::{BytewiseComparator, ColumnFamilyId, Comparator, FileNumber};
+use crate::format::{BytewiseComparator, ColumnFamilyId, Comparator, FileNumber, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::stats::Statistics;
 use crate::version::Counters;
@@ -87,6 +88,18 @@ impl CommitEnv for Env {
         })
     }
 
+    fn validate(&self, condition: &Condition, _: SequenceNumber, is_newer: bool) -> Result<()> {
+        self.note("validate");
+        match is_newer {
+            true => Err(self.conflict(condition)),
+            false => Ok(()),
+        }
+    }
+
+    fn conflict(&self, _: &Condition) -> Error {
+        Error::new(ErrorKind::Conflict, "conflict")
+    }
+
     fn stop(&self, error: Error) -> Error {
         self.note("stop");
         *self.stopped.lock().unwrap() = Some(error.clone());
@@ -148,7 +161,7 @@ impl World {
     }
 
     fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
-        self.pipeline.write(&self.env, batch, options)
+        self.pipeline.write(&self.env, batch, None, options)
     }
 
     /// The value of a key that readers see.
@@ -261,4 +274,42 @@ fn a_panic_while_inserting_stops_writes_and_nothing_is_ever_visible() {
     assert!(seen.is_none());
     // The queue goes on.
     assert!(world.pipeline.exclusive(|_| Ok(())).is_ok());
+}
+
+#[test]
+fn a_batch_whose_condition_fails_is_refused_before_it_is_logged() {
+    let world = World::new();
+    let plain = WriteOptions::default();
+    world.write(batch(FAMILY, &[b"a"]), plain).unwrap();
+    world.env.stages();
+    let if_unchanged = |checked_to| {
+        let conditions = Arc::new(vec![Condition {
+            family: FAMILY,
+            key: b"a".to_vec(),
+            since: SequenceNumber(0),
+        }]);
+        let checked_to = SequenceNumber(checked_to);
+        Some(Box::new(Checked {
+            conditions,
+            checked_to,
+        }))
+    };
+    let write = |keys: &[&[u8]], checked_to| {
+        let (env, batch) = (&world.env, batch(FAMILY, keys));
+        let written = world
+            .pipeline
+            .write(env, batch, if_unchanged(checked_to), plain);
+        written.map_err(|e| e.kind())
+    };
+    assert_eq!(write(&[b"b"], 0), Err(ErrorKind::Conflict));
+    let stages = [("admit", 1), ("resolve", 1), ("validate", 1)];
+    assert_eq!(world.env.stages(), stages);
+    assert_eq!((world.get(b"b"), world.groups_logged()), (None, 1));
+    // It took no sequence number.
+    assert_eq!(write(&[b"b"], 1), Ok(()));
+    assert_eq!(world.env.counters.last_sequence().0, 2);
+    // A batch with conditions and nothing else is validated, too.
+    assert_eq!(write(&[], 1), Err(ErrorKind::Conflict));
+    assert_eq!(write(&[], 2), Ok(()));
+    assert_eq!(world.groups_logged(), 2);
 }

@@ -10,6 +10,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use super::batch::WriteBatch;
+use super::conditions::Checked;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
@@ -33,6 +34,8 @@ pub(crate) struct Group {
     pub(crate) batches: Vec<WriteBatch>,
     /// The options of all of them; `sync` if any of them asks for it.
     pub(crate) options: WriteOptions,
+    /// The conditions of those batches that have any, each with the index of its batch.
+    pub(crate) conditions: Vec<(usize, Box<Checked>)>,
     refused: Vec<(usize, Error)>,
 }
 
@@ -43,8 +46,17 @@ impl Group {
         Group {
             batches: vec![batch],
             options,
+            conditions: Vec::new(),
             refused: Vec::new(),
         }
+    }
+
+    /// Adds a batch, the last one.
+    pub(crate) fn push(&mut self, batch: WriteBatch, conditions: Option<Box<Checked>>) {
+        if let Some(conditions) = conditions {
+            self.conditions.push((self.batches.len(), conditions));
+        }
+        self.batches.push(batch);
     }
 
     /// Takes out a batch that cannot be committed, so that the others can be. Its writer gets
@@ -56,8 +68,13 @@ impl Group {
         }
     }
 
+    /// Whether a batch was taken out.
+    pub(super) fn is_refused(&self, index: usize) -> bool {
+        self.refused.iter().any(|(refused, _)| *refused == index)
+    }
+
     /// The result for a writer, if `result` holds for those that were not refused.
-    fn result_for(&self, index: usize, result: &Result<()>) -> Result<()> {
+    pub(super) fn result_for(&self, index: usize, result: &Result<()>) -> Result<()> {
         match self.refused.iter().find(|(refused, _)| *refused == index) {
             Some((_, error)) => Err(error.clone()),
             None => result.clone(),
@@ -72,9 +89,13 @@ enum Progress {
     Done(Result<()>),
 }
 
+/// A batch and its conditions, if it has any.
+type Submitted = (WriteBatch, Option<Box<Checked>>);
+
 /// A writer in line.
 struct Writer {
-    batch: Mutex<Option<WriteBatch>>,
+    /// Taken by the leader.
+    submitted: Mutex<Option<Submitted>>,
     bytes: usize,
     /// `None` for a writer that wants to be alone.
     options: Option<WriteOptions>,
@@ -85,10 +106,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(batch: Option<WriteBatch>, options: Option<WriteOptions>) -> Arc<Self> {
+    fn new(submitted: Option<Submitted>, options: Option<WriteOptions>) -> Arc<Self> {
         Arc::new(Writer {
-            bytes: batch.as_ref().map_or(0, WriteBatch::size_bytes),
-            batch: Mutex::new(batch),
+            bytes: submitted
+                .as_ref()
+                .map_or(0, |(batch, _)| batch.size_bytes()),
+            submitted: Mutex::new(submitted),
             options,
             progress: Mutex::new(Progress::Waiting),
             has_moved_on: AtomicBool::new(false),
@@ -139,10 +162,11 @@ impl CommitQueue {
     pub(crate) fn submit(
         &self,
         batch: WriteBatch,
+        conditions: Option<Box<Checked>>,
         options: WriteOptions,
         commit: impl FnOnce(&Lead<'_>, &mut Group) -> Result<()>,
     ) -> Result<()> {
-        let writer = Writer::new(Some(batch), Some(options));
+        let writer = Writer::new(Some((batch, conditions)), Some(options));
         if let Some(result) = self.wait_for_lead(&writer) {
             return result;
         }
@@ -192,10 +216,14 @@ impl CommitQueue {
     /// The leader's batch and those after it in line that may join its group.
     fn gather(&self, leader: &Writer, options: WriteOptions) -> (Group, Vec<Arc<Writer>>) {
         let mut group = Group {
-            batches: leader.batch.lock().take().into_iter().collect(),
+            batches: Vec::with_capacity(1),
             options,
+            conditions: Vec::new(),
             refused: Vec::new(),
         };
+        if let Some((batch, conditions)) = leader.submitted.lock().take() {
+            group.push(batch, conditions);
+        }
         let mut followers = Vec::new();
         let mut bytes = leader.bytes;
         let limit = if bytes <= SMALL_BATCH {
@@ -216,7 +244,9 @@ impl CommitQueue {
             if !mutant!("follower-not-synced", "-p titan --lib write::queue") {
                 group.options.sync |= next.options.is_some_and(|o| o.sync);
             }
-            group.batches.extend(next.batch.lock().take());
+            if let Some((batch, conditions)) = next.submitted.lock().take() {
+                group.push(batch, conditions);
+            }
             followers.extend(line.waiting.pop_front());
         }
         (group, followers)
@@ -295,7 +325,7 @@ mod tests {
                             Ok(())
                         };
                         queue
-                            .submit(batch, WriteOptions::default(), commit)
+                            .submit(batch, None, WriteOptions::default(), commit)
                             .unwrap();
                     }
                 });
@@ -319,7 +349,7 @@ mod tests {
                 sync,
                 ..WriteOptions::default()
             };
-            queue.submit(batch, options, commit).unwrap();
+            queue.submit(batch, None, options, commit).unwrap();
         };
         let groups = std::sync::Mutex::new(Vec::new());
         let note = |_: &Lead<'_>, group: &mut Group| {
@@ -360,7 +390,7 @@ mod tests {
                             no_slowdown,
                             ..WriteOptions::default()
                         };
-                        queue.submit(WriteBatch::new(), options, |_, _| Ok(()))
+                        queue.submit(WriteBatch::new(), None, options, |_, _| Ok(()))
                     }));
                     waiting(n);
                 }
@@ -398,7 +428,7 @@ mod tests {
                             }
                             Ok(())
                         };
-                        let result = queue.submit(batch, WriteOptions::default(), commit);
+                        let result = queue.submit(batch, None, WriteOptions::default(), commit);
                         assert_eq!(result.is_err(), bad);
                     }
                 });
@@ -410,12 +440,14 @@ mod tests {
     #[test]
     fn a_failure_reaches_the_whole_group_and_the_queue_goes_on() {
         let queue = CommitQueue::default();
-        let failed = queue.submit(WriteBatch::new(), WriteOptions::default(), |_, _| {
+        let failed = queue.submit(WriteBatch::new(), None, WriteOptions::default(), |_, _| {
             Err(Error::corruption("no"))
         });
         assert!(failed.unwrap_err().is_corruption());
         queue
-            .submit(WriteBatch::new(), WriteOptions::default(), |_, _| Ok(()))
+            .submit(WriteBatch::new(), None, WriteOptions::default(), |_, _| {
+                Ok(())
+            })
             .unwrap();
     }
 }

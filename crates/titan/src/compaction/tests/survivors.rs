@@ -187,6 +187,15 @@ fn compact(input: &[Entry], nothing_below: bool, snapshots: &[SequenceNumber]) -
         survivors.next()?;
     }
     assert!(output.is_sorted_by(|a, b| a.0 > b.0), "{output:?}");
+    let newest_written = input.iter().map(|(at, _)| *at).max();
+    let newest_kept = kept.iter_tombstones().map(|t| t.sequence.0).max();
+    let newest_kept = newest_kept.max(output.iter().map(|(at, _)| *at).max());
+    // That a key was written after a snapshot is known as long as the snapshot lives.
+    if let (Some(oldest), Some(newest)) = (snapshots.first(), newest_written)
+        && newest > oldest.0
+    {
+        assert_eq!(newest_kept, Some(newest), "{input:?} at {snapshots:?}");
+    }
     let garbage = survivors.read_references().garbage(&written)?;
     let garbage: u64 = garbage.iter().map(|garbage| garbage.count).sum();
     output.extend(kept.iter_tombstones().map(|t| (t.sequence.0, Op::Range)));

@@ -12,6 +12,7 @@
 //! | [`values`] | a reader that knows where its values are |
 //! | [`snapshots`] | a thread that takes a snapshot |
 //! | [`commits`] | the leader of the commit queue, also while it switches memtables |
+//! | [`conditions`] | a writer between the check of its conditions and its commit |
 //! | [`flushes`], [`compactions`], [`collections`] | a job between its output and its installation |
 //! | [`manifests`] | a job that replaces the MANIFEST |
 //! | [`checkpoints`] | a checkpoint between its steps |
@@ -25,6 +26,7 @@ mod checkpoints;
 mod collections;
 mod commits;
 mod compactions;
+mod conditions;
 mod families;
 mod flushes;
 mod manifests;

@@ -1,0 +1,228 @@
+//! The lock table: see the [module](super).
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::request::{Acquired, LockKey, Mode, OwnerId, Request};
+use super::waits::{Waiting, Waits};
+use crate::clock::SystemClock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// Into how many parts the table is divided.
+pub(super) const STRIPES: usize = 64;
+
+/// See the [module](super).
+pub(crate) struct LockTable {
+    stripes: Box<[Stripe]>,
+    waits: Mutex<Waits>,
+    last_owner: AtomicU64,
+    clock: Arc<dyn SystemClock>,
+}
+
+#[derive(Default)]
+struct Stripe {
+    locks: Mutex<Locks>,
+    /// Something was released, or owners changed for which something waits.
+    changed: Condvar,
+}
+
+type Locks = HashMap<LockKey, Lock>;
+
+/// The lock on one key. It exists while it has owners or something waits for it.
+struct Lock {
+    mode: Mode,
+    owners: Vec<OwnerId>,
+    waiting: usize,
+}
+
+impl Lock {
+    fn new() -> Self {
+        Lock {
+            mode: Mode::Shared,
+            owners: Vec::new(),
+            waiting: 0,
+        }
+    }
+
+    /// Grants a request, if nobody else's lock excludes it.
+    fn grant(&mut self, owner: OwnerId, mode: Mode) -> Option<Acquired> {
+        let had = self.owners.contains(&owner);
+        let others = self.owners.len() > usize::from(had);
+        let shares = mode == Mode::Shared && self.mode == Mode::Shared;
+        if had && (mode == Mode::Shared || self.mode == Mode::Exclusive) {
+            return Some(Acquired::Had);
+        }
+        // MUTANT: a shared lock becomes exclusive although it has other owners.
+        let at_once = had
+            && mutant!(
+                "shared-lock-upgraded-at-once",
+                "-p titan --lib locks::tests"
+            );
+        if others && !shares && !at_once {
+            return None;
+        }
+        self.mode = mode;
+        if had {
+            return Some(Acquired::Upgraded);
+        }
+        self.owners.push(owner);
+        Some(Acquired::New)
+    }
+
+    fn blockers(&self, owner: OwnerId) -> Vec<OwnerId> {
+        let others = self.owners.iter().filter(|other| **other != owner);
+        others.copied().collect()
+    }
+}
+
+impl LockTable {
+    /// Without locks. `clock` measures how long requests wait.
+    pub(crate) fn new(clock: Arc<dyn SystemClock>) -> Self {
+        LockTable {
+            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            waits: Mutex::default(),
+            last_owner: AtomicU64::new(0),
+            clock,
+        }
+    }
+
+    /// An owner without locks.
+    pub(crate) fn new_owner(&self) -> OwnerId {
+        OwnerId(self.last_owner.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Locks a key.
+    ///
+    /// # Errors
+    /// `Deadlock`, `LockTimeout`. The owner has the locks then that it had before.
+    pub(crate) fn acquire(&self, request: &Request<'_>) -> Result<Acquired> {
+        let Request { owner, key, .. } = *request;
+        let stripe = self.stripe(key);
+        let mut locks = stripe.locks.lock();
+        if let Some(acquired) = self.grant(stripe, &mut locks, request) {
+            return Ok(acquired);
+        }
+        locks.entry(key.clone()).or_insert_with(Lock::new).waiting += 1;
+        let granted = self.wait_until_granted(stripe, &mut locks, request);
+        self.waits.lock().end(owner);
+        if let Some(lock) = locks.get_mut(key) {
+            lock.waiting -= 1;
+            if lock.owners.is_empty() && lock.waiting == 0 {
+                locks.remove(key);
+            }
+        }
+        granted
+    }
+
+    fn grant(&self, stripe: &Stripe, locks: &mut Locks, request: &Request<'_>) -> Option<Acquired> {
+        let lock = locks.entry(request.key.clone()).or_insert_with(Lock::new);
+        let acquired = lock.grant(request.owner, request.mode)?;
+        // MUTANT: those that wait for a key do not learn that it has another owner.
+        let untold = mutant!(
+            "new-owner-not-seen-by-waiters",
+            "-p titan --lib locks::tests"
+        );
+        if lock.waiting > 0 && acquired == Acquired::New && !untold {
+            // They wait for this owner from now on, and must look for circles.
+            stripe.changed.notify_all();
+        }
+        Some(acquired)
+    }
+
+    fn wait_until_granted(
+        &self,
+        stripe: &Stripe,
+        locks: &mut MutexGuard<'_, Locks>,
+        request: &Request<'_>,
+    ) -> Result<Acquired> {
+        let begun = self.clock.monotonic();
+        loop {
+            if let Some(acquired) = self.grant(stripe, locks, request) {
+                return Ok(acquired);
+            }
+            let blockers = locks.get(request.key);
+            let blockers = blockers.map_or(Vec::new(), |lock| lock.blockers(request.owner));
+            self.note_wait(request, &blockers)?;
+            gate!("lock: waits");
+            let Some(timeout) = request.timeout else {
+                stripe.changed.wait(locks);
+                continue;
+            };
+            let waited = self.clock.monotonic().saturating_sub(begun);
+            let left = timeout.saturating_sub(waited);
+            if left.is_zero() {
+                return Err(timed_out(request, &blockers));
+            }
+            let block = self.clock.begin_wait(left);
+            stripe.changed.wait_for(locks, block);
+        }
+    }
+
+    /// Notes for whom the request waits. Fails if that closes a circle.
+    fn note_wait(&self, request: &Request<'_>, blockers: &[OwnerId]) -> Result<()> {
+        let mut waits = self.waits.lock();
+        let waiting = Waiting {
+            key: request.key.clone(),
+            family: request.family.to_owned(),
+            blockers: blockers.to_vec(),
+        };
+        waits.begin(request.owner, waiting);
+        match request.detect_deadlocks {
+            true => match waits.circle_through(request.owner) {
+                Some(circle) => Err(Error::new(ErrorKind::Deadlock, circle)),
+                None => Ok(()),
+            },
+            false => Ok(()),
+        }
+    }
+
+    /// Releases the locks of `owner` on `keys`. Those that it does not have are ignored.
+    pub(crate) fn release<'k>(&self, owner: OwnerId, keys: impl IntoIterator<Item = &'k LockKey>) {
+        for key in keys {
+            let stripe = self.stripe(key);
+            let mut locks = stripe.locks.lock();
+            let Some(lock) = locks.get_mut(key) else {
+                continue;
+            };
+            lock.owners.retain(|other| *other != owner);
+            if lock.waiting > 0 {
+                self.waits.lock().released(owner, key);
+                stripe.changed.notify_all();
+            } else if lock.owners.is_empty() {
+                locks.remove(key);
+            }
+        }
+    }
+
+    /// How many keys are locked or waited for.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let stripes = self.stripes.iter();
+        stripes.map(|stripe| stripe.locks.lock().len()).sum()
+    }
+
+    fn stripe(&self, key: &LockKey) -> &Stripe {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let at = hasher.finish() as usize % self.stripes.len();
+        &self.stripes[at]
+    }
+}
+
+#[cold]
+fn timed_out(request: &Request<'_>, blockers: &[OwnerId]) -> Error {
+    let key = request.key.key.escape_ascii();
+    let (owner, family) = (request.owner.0, request.family);
+    let blockers: Vec<String> = blockers.iter().map(|b| b.0.to_string()).collect();
+    let blockers = blockers.join(", ");
+    Error::new(
+        ErrorKind::LockTimeout,
+        format!(
+            "transaction {owner} has waited too long for key '{key}' of column family '{family}', \
+             which transaction {blockers} has locked"
+        ),
+    )
+}

@@ -1,0 +1,494 @@
+//! A transaction: its writes, its reads, and how it ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::index::{Index, Pending};
+use super::iterator::TransactionIterator;
+use super::options::{LockOptions, TransactionOptions, TransactionSnapshot};
+use super::tracked::{TrackedKeys, Use};
+use crate::db::{ColumnFamily, Conditions, Db};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::locks::{Acquired, LockKey, Mode, OwnerId, Request};
+use crate::read::{ReadOptions, Snapshot};
+use crate::sync::Mutex;
+use crate::write::WriteBatch;
+
+/// Reads and writes that take effect together, or not at all: see the [module](super).
+///
+/// Begun by [`Db::begin`]. It ends by [`Transaction::commit`] or [`Transaction::rollback`]; dropping
+/// it rolls it back. Families are named by handles; a [`Db`] acts as that of its family `default`.
+/// Threads may share a transaction; its calls run one at a time.
+///
+/// # Errors
+/// Of all methods with a family: `InvalidArgument` if it is of another database or was dropped. Of
+/// reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard it, if the
+/// transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the key was
+/// written after the transaction's snapshot. After an error the transaction is as before the call,
+/// and may go on.
+pub struct Transaction {
+    db: Db,
+    options: TransactionOptions,
+    id: OwnerId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What reads see.
+    snapshot: Option<Snapshot>,
+    /// Keeps what conditions need to be checked; no condition is about an earlier moment.
+    evidence: Option<Snapshot>,
+    tracked: TrackedKeys,
+    batch: WriteBatch,
+    /// The writes by family, for reads.
+    written: HashMap<ColumnFamilyId, Index>,
+    /// What `written` was at each save point. The copies share what did not change since.
+    written_at: Vec<HashMap<ColumnFamilyId, Index>>,
+}
+
+impl Transaction {
+    pub(super) fn begin(db: &Db, options: &TransactionOptions) -> Result<Self> {
+        db.check_writable()?;
+        let transaction = Transaction {
+            id: db.locks().new_owner(),
+            db: db.clone(),
+            options: *options,
+            state: Mutex::default(),
+        };
+        if options.snapshot == TransactionSnapshot::AtBegin {
+            transaction.take_snapshot(&mut transaction.state.lock());
+        }
+        Ok(transaction)
+    }
+
+    /// The number by which messages about locks name the transaction.
+    pub fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    /// The snapshot, if it has been taken.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        self.state.lock().snapshot.clone()
+    }
+
+    /// The value of `key` as the transaction sees it: what it wrote itself, or else what the database
+    /// has as of the snapshot, or now if there is none. The read is not guarded: a later write of the
+    /// key by others is no conflict.
+    pub fn get(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        let state = &mut self.state.lock();
+        self.get_in(state, family, key.as_ref())
+    }
+
+    /// The values of many keys, in the order of the keys, each as [`Transaction::get`] returns it, all
+    /// as of one moment.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: &ColumnFamily,
+        keys: &[K],
+    ) -> Vec<Result<Option<Bytes>>> {
+        let state = &mut self.state.lock();
+        if let Err(e) = self.used(state, family) {
+            return keys.iter().map(|_| Err(e.clone())).collect();
+        }
+        let own: Vec<Option<Option<Bytes>>> = keys
+            .iter()
+            .map(|key| state.own(family, key.as_ref()))
+            .collect();
+        let others = keys.iter().zip(&own).filter(|(_, own)| own.is_none());
+        let others: Vec<&[u8]> = others.map(|(key, _)| key.as_ref()).collect();
+        let options = state.read_options(ReadOptions::default());
+        let mut read = family.multi_get(&others, &options).into_iter();
+        let lost = || Err(Error::internal("a lookup has no result"));
+        let merged = own.into_iter().map(|own| match own {
+            Some(own) => Ok(own),
+            None => read.next().unwrap_or_else(lost),
+        });
+        merged.collect()
+    }
+
+    /// An iterator over the family as the transaction sees it now: see [`TransactionIterator`]. A
+    /// snapshot in `options` is used instead of the transaction's own.
+    pub fn iter(
+        &self,
+        family: &ColumnFamily,
+        options: &ReadOptions,
+    ) -> Result<TransactionIterator> {
+        let state = &mut self.state.lock();
+        self.used(state, family)?;
+        let bounds = options.bounds(&**family.comparator())?;
+        let database = family.iter(&state.read_options(options.clone()))?;
+        let own = state.written.get(&family.id()).cloned();
+        let own = own.unwrap_or_else(|| new_index(family));
+        Ok(TransactionIterator::new(database, own, bounds))
+    }
+
+    /// Reads a key that the transaction is going to write, or that its writes depend on: from now on a
+    /// write of the key by others is a conflict. If the transaction is pessimistic, locks the key
+    /// exclusively first.
+    pub fn get_for_update(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Bytes>> {
+        self.guarded_get(family, key.as_ref(), Mode::Exclusive)
+    }
+
+    /// The same with a shared lock, which other transactions may have, too.
+    pub fn get_for_share(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Bytes>> {
+        self.guarded_get(family, key.as_ref(), Mode::Shared)
+    }
+
+    /// Makes a write of the key by others a conflict from now on, whether it has a value or not. If the
+    /// transaction is pessimistic, locks the key shared.
+    pub fn guard(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
+        let state = &mut self.state.lock();
+        self.track(state, family, key.as_ref(), Mode::Shared, Use::Read)
+    }
+
+    /// Takes back one [`Transaction::get_for_update`], [`Transaction::get_for_share`] or
+    /// [`Transaction::guard`] of the key. If it was the last one, and the transaction has not written
+    /// the key, a write of the key by others is no conflict any more, and its lock is released. A key
+    /// that was touched before the last save point stays as it is.
+    pub fn undo_get_for_update(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
+        let state = &mut self.state.lock();
+        self.db.check_family(family)?;
+        let key = lock_key(family, key.as_ref());
+        if state.tracked.undo_read(&key) {
+            self.release([&key]);
+        }
+        Ok(())
+    }
+
+    /// Sets `key` to `value` when the transaction commits. Its own reads see it at once.
+    pub fn put(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let pending = Pending::Value(Bytes::copy_from_slice(value));
+        self.write(family, key, pending, |batch| batch.put(family, key, value))
+    }
+
+    /// Removes `key` when the transaction commits.
+    pub fn delete(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.write(family, key, Pending::Deleted, |batch| {
+            batch.delete(family, key)
+        })
+    }
+
+    /// Removes `key` when the transaction commits, under the conditions of
+    /// [`ColumnFamily::single_delete`].
+    pub fn single_delete(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.write(family, key, Pending::Deleted, |batch| {
+            batch.single_delete(family, key)
+        })
+    }
+
+    /// Not supported: a conflict with a write within a range could not be found. Delete the keys that
+    /// an iterator shows, or use [`ColumnFamily::delete_range`], which is a conflict for transactions
+    /// that touched a key in the range.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn delete_range(
+        &self,
+        family: &ColumnFamily,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let _ = (family, begin, end);
+        Err(Error::unsupported(
+            "a transaction cannot delete a range of keys",
+        ))
+    }
+
+    /// Remembers the present state for [`Transaction::rollback_to_save_point`]. Save points nest.
+    pub fn set_save_point(&self) {
+        let state = &mut *self.state.lock();
+        state.batch.set_save_point();
+        state.tracked.set_save_point();
+        state.written_at.push(state.written.clone());
+    }
+
+    /// Takes back what the transaction did since the last save point, which ends: writes, guards, and
+    /// locks on keys that it had not touched before. A shared lock that became exclusive since stays
+    /// exclusive.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no save point.
+    pub fn rollback_to_save_point(&self) -> Result<()> {
+        let state = &mut *self.state.lock();
+        let released = state.tracked.rollback_to_save_point()?;
+        state.batch.rollback_to_save_point()?;
+        if let Some(written) = state.written_at.pop() {
+            state.written = written;
+        }
+        // MUTANT: locks that were taken since a save point stay after the return to it.
+        if !mutant!(
+            "save-point-keeps-locks",
+            "-p titan --lib transaction::tests"
+        ) {
+            self.release(&released);
+        }
+        Ok(())
+    }
+
+    /// Ends the last save point and keeps what was done since.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no save point.
+    pub fn pop_save_point(&self) -> Result<()> {
+        let state = &mut *self.state.lock();
+        state.tracked.pop_save_point()?;
+        state.batch.pop_save_point()?;
+        state.written_at.pop();
+        Ok(())
+    }
+
+    /// Makes the writes of the transaction visible, all at once, if no key that it touched for writing
+    /// or guarded was written by others meanwhile. Locks are released after that.
+    ///
+    /// # Errors
+    /// `Conflict`, which names the first such key: nothing was written, and the transaction is over.
+    /// Begin another one and read again. Those of [`Db::write`].
+    pub fn commit(self) -> Result<()> {
+        let (batch, conditions) = self.state.lock().take_writes()?;
+        let Some(conditions) = conditions else {
+            return Ok(());
+        };
+        // MUTANT: locks are released before the writes of the transaction are visible.
+        if mutant!(
+            "locks-released-before-publication",
+            "-p titan --lib transaction::races"
+        ) {
+            self.release(self.state.lock().tracked.keys());
+        }
+        let committed = self.db.write_if(batch, &conditions, &self.options.write);
+        gate!("transaction: committed");
+        // Its end releases the locks, also if the commit panics.
+        committed
+    }
+
+    /// Forgets the writes of the transaction and releases its locks.
+    pub fn rollback(self) {}
+
+    fn release<'k>(&self, keys: impl IntoIterator<Item = &'k LockKey>) {
+        if self.options.locks.is_some() {
+            self.db.locks().release(self.id, keys);
+        }
+    }
+
+    fn take_snapshot(&self, state: &mut State) {
+        let snapshot = self.db.snapshot();
+        state.evidence = Some(snapshot.clone());
+        state.snapshot = Some(snapshot);
+    }
+
+    /// Takes the snapshot if this is the first use.
+    fn snapshot_if_due(&self, state: &mut State) {
+        let due = self.options.snapshot == TransactionSnapshot::AtFirstUse;
+        if due && state.snapshot.is_none() {
+            self.take_snapshot(state);
+        }
+    }
+
+    /// Before a read.
+    fn used(&self, state: &mut State, family: &ColumnFamily) -> Result<()> {
+        self.db.check_family(family)?;
+        self.snapshot_if_due(state);
+        Ok(())
+    }
+
+    fn get_in(
+        &self,
+        state: &mut State,
+        family: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<Bytes>> {
+        self.used(state, family)?;
+        match state.own(family, key) {
+            Some(own) => Ok(own),
+            None => family.get_with(key, &state.read_options(ReadOptions::default())),
+        }
+    }
+
+    fn guarded_get(&self, family: &ColumnFamily, key: &[u8], mode: Mode) -> Result<Option<Bytes>> {
+        let state = &mut self.state.lock();
+        self.track(state, family, key, mode, Use::Read)?;
+        self.get_in(state, family, key)
+    }
+
+    fn write(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        pending: Pending,
+        add: impl FnOnce(&mut WriteBatch) -> Result<()>,
+    ) -> Result<()> {
+        let state = &mut self.state.lock();
+        self.track(state, family, key, Mode::Exclusive, Use::Write)?;
+        add(&mut state.batch)?;
+        let written = state.written.entry(family.id());
+        let index = written.or_insert_with(|| new_index(family));
+        index.insert(Bytes::copy_from_slice(key), pending);
+        Ok(())
+    }
+
+    /// Touches a key: locks it, if the transaction is pessimistic, and from now on a write of the key by
+    /// others is a conflict.
+    fn track(
+        &self,
+        state: &mut State,
+        family: &ColumnFamily,
+        key: &[u8],
+        mode: Mode,
+        used: Use,
+    ) -> Result<()> {
+        self.db.check_family(family)?;
+        let key = lock_key(family, key);
+        let acquired = match &self.options.locks {
+            Some(options) => Some(self.lock(state, family, &key, mode, options)?),
+            None => None,
+        };
+        let since = match state.tracked.get(&key) {
+            Some(tracked) => Ok(tracked.since),
+            // ORDER: after the lock: what its last owner wrote is no conflict.
+            None => self.since(state, family, &key),
+        };
+        let since = since.inspect_err(|_| {
+            if acquired == Some(Acquired::New) {
+                self.release([&key]);
+            }
+        })?;
+        state.tracked.note(key, since, used);
+        Ok(())
+    }
+
+    fn lock(
+        &self,
+        state: &State,
+        family: &ColumnFamily,
+        key: &LockKey,
+        mode: Mode,
+        options: &LockOptions,
+    ) -> Result<Acquired> {
+        let is_new = state.tracked.get(key).is_none();
+        let is_full = |max: usize| state.tracked.len() >= max;
+        if is_new && options.max_locks.is_some_and(is_full) {
+            return Err(Error::new(
+                ErrorKind::LockLimit,
+                format!(
+                    "transaction {} has locked {} keys, and may not lock more",
+                    self.id.0,
+                    state.tracked.len()
+                ),
+            ));
+        }
+        self.db.locks().acquire(&Request {
+            owner: self.id,
+            key,
+            family: family.name(),
+            mode,
+            timeout: options.timeout,
+            detect_deadlocks: options.detect_deadlocks,
+        })
+    }
+
+    /// Since when a key must be unchanged that is touched for the first time. A pessimistic transaction
+    /// with a snapshot learns at once if it has changed.
+    fn since(
+        &self,
+        state: &mut State,
+        family: &ColumnFamily,
+        key: &LockKey,
+    ) -> Result<SequenceNumber> {
+        self.snapshot_if_due(state);
+        let Some(snapshot) = &state.snapshot else {
+            // ORDER: the evidence is kept from a moment on that is not after the condition's.
+            state.evidence.get_or_insert_with(|| self.db.snapshot());
+            return Ok(self.db.latest_sequence_number());
+        };
+        if self.options.locks.is_some() {
+            let mut conditions = Conditions::since(snapshot);
+            conditions.unchanged(family, &key.key)?;
+            self.db.check_conditions(&conditions)?;
+        }
+        Ok(snapshot.sequence())
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let state = std::mem::take(&mut *self.state.lock());
+        self.release(state.tracked.keys());
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Transaction({})", self.id.0)
+    }
+}
+
+impl State {
+    /// What the transaction has written to a key, if anything: a value, or that there is none.
+    fn own(&self, family: &ColumnFamily, key: &[u8]) -> Option<Option<Bytes>> {
+        let written = self.written.get(&family.id())?.get(key)?;
+        Some(match written {
+            Pending::Value(value) => Some(value.clone()),
+            Pending::Deleted => None,
+        })
+    }
+
+    /// What is to be written, and what must hold then: nothing if no key was touched.
+    fn take_writes(&mut self) -> Result<(WriteBatch, Option<Conditions>)> {
+        let batch = std::mem::take(&mut self.batch);
+        let Some(evidence) = self.evidence.as_ref().filter(|_| !self.tracked.is_empty()) else {
+            return Ok((batch, None));
+        };
+        let mut conditions = Conditions::since(evidence);
+        // MUTANT: keys that a transaction guards and does not write may change.
+        let unguarded = mutant!(
+            "guards-have-no-effect",
+            "-p titan --lib transaction::model_tests"
+        );
+        for (key, tracked) in self.tracked.iter() {
+            if unguarded && !tracked.is_written() {
+                continue;
+            }
+            conditions.unchanged_since(key.family, &key.key, tracked.since)?;
+        }
+        Ok((batch, Some(conditions)))
+    }
+
+    fn read_options(&self, options: ReadOptions) -> ReadOptions {
+        let snapshot = options.snapshot.or_else(|| self.snapshot.clone());
+        ReadOptions {
+            snapshot,
+            ..options
+        }
+    }
+}
+
+fn new_index(family: &ColumnFamily) -> Index {
+    Index::new(Arc::clone(family.comparator()))
+}
+
+fn lock_key(family: &ColumnFamily, key: &[u8]) -> LockKey {
+    LockKey {
+        family: family.id(),
+        key: Bytes::copy_from_slice(key),
+    }
+}
