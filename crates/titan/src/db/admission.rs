@@ -15,7 +15,8 @@ use crate::options::DbOptions;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What was evaluated last, and what commits are held against.
+/// What was evaluated last, what the next commit must switch or wait for, and which keys are
+/// locked.
 pub(crate) struct Admission {
     /// Whether writes are stalled; then the state says how.
     writes_stalled: AtomicBool,

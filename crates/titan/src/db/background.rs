@@ -158,6 +158,7 @@ impl Shared {
         collection: Option<Collection>,
     ) -> Option<CollectionJob<'static>> {
         let may_begin = !self.is_closing()
+            && self.failure.get().is_none()
             && state.to_collect().is_some()
             && state.collections.begun == candidate.collections_begun;
         let family = state.families.get_mut(&candidate.family.id);

@@ -139,21 +139,21 @@ fn refuse_within(vfs: &dyn Vfs, target: &Path) -> Result<()> {
 
 /// Where a path leads once its missing directories have been made.
 fn leads_to(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
-    let mut physical = match path.has_root() {
+    let mut target = match path.has_root() {
         true => PathBuf::new(),
         false => vfs.canonicalize(Path::new("."))?,
     };
     for component in path.components() {
         match component {
-            // `place` is canonical, and a missing directory will be no link.
-            Component::ParentDir => drop(physical.pop()),
-            other => physical.push(other),
+            // `target` is canonical, and a missing directory will be no link.
+            Component::ParentDir => drop(target.pop()),
+            other => target.push(other),
         }
-        if vfs.exists(&physical)? {
-            physical = vfs.canonicalize(&physical)?;
+        if vfs.exists(&target)? {
+            target = vfs.canonicalize(&target)?;
         }
     }
-    Ok(physical)
+    Ok(target)
 }
 
 /// Allows newer memtables to be flushed, and families to change, when it is dropped.

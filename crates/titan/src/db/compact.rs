@@ -251,11 +251,11 @@ impl Shared {
         end: Bound<&[u8]>,
         force_rewrite: bool,
     ) -> Result<()> {
-        self.failure.check()?;
         let picked = {
             let mut state = self.state.lock();
-            // Under the lock: closing waits for the jobs that it finds counted.
+            // Under the lock: closing and resuming wait for the jobs that they find counted.
             self.check_open()?;
+            self.failure.check()?;
             let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
             };

@@ -69,8 +69,8 @@ impl Core {
         if self.shared.lifecycle.is_closed() {
             return Ok(());
         }
-        // Batches that wait in the queue by now are committed and later ones are refused, so
-        // nothing unlogged comes after the flush.
+        // Batches are refused from now on, also those that wait in the queue, so nothing unlogged
+        // comes after the flush.
         let pipeline = &self.shared.pipeline;
         pipeline.close();
         let unlogged = pipeline.exclusive(|_| Ok(self.shared.families_with_unlogged_writes()))?;

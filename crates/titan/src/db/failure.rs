@@ -65,7 +65,7 @@ impl BackgroundFailure {
             self.failed.store(true, Ordering::Release);
             first
         };
-        // Writers that wait for background jobs now wait in vain. This comes before listeners are
+        // Writers that wait for background jobs would now wait for ever. This comes before listeners are
         // notified, since one may panic.
         self.signals.raise_all();
         if first {

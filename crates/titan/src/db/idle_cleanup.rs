@@ -66,18 +66,34 @@ impl Shared {
         let oldest_snapshot = self.readers.snapshots.oldest();
         let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
         let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
+        if !needed && !wrote {
+            // Before the state lock is released: a job that ends after this evaluation must find
+            // that the thread waits, and wake it.
+            // MUTANT: the thread says that it waits only after it has released the state lock.
+            let too_late = mutant!(
+                "collector-waits-before-it-says-so",
+                "-p titan --lib db::races::collections"
+            );
+            if !too_late {
+                self.signals.await_write();
+            }
+            drop(state);
+            gate!("collector: nothing to do");
+            if too_late {
+                self.signals.await_write();
+            }
+            if self.counters.last_sequence() == idle.last_sequence {
+                collector.wait(seen);
+            }
+            return;
+        }
         drop(state);
         if needed && waited >= IDLE_AFTER {
             // A listener that is notified of a stall may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
-        } else if needed || wrote {
+        } else {
             let step = self.context.options.clock.begin_wait(IDLE_AFTER / 2);
             collector.wait_for(seen, step);
-        } else {
-            self.signals.await_write();
-            if self.counters.last_sequence() == idle.last_sequence {
-                collector.wait(seen);
-            }
         }
     }
 

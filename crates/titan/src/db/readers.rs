@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::read::{IteratorList, SnapshotList};
 use crate::version::Watch;
 
-/// What readers hold. Each list has its own lock, which is taken after all others.
+/// What readers pin. Each list has its own lock, which is taken after all others.
 #[derive(Default)]
 pub(crate) struct Readers {
     pub(super) snapshots: Arc<SnapshotList>,

@@ -6,7 +6,7 @@
 //! it wherever it runs: under the state lock, or while a thread unwinds.
 //!
 //! Destructors take no lock of the engine but those of the signals, which are held for moments and
-//! under which no other lock is taken. What a destructor has to say beyond "look again" is a flag
+//! under which no other lock is taken. A destructor that must report more sets a flag
 //! here, which the next evaluation of families takes.
 
 use std::time::Duration;

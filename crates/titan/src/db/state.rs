@@ -42,7 +42,7 @@ pub(crate) struct FamilyState {
     pub(crate) jobs: FamilyJobs,
     /// Blob files that are not to be collected.
     pub(crate) excluded: Arc<Exclusions>,
-    /// Whether garbage is given back as holes: configured, and not found to be in vain.
+    /// Whether garbage is given back as holes: configured, and punching has freed space so far.
     pub(crate) punches_holes: bool,
     pub(crate) evaluation: Evaluation,
     /// The circumstances under which no compaction was due; `None` once something ended or changed

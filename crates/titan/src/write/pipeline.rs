@@ -110,7 +110,7 @@ impl CommitPipeline {
         self.start_next(number)
     }
 
-    /// Refuses batches from now on. Those that wait in the queue are still committed.
+    /// Refuses batches from now on, also those that wait in the queue.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

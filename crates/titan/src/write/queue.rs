@@ -270,11 +270,11 @@ impl Drop for Followers {
 pub(crate) struct Lead<'a>(&'a CommitQueue);
 
 impl Lead<'_> {
-    /// Gives `error` to the writers in line whose options `are` such: they wait no longer.
-    pub(crate) fn refuse_waiting(&self, are: impl Fn(&WriteOptions) -> bool, error: &Error) {
+    /// Refuses with `error` the waiting writers whose options match.
+    pub(crate) fn refuse_waiting(&self, matches: impl Fn(&WriteOptions) -> bool, error: &Error) {
         let mut line = self.0.line.lock();
         line.waiting.retain(|writer| {
-            let refused = writer.options.as_ref().is_some_and(&are);
+            let refused = writer.options.as_ref().is_some_and(&matches);
             if refused {
                 writer.set(Progress::Done(Err(error.clone())));
             }

@@ -216,3 +216,27 @@ fn a_checkpoint_has_the_values_wherever_it_found_them() {
         });
     }
 }
+
+#[test]
+fn a_job_that_ends_before_the_collecting_thread_waits_wakes_it() {
+    race(|gates| {
+        let mut store = Store::open_with(gates, |options| {
+            options.default.disable_auto_compactions = false;
+            options.default.enable_blob_garbage_collection = true;
+        });
+        write(&store.db, &abc("old"));
+        store.db.flush().unwrap();
+        // From now on nobody writes, which would wake the thread, too.
+        store.db.close().unwrap();
+        let stop = gates.stop_at("collector: nothing to do");
+        store.db = gates.given(|| Db::open(DIR, &store.options)).unwrap();
+        stop.reached();
+        let again = gates.stop_at("collector: nothing to do");
+        compact(&store.db).unwrap();
+        stop.open();
+        again.reached();
+        again.open();
+        let all_of = [("default", abc("old"))];
+        assert_eq!(store.finish(), all(all_of));
+    });
+}
