@@ -45,6 +45,7 @@ mod commit;
 mod compact;
 mod conditions;
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod conditions_tests;
 mod context;
 mod core;

@@ -16,6 +16,7 @@
 mod request;
 mod table;
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;
 mod waits;
 

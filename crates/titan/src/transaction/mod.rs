@@ -104,13 +104,16 @@ mod options;
 mod tracked;
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod iterator_tests;
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod model_tests;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod races_tests;
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
