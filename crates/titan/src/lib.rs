@@ -13,6 +13,7 @@
 //! | `mutants`, `gates` | points at which a bug can be planted, to test the tests; at which a test can stop a thread |
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
+//! | `batch` | write batches, and the hook that is shown them |
 //! | `clock` | time, and the random numbers of names |
 //! | `locks` | which transaction has which key locked |
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
@@ -27,7 +28,7 @@
 //! | `version` | the files that the database consists of; the MANIFEST |
 //! | `compaction` | merging tables |
 //! | `gc` | collecting the garbage of blob files |
-//! | `write` | batches, the commit queue, WAL files |
+//! | `write` | the commit queue, WAL files |
 //! | `read` | lookups, iterators, snapshots, lazy values |
 //! | `db` | the database: opening, recovery, background jobs, closing |
 //! | [`transaction`] | optimistic and pessimistic transactions |
@@ -38,6 +39,7 @@ mod gates;
 #[macro_use]
 mod mutants;
 
+mod batch;
 mod blob;
 mod block_cache;
 mod clock;
@@ -67,6 +69,9 @@ pub mod vfs;
 mod wal;
 mod write;
 
+pub use batch::{
+    BatchOp, BatchOps, BatchTarget, BypassedRange, CommitHook, CommittedOps, WriteBatch,
+};
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
 pub use compaction::CompactRangeOptions;
@@ -99,4 +104,4 @@ pub use transaction::{
     LockOptions, Transaction, TransactionIterator, TransactionOptions, TransactionSnapshot,
 };
 pub use version::Moment;
-pub use write::{BatchOp, BatchOps, BatchTarget, WriteBatch, WriteOptions};
+pub use write::WriteOptions;

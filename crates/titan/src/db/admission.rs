@@ -9,7 +9,7 @@ use super::signals::Signals;
 use super::stall_notifier::StallNotifier;
 use super::wal_limit::WalLimit;
 use crate::format::ColumnFamilyId;
-use crate::gc::pace::Pace;
+use crate::gc::rate::RateLimiter;
 use crate::locks::LockTable;
 use crate::options::DbOptions;
 use crate::sync::Mutex;
@@ -32,7 +32,7 @@ pub(crate) struct Admission {
     /// The locks of pessimistic transactions.
     pub(super) locks: LockTable,
     /// The rate of garbage collection.
-    pub(super) collection_rate: Pace,
+    pub(super) collection_rate: RateLimiter,
 }
 
 impl Admission {
@@ -46,7 +46,7 @@ impl Admission {
             filled: Mutex::default(),
             wal_limit: WalLimit::default(),
             locks: LockTable::new(Arc::clone(&options.clock)),
-            collection_rate: Pace::new(options.blob_garbage_collection_rate),
+            collection_rate: RateLimiter::new(options.blob_garbage_collection_rate),
         }
     }
 

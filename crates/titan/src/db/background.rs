@@ -5,11 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::collect::CollectionJob;
+use super::compact::COMPACTIONS;
 use super::core::{Core, Shared};
-use super::estimate::needs_estimate;
+use super::estimate::ESTIMATES;
 use super::family::Family;
+use super::flush::FLUSHES;
 use super::idle_cleanup::Idle;
-use super::job::{Claimed, Running};
+use super::job::{Claimed, JobSource, Running};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
@@ -18,15 +20,8 @@ use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread::{self, JoinHandle};
 use crate::version::Version;
 
-/// Claims a job that is due and may begin, and counts it as running.
-type Claim = fn(&Shared, &mut State) -> Option<Claimed>;
-
 /// The kinds of jobs that any background thread does, the most urgent one first.
-const CLAIMS: [Claim; 3] = [
-    Shared::claim_flush,
-    Shared::claim_estimate,
-    Shared::claim_compaction,
-];
+const SOURCES: [JobSource; 3] = [FLUSHES, ESTIMATES, COMPACTIONS];
 
 /// Starts the threads of a database. If one cannot be started, dropping the core ends those that
 /// were.
@@ -50,11 +45,7 @@ pub(super) fn start(core: &Core) -> Result<()> {
     let forgotten = mutant!("unstarted-thread-counts", "-p titan --lib db::background::");
     if let (Err(_), Some(claimed), false) = (&spawned, uncounted, forgotten) {
         // No thread has taken over what was counted as running, and closing would wait for it.
-        drop(Running::counted(
-            &core.shared,
-            claimed,
-            RunningJob::Collection,
-        ));
+        Running::counted(&core.shared, claimed, RunningJob::Collection).end();
     }
     spawned
 }
@@ -75,7 +66,7 @@ fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result
 
 impl Shared {
     fn run_jobs(&self) {
-        while let Some(job) = self.next_job() {
+        while let Some(job) = self.find_or_fail(|| self.next_job()) {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
@@ -85,11 +76,25 @@ impl Shared {
         }
     }
 
+    /// What `find` finds. A comparator may panic there, too; that stops writes, and the thread waits
+    /// with the others until the database resumes.
+    fn find_or_fail<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            match catch_unwind(AssertUnwindSafe(&mut find)) {
+                Ok(found) => return found,
+                Err(_) => {
+                    let message = "a thread panicked while it looked for a background job";
+                    self.failure.set_after_panic(message);
+                }
+            }
+        }
+    }
+
     /// Waits for a job; `None` when the database closes.
     fn next_job(&self) -> Option<Claimed> {
         loop {
             let seen = self.signals.work.seen();
-            if self.is_closing() {
+            if self.lifecycle.is_closed() {
                 return None;
             }
             let job = self.find_job(&mut self.state.lock());
@@ -106,14 +111,16 @@ impl Shared {
         if self.failure.get().is_some() {
             return None;
         }
-        CLAIMS.iter().find_map(|claim| claim(self, state))
+        SOURCES
+            .iter()
+            .find_map(|source| (source.claim)(self, state))
     }
 
     /// Collects garbage until the database closes. Collections run one at a time, since the device
     /// is the bottleneck.
     fn run_collections(&self) {
         let mut idle = self.idle();
-        while let Some(job) = self.next_collection(&mut idle) {
+        while let Some(job) = self.find_or_fail(|| self.next_collection(&mut idle)) {
             // Panics have been recorded, as in `run_jobs`.
             let _ = catch_unwind(AssertUnwindSafe(|| self.run_job(job)));
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
@@ -125,7 +132,7 @@ impl Shared {
         loop {
             let seen = self.signals.collector.seen();
             self.heed_ended_versions();
-            if self.is_closing() {
+            if self.lifecycle.is_closed() {
                 return None;
             }
             if self.failure.get().is_some() {
@@ -157,7 +164,7 @@ impl Shared {
         candidate: &FamilyToCollect,
         collection: Option<Collection>,
     ) -> Option<CollectionJob<'static>> {
-        let may_begin = !self.is_closing()
+        let may_begin = !self.lifecycle.is_closed()
             && self.failure.get().is_none()
             && state.to_collect().is_some()
             && state.collections.begun == candidate.collections_begun;
@@ -175,7 +182,7 @@ impl Shared {
         Some(CollectionJob {
             family,
             collection,
-            manual_pace: None,
+            manual_rate_limit: None,
         })
     }
 
@@ -184,19 +191,19 @@ impl Shared {
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;
-            if self.failure.read_only {
+            if self.lifecycle.read_only {
                 return Ok(());
             }
-            self.failure.check()?;
+            self.check_not_stopped()?;
             let mut state = self.state.lock();
             let busy = !state.running.is_idle()
                 || state.collections.manual > 0
                 || self.signals.has_ended_version()
                 || !self.admission.notifier.is_idle()
-                || state.families.values().any(|f| {
-                    !f.immutables.is_empty() || f.jobs.manual_compaction || needs_estimate(f)
-                })
-                || self.due_compaction(&mut state).is_some()
+                || state.families.values().any(|f| f.jobs.manual_compaction)
+                || SOURCES
+                    .iter()
+                    .any(|source| (source.is_due)(self, &mut state))
                 || state.to_collect().is_some();
             drop(state);
             if !busy {

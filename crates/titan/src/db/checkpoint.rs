@@ -34,7 +34,7 @@ impl Shared {
     pub(super) fn checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
         let made = {
             let _one_at_a_time = self.lifecycle.checkpoint();
-            let possible = self.check_open().and_then(|()| self.failure.check());
+            let possible = self.check_open().and_then(|()| self.check_not_stopped());
             possible.and_then(|()| self.make_checkpoint(target))
         };
         // Deletes the obsolete files that were pinned for it.

@@ -42,7 +42,7 @@ pub(super) struct CollectionJob<'a> {
     pub(super) collection: Collection,
     /// For a collection that a caller waits for: called with the number of bytes before they are
     /// read or written. `None` for one that is due, which runs at the configured rate.
-    pub(super) manual_pace: Option<&'a dyn Fn(u64) -> Result<()>>,
+    pub(super) manual_rate_limit: Option<&'a dyn Fn(u64) -> Result<()>>,
 }
 
 /// What is to be noted when a collection has ended.
@@ -58,7 +58,7 @@ impl Job for CollectionJob<'_> {
     type Claim = Collected;
 
     fn kind(&self) -> RunningJob {
-        match self.manual_pace {
+        match self.manual_rate_limit {
             Some(_) => RunningJob::ManualCollection,
             None => RunningJob::Collection,
         }
@@ -76,19 +76,19 @@ impl Job for CollectionJob<'_> {
         // Discards what a count of pointers has added.
         shared.state.lock().collections.waited_for_rate = Duration::ZERO;
         let (family, collection) = (&*self.family, &self.collection);
-        let outcome = match self.manual_pace {
-            Some(pace) => {
+        let outcome = match self.manual_rate_limit {
+            Some(rate_limit) => {
                 let yields = YieldsToReads::never();
-                shared.collect_and_install(family, collection, pace, &yields)
+                shared.collect_and_install(family, collection, rate_limit, &yields)
             }
             None => {
                 let yields = YieldsToReads::of_collection(shared);
-                let rate = shared.pace_of(family);
-                let pace = |bytes| {
+                let rate = shared.rate_limit_of(family);
+                let rate_limit = |bytes| {
                     yields.yield_to_reads();
                     rate(bytes)
                 };
-                shared.collect_and_install(family, collection, &pace, &yields)
+                shared.collect_and_install(family, collection, &rate_limit, &yields)
             }
         };
         let outcome = match outcome {
@@ -142,7 +142,7 @@ impl Shared {
         &self,
         family: &Family,
         collection: &Collection,
-        keep_pace: &dyn Fn(u64) -> Result<()>,
+        limit_rate: &dyn Fn(u64) -> Result<()>,
         yields: &YieldsToReads<'_>,
     ) -> Result<Outcome> {
         let versions = {
@@ -163,7 +163,7 @@ impl Shared {
             env: &self.rewriting_env(),
             family: &family.output(),
             open_files: &self.files.open,
-            keep_pace,
+            limit_rate,
         };
         // MUTANT: holes are punched into records that older versions still read.
         let read = if mutant!(

@@ -52,11 +52,11 @@ impl Shared {
         let mut yields = false;
         while let Some(collection) = self.claim_manual(family, &mut waiting, yields)? {
             let done = progress.done_bytes.saturating_add(collection.live);
-            let pace = self.at_full_speed(family, options, progress, collection.live);
+            let rate_limit = self.at_full_speed(family, options, progress, collection.live);
             let outcome = self.run_job(CollectionJob {
                 family: Arc::clone(family),
                 collection,
-                manual_pace: Some(&pace),
+                manual_rate_limit: Some(&rate_limit),
             })?;
             match outcome {
                 Outcome::Relocated(event, _) => summary.add(event),
@@ -75,7 +75,7 @@ impl Shared {
             yields = true;
         }
         progress.done_bytes = progress.total_bytes;
-        options.tell(progress);
+        options.report(progress);
         Ok(summary)
     }
 
@@ -155,7 +155,7 @@ impl Shared {
             let state = self.state.lock();
             // Under the lock: closing waits for the jobs that it finds counted.
             self.check_open()?;
-            self.failure.check()?;
+            self.check_not_stopped()?;
             if state.running.is_collecting() {
                 yields = false;
             } else if !(yields && is_urgent(&state)) {
@@ -191,7 +191,7 @@ impl Shared {
             moved.set(moved.get() + bytes);
             // Each byte is read and written.
             let copied = (moved.get() / 2).min(live);
-            options.tell(GarbageCollectionProgress {
+            options.report(GarbageCollectionProgress {
                 done_bytes: before
                     .done_bytes
                     .saturating_add(copied)

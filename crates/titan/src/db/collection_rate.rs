@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_millis(20);
 impl Shared {
     /// The throttle of a collection: none if a caller waits for the collection or no user is
     /// active, else the configured rate. Fails if collecting is paused.
-    pub(super) fn pace_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
+    pub(super) fn rate_limit_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
         let clock = &*self.context.options.clock;
         let due = Cell::new(Duration::ZERO);
         // When activity of users was last seen, and their activity up to then.
@@ -149,10 +149,10 @@ mod tests {
             garbage.as_mut().unwrap().urgency = urgency;
         };
         let family = shared.family(id).unwrap();
-        let keep_pace = shared.pace_of(&family);
+        let limit_rate = shared.rate_limit_of(&family);
         let takes = || {
             let before = clock.monotonic();
-            keep_pace(1 << 20).unwrap();
+            limit_rate(1 << 20).unwrap();
             (clock.monotonic() - before).as_millis()
         };
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::core::Core;
 use super::family::{Family, dropped};
 use super::metrics::FamilyMetrics;
+use crate::batch::{BatchTarget, WriteBatch};
 use crate::compaction::CompactRangeOptions;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, Comparator, SequenceNumber};
@@ -15,7 +16,7 @@ use crate::gc::range::GarbageCollectionSummary;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{DbIterator, IteratorSource, LazyValue, PointReader, ReadOptions, SuperVersion};
 use crate::stats;
-use crate::write::{BatchTarget, WriteBatch, WriteOptions};
+use crate::write::WriteOptions;
 
 /// A column family: a key space of its own, with its own options, written atomically together
 /// with the others of its database.

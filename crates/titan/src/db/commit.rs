@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::{Family, dropped};
 use super::state::{Immutable, LiveWal};
-use crate::error::{Error, ErrorKind, Result};
+use crate::batch::WriteBatch;
+use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::write::WriteOptions;
-use crate::write::batch::WriteBatch;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
 use crate::write::queue::{Group, Lead};
@@ -20,13 +20,8 @@ impl CommitEnv for Shared {
 
     /// Fails with `Closed` once the database is closing, with `WritesStopped` after a failure.
     fn check_writable(&self) -> Result<()> {
-        if self.pipeline.is_closed() {
-            return Err(
-                Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.files.dir)
-            );
-        }
-        self.check_open()?;
-        self.failure.check()
+        self.lifecycle.check_accepts_batches()?;
+        self.check_not_stopped()
     }
 
     fn admit(&self, lead: &Lead<'_>, group: &Group) -> Result<()> {
@@ -65,9 +60,9 @@ impl CommitEnv for Shared {
         self.failure.set(error)
     }
 
-    fn stop_if_panicking(&self) {
+    fn stop_after_panic(&self) {
         let message = "a thread panicked while it committed a batch";
-        self.failure.set_if_panicking(message);
+        self.failure.set_after_panic(message);
     }
 
     fn inserted(&self, targets: &[Target<Arc<Family>>], logged: bool) {
@@ -248,11 +243,6 @@ impl Shared {
         let state = self.state.lock();
         let unlogged = state.families.values().filter(|f| f.unlogged);
         unlogged.map(|f| f.family.id).collect()
-    }
-
-    /// Whether the database is being closed.
-    pub(super) fn is_closing(&self) -> bool {
-        self.lifecycle.is_closed()
     }
 }
 

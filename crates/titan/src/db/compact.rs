@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
-use super::job::{Claimed, Job, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
@@ -18,6 +18,11 @@ use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::stats::{self, CompactionEvent, EventListener};
 use crate::version::VersionSet;
+
+pub(super) const COMPACTIONS: JobSource = JobSource {
+    is_due: |shared, state| shared.due_compaction(state).is_some(),
+    claim: Shared::claim_compaction,
+};
 
 /// A compaction whose inputs are claimed.
 pub(super) struct CompactionJob {
@@ -33,7 +38,10 @@ impl Job for CompactionJob {
     type Claim = InputMarks;
 
     fn kind(&self) -> RunningJob {
-        RunningJob::Compaction
+        match self.is_manual {
+            true => RunningJob::ManualCompaction,
+            false => RunningJob::Compaction,
+        }
     }
 
     fn family(&self) -> &Arc<Family> {
@@ -61,16 +69,12 @@ impl Job for CompactionJob {
 
 impl Shared {
     /// Claims a compaction that is due.
-    pub(super) fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
+    fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
         // One of several threads is always left for flushes, and for estimates, which are brief.
         let limit = (self.context.options.max_background_jobs - 1).max(1);
-        // Manual compactions run on their callers' threads.
-        let automatic = state
-            .families
-            .values()
-            .filter(|f| !f.jobs.manual_compaction);
-        let running = automatic.map(|f| f.jobs.compactions).sum::<usize>();
-        if running >= limit {
+        // Manual compactions run on their callers' threads. Those of dropped families count: they
+        // still have a thread.
+        if state.running.of(RunningJob::Compaction) >= limit {
             return None;
         }
         let (id, compaction) = self.due_compaction(state)?;
@@ -85,7 +89,7 @@ impl Shared {
     }
 
     /// A compaction that is due. A family is evaluated again only after something has changed.
-    pub(super) fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
+    fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
         let circumstances = Circumstances {
             idle_cleanup: self.is_cleaning_up(state),
             oldest_snapshot: self.readers.snapshots.oldest(),
@@ -93,13 +97,13 @@ impl Shared {
         let waiting = state.in_turn().filter(|f| {
             !f.family.options().disable_auto_compactions
                 && !f.jobs.manual_compaction
-                && f.rests != Some(circumstances)
+                && f.nothing_due_under != Some(circumstances)
         });
         let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
         waiting.into_iter().find_map(|id| {
             let family = state.families.get_mut(&id)?;
             let picked = picker::pick(&family.version, &family.family.options(), circumstances);
-            family.rests = picked.is_none().then_some(circumstances);
+            family.nothing_due_under = picked.is_none().then_some(circumstances);
             Some((id, picked?))
         })
     }
@@ -186,7 +190,7 @@ impl Shared {
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;
-            self.failure.check()?;
+            self.check_not_stopped()?;
             let mut state = self.state.lock();
             let Some(claimed) = state.families.get_mut(&family.id) else {
                 return Err(dropped(&family.name));
@@ -255,13 +259,13 @@ impl Shared {
             let mut state = self.state.lock();
             // Under the lock: closing and resuming wait for the jobs that they find counted.
             self.check_open()?;
-            self.failure.check()?;
+            self.check_not_stopped()?;
             let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
             };
             let picked = pick_range(&f.version, level, output_level, begin, end);
             if picked.is_some() {
-                state.begin(RunningJob::Compaction, family.id);
+                state.begin(RunningJob::ManualCompaction, family.id);
             }
             picked
         };

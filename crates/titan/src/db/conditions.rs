@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
+use crate::batch::OpeningId;
+use crate::batch::{BatchTarget, WriteBatch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::SequenceNumber;
 use crate::read::{Snapshot, WrittenSince};
-use crate::write::batch::OpeningId;
+use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::CommitEnv;
-use crate::write::{BatchTarget, WriteBatch, WriteOptions};
 
 /// Keys that must not have been written since a snapshot, for [`Db::write_if`](crate::Db::write_if).
 ///

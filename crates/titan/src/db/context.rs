@@ -1,9 +1,9 @@
 //! What is fixed when a database opens: its options, and where events and counts go.
 
+use crate::batch::OpeningId;
 use crate::options::{DbOptions, TakenOptions};
 use crate::stats::{Listeners, Statistics};
 use crate::version::Moment;
-use crate::write::batch::OpeningId;
 use std::sync::Arc;
 
 /// What does not change while the database is open.

@@ -12,7 +12,7 @@ use super::lifecycle::Lifecycle;
 use super::readers::Readers;
 use super::signals::Signals;
 use super::state::State;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::ColumnFamilyId;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Mutex};
@@ -43,11 +43,13 @@ pub(crate) struct Shared {
 impl Shared {
     /// Fails with `Closed` once the database is closed.
     pub(super) fn check_open(&self) -> Result<()> {
-        if self.lifecycle.is_closed() {
-            let closed = Error::new(ErrorKind::Closed, "the database is closed");
-            return Err(closed.in_file(&self.files.dir));
-        }
-        Ok(())
+        self.lifecycle.check_open()
+    }
+
+    /// Fails with `ReadOnly` where nothing is ever changed, with `WritesStopped` after a failure.
+    pub(super) fn check_not_stopped(&self) -> Result<()> {
+        self.lifecycle.check_not_read_only()?;
+        self.failure.check()
     }
 
     pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
@@ -69,10 +71,10 @@ impl Core {
         if self.shared.lifecycle.is_closed() {
             return Ok(());
         }
-        // Batches are refused from now on, also those that wait in the queue, so nothing unlogged
-        // comes after the flush.
+        self.shared.pipeline.check_may_wait()?;
+        // So that nothing unlogged comes after the flush.
+        self.shared.lifecycle.refuse_batches();
         let pipeline = &self.shared.pipeline;
-        pipeline.close();
         let unlogged = pipeline.exclusive(|_| Ok(self.shared.families_with_unlogged_writes()))?;
         let flushed = if unlogged.is_empty() {
             Ok(())
@@ -82,10 +84,7 @@ impl Core {
         // The queue empties first, so that no commit meets a closed database half way.
         let synced = pipeline.exclusive(|lead| {
             // After a failure nothing more can be promised, and the caller must know.
-            let synced = match self.shared.failure.read_only {
-                true => Ok(()),
-                false => self.shared.failure.check(),
-            };
+            let synced = self.shared.failure.check();
             let synced = synced.and_then(|()| self.shared.sync_wal(lead));
             self.shared.lifecycle.close();
             synced

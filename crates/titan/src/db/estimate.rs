@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::family::Family;
 use super::flush::shadowed_by_memtables;
-use super::job::{Claimed, Job, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::compaction::shadows::OlderTables;
@@ -62,14 +62,19 @@ impl Job for Estimate {
     fn report((): &(), _: &dyn EventListener) {}
 }
 
+pub(super) const ESTIMATES: JobSource = JobSource {
+    is_due: |_, state| state.families.values().any(needs_estimate),
+    claim: Shared::claim_estimate,
+};
+
 /// Whether an estimate is due of what the current memtable of a family shadows.
-pub(super) fn needs_estimate(family: &FamilyState) -> bool {
+fn needs_estimate(family: &FamilyState) -> bool {
     family.family.collects_by_itself() && family.memtable.wants_estimate()
 }
 
 impl Shared {
     /// Claims an estimate that is due. One at a time: the other threads are for flushes.
-    pub(super) fn claim_estimate(&self, state: &mut State) -> Option<Claimed> {
+    fn claim_estimate(&self, state: &mut State) -> Option<Claimed> {
         if state.running.of(RunningJob::Estimate) > 0 {
             return None;
         }
@@ -118,7 +123,10 @@ impl Shared {
         let estimates: Vec<Estimate> = {
             let state = self.state.lock();
             let families = state.families.values();
-            families.filter(|f| may_hide(f)).map(Estimate::at).collect()
+            families
+                .filter(|f| may_shadow(f))
+                .map(Estimate::at)
+                .collect()
         };
         for estimate in &estimates {
             self.try_estimate(estimate);
@@ -143,7 +151,7 @@ impl Shared {
 }
 
 /// Whether the memtable of a family may shadow separated values.
-pub(super) fn may_hide(family: &FamilyState) -> bool {
+pub(super) fn may_shadow(family: &FamilyState) -> bool {
     !family.memtable.is_empty() && family.version.blob_files.live_bytes() > 0
 }
 

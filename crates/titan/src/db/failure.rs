@@ -16,8 +16,6 @@ pub(crate) struct BackgroundFailure {
     listeners: Listeners,
     failed: AtomicBool,
     reason: Mutex<Option<Error>>,
-    /// The database never accepts a write.
-    pub(super) read_only: bool,
 }
 
 impl BackgroundFailure {
@@ -28,16 +26,11 @@ impl BackgroundFailure {
             listeners,
             failed: AtomicBool::new(false),
             reason: Mutex::default(),
-            read_only: false,
         }
     }
 
-    /// Fails with `WritesStopped` after a failure, with `ReadOnly` where nothing is ever written.
+    /// Fails with `WritesStopped` after a failure.
     pub(super) fn check(&self) -> Result<()> {
-        if self.read_only {
-            let why = "the database was opened for reading only";
-            return Err(Error::new(ErrorKind::ReadOnly, why));
-        }
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -74,13 +67,11 @@ impl BackgroundFailure {
         error
     }
 
-    /// Stops writes if the thread panics; to be called while it unwinds. A listener that panics
-    /// when it is notified of that does not end the process.
-    pub(super) fn set_if_panicking(&self, message: &str) {
-        if std::thread::panicking() {
-            let bug = Error::internal(message);
-            let _ = catch_unwind(AssertUnwindSafe(|| self.set(bug)));
-        }
+    /// Stops writes because of a panic; may be called while the thread unwinds. A listener that
+    /// panics when it is notified of that does not end the process.
+    pub(super) fn set_after_panic(&self, message: &str) {
+        let bug = Error::internal(message);
+        let _ = catch_unwind(AssertUnwindSafe(|| self.set(bug)));
     }
 
     /// Accepts writes again.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::FamilyState;
+use crate::batch::BypassedRange;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, Comparator, FileNumber};
@@ -27,7 +28,7 @@ impl Shared {
     ) -> Result<Arc<Family>> {
         options.validate()?;
         self.change_families(|lead| {
-            self.failure.check()?;
+            self.check_not_stopped()?;
             self.sync_wal(lead)?;
             let mut versions = self.versions.lock();
             if versions.families().values().any(|f| f.name == name) {
@@ -54,7 +55,7 @@ impl Shared {
             Ok(family)
         })
         .inspect(|family| {
-            self.tell_of_loosened_bound(family);
+            self.report_loosened_bound(family);
             // It may be the first with idle cleanup.
             self.signals.collector.raise();
         })
@@ -90,7 +91,7 @@ impl Shared {
     }
 
     /// Notifies listeners if a family makes the bound on space looser than promised.
-    pub(super) fn tell_of_loosened_bound(&self, family: &Family) {
+    pub(super) fn report_loosened_bound(&self, family: &Family) {
         if let Some(bytes) = loosened_allowance(&family.options()) {
             let id = family.id;
             self.context
@@ -108,7 +109,7 @@ impl Shared {
             ));
         }
         self.change_families(|lead| {
-            self.failure.check()?;
+            self.check_not_stopped()?;
             // MUTANT: a family is dropped while earlier writes are not durable.
             if !mutant!(
                 "family-drop-before-wal-sync",
@@ -126,6 +127,11 @@ impl Shared {
                 return Err(self.failure.set(e));
             }
             gate!("drop: edit durable");
+            if let Some(hook) = self.pipeline.hook() {
+                // ORDER: before readers miss the family, as for a batch.
+                let everything = BypassedRange::all_of(id);
+                hook.on_bypass(lead, &everything, self.counters.last_sequence());
+            }
             // MUTANT: the files of a dropped family are deleted while iterators read them.
             if mutant!(
                 "dropped-family-takes-files-from-readers",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::core::Shared;
 use super::family::Family;
-use super::job::{Claimed, Job, claimed};
+use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, FlushBarrier, Immutable, State};
 use crate::compaction::job_env::{JobEnv, OutputFamily};
@@ -12,7 +12,7 @@ use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, UnknownOlderVersions, surviving_tombstones};
 use crate::compaction::output::OutputWriter;
 use crate::compaction::shadows::{Effort, OlderTables, Shadows};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
@@ -24,6 +24,11 @@ use crate::stats::{self, EventListener, FlushEvent};
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::write::queue::Lead;
+
+pub(super) const FLUSHES: JobSource = JobSource {
+    is_due: |_, state| state.families.values().any(|f| !f.immutables.is_empty()),
+    claim: Shared::claim_flush,
+};
 
 /// What a flush writes of memtables: not the entries of failed commits.
 struct Survivors {
@@ -98,7 +103,7 @@ pub(crate) fn write_memtables(
             // MUTANT: a flush does not note what it shadows, so nothing looks for it until there
             // are many tables.
             table.shadowed_bytes = if mutant!(
-                "hidden-garbage-not-noted",
+                "shadowed-data-of-a-flush-not-recorded",
                 "-p titan --test it gc::space::what_flushes_hide"
             ) {
                 0
@@ -143,7 +148,7 @@ pub(super) fn shadowed_by_memtables(
 
 impl Shared {
     /// Claims the immutable memtables of a family that may be flushed.
-    pub(super) fn claim_flush(&self, state: &mut State) -> Option<Claimed> {
+    fn claim_flush(&self, state: &mut State) -> Option<Claimed> {
         let barrier = state.flush_barrier.as_ref();
         let (id, count) = state
             .in_turn()
@@ -172,7 +177,7 @@ impl Shared {
         lead: &Lead<'_>,
         ids: &[ColumnFamilyId],
     ) -> Result<FlushBarrier> {
-        self.failure.check()?;
+        self.check_not_stopped()?;
         self.switch_memtables(lead, ids)?;
         let state = self.state.lock();
         let newest = |id: &ColumnFamilyId| {
@@ -201,7 +206,7 @@ impl Shared {
                 return Ok(());
             }
             drop(state);
-            self.failure.check()?;
+            self.check_not_stopped()?;
             self.check_open()?;
             gate!("flush: waited for");
             self.signals.progress.wait(seen);
@@ -210,7 +215,8 @@ impl Shared {
 
     fn flush_and_install(&self, family: &Family, immutables: &[Immutable]) -> Result<FlushEvent> {
         // So that no writer has to do it when it starts the next WAL file.
-        self.pipeline.sync_wal_names()?;
+        let synced = self.pipeline.sync_wal_names();
+        synced.map_err(|e| self.wal_not_synced(e))?;
         let flushed = self.write_out(family, immutables)?;
         gate!("flush: written");
         let synced_to = self.state.lock().current_wal();
@@ -223,12 +229,28 @@ impl Shared {
             // ORDER: a batch may span families, and this one is about to outlive its WAL. The
             // others must be able to replay their part of it (WAL-1).
             let synced = self.pipeline.sync_closed_wals();
-            synced.inspect_err(|_| self.files.env.discard(&flushed.output.files()))?;
+            synced.map_err(|e| {
+                self.files.env.discard(&flushed.output.files());
+                self.wal_not_synced(e)
+            })?;
         }
         let event = flushed.event();
         gate!("flush: to be installed");
         self.install_flushes(&[flushed], synced_to)?;
         Ok(event)
+    }
+
+    /// Stops writes because of a failed sync of WAL files, whatever becomes of the flush, and returns
+    /// the error. Another sync might succeed although data is lost.
+    fn wal_not_synced(&self, error: Error) -> Error {
+        // MUTANT: a failed sync of the WAL has no consequence if the family of the flush is dropped.
+        match mutant!(
+            "dropping-a-family-forgives-a-failed-sync",
+            "-p titan --lib db::races::flushes"
+        ) {
+            true => error,
+            false => self.failure.set(error.context("syncing the WAL")),
+        }
     }
 
     /// Flushes all immutable memtables on this thread and installs the result in one step.

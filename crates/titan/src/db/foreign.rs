@@ -44,7 +44,7 @@ impl Shared {
     /// closing, a pause of collections or damage keeps from being counted stays for the next
     /// opening.
     pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
-        let _running = Running::counted(self, first, RunningJob::Collection);
+        let running = Running::counted(self, first, RunningJob::Collection);
         for family in self.families.load_full().values() {
             // As for other jobs, a comparator or a listener may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
@@ -57,6 +57,7 @@ impl Shared {
                 _ => {}
             }));
         }
+        running.end();
     }
 
     fn count_references(&self, family: &Family) -> Result<()> {
@@ -64,11 +65,11 @@ impl Shared {
         let Some(version) = current.filter(|version| has_uncounted(version)) else {
             return Ok(());
         };
-        let keep_pace = self.pace_of(family);
+        let limit_rate = self.rate_limit_of(family);
         let mut counted = BTreeMap::new();
         let tables = version.tables().map(|(_, table)| table);
         for table in tables.filter(|table| is_uncounted(table)) {
-            keep_pace(table.size())?;
+            limit_rate(table.size())?;
             counted.insert(table.number(), self.count(table, &version)?);
         }
         drop(version);
@@ -275,15 +276,15 @@ mod tests {
         bytes[3] ^= 1;
         std::fs::write(&path, bytes).unwrap();
 
-        let news = std::sync::Arc::new(Queue::default());
-        options.db.listeners = vec![std::sync::Arc::clone(&news) as _];
+        let queue = std::sync::Arc::new(Queue::default());
+        options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
         let db = Db::open(dir, &options).unwrap();
         db.wait_idle().unwrap();
-        let told = news.0.lock().unwrap().clone();
-        assert_eq!(told.len(), 1, "{told:?}");
+        let reported = queue.0.lock().unwrap().clone();
+        assert_eq!(reported.len(), 1, "{reported:?}");
         assert!(
-            told[0].is_corruption() && told[0].path() == Some(&path),
-            "{told:?}"
+            reported[0].is_corruption() && reported[0].path() == Some(&path),
+            "{reported:?}"
         );
         assert!(db.background_error().is_none());
         db.put(b"other", b"value").unwrap();

@@ -13,6 +13,7 @@ use super::metrics::Metrics;
 use super::open;
 use super::pause::GarbageCollectionPause;
 use super::wal_dir::with_wal_dir;
+use crate::batch::WriteBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -22,8 +23,8 @@ use crate::options::{ColumnFamilyOptions, Options, TakenOptions};
 use crate::read::Snapshot;
 use crate::stats::Statistics;
 use crate::version::{Moment, RecoveredState};
-use crate::write::WriteBatch;
 use crate::write::WriteOptions;
+use crate::write::hook::Hook;
 use crate::write::pipeline::CommitEnv;
 
 /// An open database.
@@ -336,9 +337,33 @@ impl Db {
     pub fn sync_wal(&self) -> Result<()> {
         let shared = self.shared();
         shared.alone(|lead| {
-            shared.failure.check()?;
+            shared.check_not_stopped()?;
             shared.sync_wal(lead)
         })
+    }
+
+    /// Runs `f` at a moment without a commit under way, and passes it the sequence number of the last
+    /// one: everything up to it is visible, and the [commit hook](crate::CommitHook) has seen it; nothing
+    /// after it is, and the hook has seen none of that. So `f` can take a snapshot and begin, at exactly
+    /// that moment, to take over what the hook sees. Writers wait meanwhile, so `f` should be brief. A
+    /// write, a flush or another barrier of this database within `f` fails with `InvalidArgument`; reads,
+    /// snapshots and iterators work.
+    ///
+    /// # Errors
+    /// `Closed`; `InvalidArgument` within a commit hook or another barrier. `f` has not run then.
+    pub fn barrier<T>(&self, f: impl FnOnce(SequenceNumber) -> T) -> Result<T> {
+        let shared = self.shared();
+        shared.alone(|lead| {
+            let _user_code = lead.user_code();
+            Ok(f(shared.counters.last_sequence()))
+        })
+    }
+
+    /// Whether the [commit hook](crate::CommitHook) has panicked, and is not called any more. Without
+    /// a hook: false.
+    pub fn is_commit_hook_poisoned(&self) -> bool {
+        let hook = self.shared().pipeline.hook();
+        hook.is_some_and(Hook::is_poisoned)
     }
 
     /// Waits until no background job runs or is due; deletes obsolete files.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::core::Shared;
-use super::estimate::{Estimate, may_hide};
+use super::estimate::{Estimate, may_shadow};
 use super::signals::Seen;
 use super::state::{FamilyState, State};
 use crate::compaction::levels::Circumstances;
@@ -107,7 +107,7 @@ impl Shared {
         let estimates: Vec<(ColumnFamilyId, Estimate, u64)> = {
             let state = self.state.lock();
             let waiting = state.families.values();
-            let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_hide(f));
+            let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_shadow(f));
             let estimate = |f: &FamilyState| {
                 (
                     f.family.id,
@@ -119,24 +119,24 @@ impl Shared {
         };
         // MUTANT: idle cleanup overlooks what memtables shadow.
         let part = if mutant!(
-            "settling-overlooks-memtables",
+            "idle-cleanup-overlooks-memtables",
             "-p titan --test it gc::estimate::a_database_that_is_left_alone_gives"
         ) {
             2.0
         } else {
             IDLE_SHADOWED_SHARE
         };
-        let hides = |estimate: &Estimate, live: u64| {
+        let shadows_much = |estimate: &Estimate, live: u64| {
             self.try_estimate(estimate) as f64 >= live as f64 * part
         };
-        let hiding = estimates
+        let shadowing = estimates
             .iter()
-            .filter(|(_, estimate, live)| hides(estimate, *live));
-        let ids: Vec<ColumnFamilyId> = hiding.map(|(id, ..)| *id).collect();
+            .filter(|(_, estimate, live)| shadows_much(estimate, *live));
+        let ids: Vec<ColumnFamilyId> = shadowing.map(|(id, ..)| *id).collect();
         drop(estimates);
         // Where this fails, the database is closed or writes have stopped.
         let switched = self.alone(|lead| {
-            self.failure.check()?;
+            self.check_not_stopped()?;
             self.switch_memtables(lead, &ids)
         });
         let mut state = self.state.lock();
@@ -157,7 +157,7 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
         oldest_snapshot,
     };
     // Only an estimate can tell.
-    may_hide(family) || ShadowedData::of(&family.version, options, after_cleanup).is_too_much()
+    may_shadow(family) || ShadowedData::of(&family.version, options, after_cleanup).is_too_much()
 }
 
 #[cfg(test)]

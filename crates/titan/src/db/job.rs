@@ -43,6 +43,14 @@ pub(super) trait Job: Sized {
 /// A job for a background thread, which the state counts as running.
 pub(super) type Claimed = Box<dyn FnOnce(&Shared) + Send>;
 
+/// Where background threads find jobs of one kind.
+pub(super) struct JobSource {
+    /// Whether one is due, also if it may not begin yet.
+    pub(super) is_due: fn(&Shared, &mut State) -> bool,
+    /// Claims one that is due and may begin, and counts it as running.
+    pub(super) claim: fn(&Shared, &mut State) -> Option<Claimed>,
+}
+
 /// Runs a job, and leaves its result to the listeners.
 pub(super) fn claimed<J: Job + Send + 'static>(job: J) -> Claimed {
     Box::new(move |shared| drop(shared.run_job(job)))
@@ -54,8 +62,14 @@ impl Shared {
     /// # Errors
     /// Those of the job. See [`Shared::job_failed`] for what has stopped writes.
     pub(super) fn run_job<J: Job>(&self, job: J) -> Result<J::Done> {
+        let running = Running::counted(self, job.family().id, job.kind());
+        let outcome = self.run_counted(job);
+        running.end();
+        outcome
+    }
+
+    fn run_counted<J: Job>(&self, job: J) -> Result<J::Done> {
         let family = Arc::clone(job.family());
-        let _running = Running::counted(self, family.id, job.kind());
         let (outcome, claim) = job.run(self);
         // Before the job counts as done, so that no job starts on what failed.
         let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
@@ -85,11 +99,14 @@ impl Shared {
 
 /// A job that the state counts as running, until this is dropped: closing the database, resuming it
 /// and waiting for it to be idle wait for it. A job ceases to count however its thread leaves it,
-/// also by a panic in code of the user (a comparator, a listener).
+/// also by a panic in code of the user (a comparator, a listener), which stops writes.
 pub(super) struct Running<'a> {
     shared: &'a Shared,
     family: ColumnFamilyId,
     job: RunningJob,
+    /// It has ended without a panic. `thread::panicking` does not tell: a destructor may run a job
+    /// while its thread unwinds from something else.
+    over: bool,
 }
 
 impl<'a> Running<'a> {
@@ -99,15 +116,23 @@ impl<'a> Running<'a> {
             shared,
             family,
             job,
+            over: false,
         }
+    }
+
+    /// The job has ended, well or with an error.
+    pub(super) fn end(mut self) {
+        self.over = true;
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         // Before the job counts as done, so that no job starts on what it left half way.
-        let message = "a thread panicked in a background job";
-        self.shared.failure.set_if_panicking(message);
+        if !self.over {
+            let message = "a thread panicked in a background job";
+            self.shared.failure.set_after_panic(message);
+        }
         self.shared.state.lock().end(self.job, self.family);
         let signals = &self.shared.signals;
         signals.progress.raise();

@@ -1,22 +1,74 @@
-//! Whether the database is open, and what closing waits for.
+//! Whether the database is open, whether it may be changed, and what closing waits for.
 
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// A database is open until it is closed, once.
-#[derive(Default)]
+/// A database is open until it is closed, once. Closing has two steps: first it refuses batches, and
+/// once what was written is safe it refuses everything.
 pub(crate) struct Lifecycle {
+    dir: PathBuf,
+    /// The database never accepts a change.
+    pub(super) read_only: bool,
+    refuses_batches: AtomicBool,
     closed: AtomicBool,
     checkpoints: Mutex<()>,
 }
 
 impl Lifecycle {
+    /// The database in `dir` is open.
+    pub(super) fn open(dir: &Path) -> Self {
+        Lifecycle {
+            dir: dir.to_owned(),
+            read_only: false,
+            refuses_batches: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            checkpoints: Mutex::default(),
+        }
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Fails with `Closed` once the database is closed.
+    pub(super) fn check_open(&self) -> Result<()> {
+        self.fail_if(self.is_closed())
+    }
+
+    /// Fails with `Closed` from the beginning of closing on.
+    pub(super) fn check_accepts_batches(&self) -> Result<()> {
+        self.fail_if(self.refuses_batches.load(Ordering::Acquire))
+    }
+
+    fn fail_if(&self, closed: bool) -> Result<()> {
+        match closed {
+            true => Err(Error::new(ErrorKind::Closed, "the database is closed").in_file(&self.dir)),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails with `ReadOnly` where nothing is ever changed.
+    pub(super) fn check_not_read_only(&self) -> Result<()> {
+        match self.read_only {
+            true => Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the database was opened for reading only",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Batches are refused from now on, also those that wait in the queue.
+    pub(super) fn refuse_batches(&self) {
+        self.refuses_batches.store(true, Ordering::Release);
+    }
+
     /// Running compactions, collections and checkpoints end early from now on.
     pub(super) fn close(&self) {
+        self.refuse_batches();
         self.closed.store(true, Ordering::Release);
     }
 

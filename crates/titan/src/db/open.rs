@@ -22,6 +22,7 @@ use super::state::{Collections, LiveWal, Stalls, State};
 use super::wal_dir::{record_wal_dir, with_wal_dir};
 use super::wals::Wals;
 use super::writing::Writing;
+use crate::batch::OpeningId;
 use crate::block_cache::BlockCache;
 use crate::clock::SystemClock;
 use crate::compaction::job_env::JobEnv;
@@ -35,7 +36,7 @@ use crate::stats::{Listeners, Statistics};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
-use crate::write::batch::OpeningId;
+use crate::write::hook::Hook;
 use crate::write::pipeline::CommitPipeline;
 use crate::write::wal_set::WalSet;
 
@@ -48,7 +49,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     let shared = &core.shared;
     shared.purge();
     for family in shared.families.load().values() {
-        shared.tell_of_loosened_bound(family);
+        shared.report_loosened_bound(family);
     }
     let signals = Arc::clone(&shared.signals);
     let released = move || signals.snapshot_released();
@@ -92,7 +93,7 @@ fn recover_in_memory(dir: &Path, options: &Options, files: Arc<dyn Vfs>) -> Resu
     options.db.error_if_exists = false;
     let mut shared = recover(dir, &options, Families::LeftOut)?;
     shared.files.device = files;
-    shared.failure.read_only = true;
+    shared.lifecycle.read_only = true;
     Ok(shared)
 }
 
@@ -245,7 +246,14 @@ fn assemble(
     let dir = env.dir.clone();
     let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
     let counters = Arc::clone(versions.counters());
-    let mut pipeline = CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics));
+    let listeners = Listeners(options.db.listeners.clone());
+    let hook = options.db.commit_hook.clone().map(|hook| {
+        let listeners = listeners.clone();
+        let on_poison = move || listeners.notify(|l| l.commit_hook_poisoned());
+        Hook::new(hook, Box::new(on_poison))
+    });
+    let mut pipeline =
+        CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics), hook);
     pipeline.start_first_wal(wal_number)?;
 
     let mut families = FamilyMap::new();
@@ -278,7 +286,6 @@ fn assemble(
     let admission = Admission::new(&options.db);
     admission.wal_limit.set(&state, &options.db);
     let signals: Arc<Signals> = Arc::default();
-    let listeners = Listeners(options.db.listeners.clone());
     let obsolete = Arc::clone(versions.obsolete());
     Ok(Shared {
         files: Files::new(env, open_files, obsolete, &statistics, lock),
@@ -299,6 +306,6 @@ fn assemble(
         state: Mutex::new(state),
         signals,
         admission,
-        lifecycle: Lifecycle::default(),
+        lifecycle: Lifecycle::open(&dir),
     })
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::replay_target::ReplayTarget;
 use super::wals::{Chain, Wals};
+use crate::batch::BatchView;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::shadows::OlderTables;
 use crate::error::{Error, Result};
@@ -22,7 +23,6 @@ use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::vfs::Access;
 use crate::wal::{LogReader, TailMode};
-use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
 use crate::write::transactions::Transactions;
 

@@ -12,7 +12,7 @@ impl Shared {
     pub(super) fn resume(&self) -> Result<()> {
         self.alone(|lead| {
             if self.failure.get().is_none() {
-                return self.failure.check();
+                return self.check_not_stopped();
             }
             let trying = |e: Error| e.context("resuming");
             self.wait_for_running_jobs();

@@ -8,7 +8,10 @@ pub(super) enum RunningJob {
     Flush,
     /// An estimate of what a memtable shadows.
     Estimate,
+    /// A compaction that is due.
     Compaction,
+    /// A compaction that a user asked for.
+    ManualCompaction,
     /// A collection that is due.
     Collection,
     /// A collection that a user asked for.
@@ -16,6 +19,10 @@ pub(super) enum RunningJob {
 }
 
 impl RunningJob {
+    pub(super) fn is_compaction(self) -> bool {
+        matches!(self, RunningJob::Compaction | RunningJob::ManualCompaction)
+    }
+
     pub(super) fn is_collection(self) -> bool {
         matches!(self, RunningJob::Collection | RunningJob::ManualCollection)
     }

@@ -65,7 +65,7 @@ impl Shared {
         for (_, pinned) in pinned.iter().filter(|(id, _)| !families.contains_key(id)) {
             report.total.pinned_files += sizes.sum(&pinned.files);
         }
-        let obsolete: BTreeSet<FileKind> = match self.failure.read_only {
+        let obsolete: BTreeSet<FileKind> = match self.lifecycle.read_only {
             // Only recovery, in memory, has replaced anything.
             true => BTreeSet::new(),
             false => self.files.obsolete.waiting().into_iter().collect(),
@@ -107,7 +107,7 @@ impl Shared {
         let files = version.physical_blob_files().into_values();
         // What recovery wrote to memory takes no space.
         let counts = |file: &PhysicalBlobFile| {
-            !self.failure.read_only || sizes.files.contains_key(&FileKind::Blob(file.number))
+            !self.lifecycle.read_only || sizes.files.contains_key(&FileKind::Blob(file.number))
         };
         let files = files.filter(|(file, _)| counts(file));
         let files = files.map(|(file, logical)| {

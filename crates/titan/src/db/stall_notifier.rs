@@ -27,23 +27,23 @@ impl StallNotifier {
 
     /// Whether listeners have been notified of everything.
     pub(super) fn is_idle(&self) -> bool {
-        let news = self.0.lock();
-        news.waiting.is_empty() && !news.notifying
+        let notifier = self.0.lock();
+        notifier.waiting.is_empty() && !notifier.notifying
     }
 
     /// Notifies listeners of what is waiting, unless another thread is doing so, which then includes
     /// this. Returns whether this thread did it. No lock of the database may be held.
     pub(super) fn notify(&self, listeners: &Listeners) -> bool {
         {
-            let mut news = self.0.lock();
-            if news.notifying || news.waiting.is_empty() {
+            let mut notifier = self.0.lock();
+            if notifier.notifying || notifier.waiting.is_empty() {
                 return false;
             }
-            news.notifying = true;
+            notifier.notifying = true;
         }
         // When a listener panics, this thread notifies no more, but the next one does.
         let mut notifying = Notifying {
-            news: self,
+            notifier: self,
             over: false,
         };
         while let Some((family, stall)) = notifying.next() {
@@ -54,7 +54,7 @@ impl StallNotifier {
 }
 
 struct Notifying<'a> {
-    news: &'a StallNotifier,
+    notifier: &'a StallNotifier,
     /// Listeners know everything: from then on another thread may be notifying.
     over: bool,
 }
@@ -62,10 +62,10 @@ struct Notifying<'a> {
 impl Notifying<'_> {
     /// The oldest change; without one, notifying is over from this moment on.
     fn next(&mut self) -> Option<(ColumnFamilyId, StallEvent)> {
-        let mut news = self.news.0.lock();
-        let next = news.waiting.pop_front();
+        let mut notifier = self.notifier.0.lock();
+        let next = notifier.waiting.pop_front();
         self.over = next.is_none();
-        news.notifying = !self.over;
+        notifier.notifying = !self.over;
         next
     }
 }
@@ -74,7 +74,7 @@ impl Drop for Notifying<'_> {
     fn drop(&mut self) {
         // Not `thread::panicking()`: this may be over within the unwinding of something else.
         if !self.over {
-            self.news.0.lock().notifying = false;
+            self.notifier.0.lock().notifying = false;
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     fn changes_of_many_threads_are_told_once_and_in_order() {
         let heard = Arc::new(Heard::default());
         let listeners = Listeners(vec![heard.clone()]);
-        let news = StallNotifier::default();
+        let notifier = StallNotifier::default();
         let order = Mutex::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -114,15 +114,15 @@ mod tests {
                     for _ in 0..1000 {
                         {
                             let mut next = order.lock();
-                            news.push(ColumnFamilyId(*next), STALL);
+                            notifier.push(ColumnFamilyId(*next), STALL);
                             *next += 1;
                         }
-                        news.notify(&listeners);
+                        notifier.notify(&listeners);
                     }
                 });
             }
         });
-        assert!(news.is_idle());
+        assert!(notifier.is_idle());
         assert!(heard.families.lock().iter().copied().eq(0..4000));
     }
 
@@ -133,14 +133,14 @@ mod tests {
             ..Heard::default()
         });
         let listeners = Listeners(vec![heard.clone()]);
-        let news = StallNotifier::default();
-        (0..3).for_each(|i| news.push(ColumnFamilyId(i), STALL));
+        let notifier = StallNotifier::default();
+        (0..3).for_each(|i| notifier.push(ColumnFamilyId(i), STALL));
         let told =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| news.notify(&listeners)));
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| notifier.notify(&listeners)));
         assert!(told.is_err());
-        assert!(!news.is_idle());
-        assert!(news.notify(&listeners));
-        assert!(news.is_idle());
+        assert!(!notifier.is_idle());
+        assert!(notifier.notify(&listeners));
+        assert!(notifier.is_idle());
         assert_eq!(*heard.families.lock(), [0, 1, 2]);
     }
 
@@ -150,7 +150,7 @@ mod tests {
     impl Drop for Unwinding<'_> {
         fn drop(&mut self) {
             let mut notifying = Notifying {
-                news: self.0,
+                notifier: self.0,
                 over: false,
             };
             assert!(notifying.next().is_none());
@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn telling_that_is_over_leaves_other_tellers_alone_even_while_unwinding() {
-        let news = StallNotifier::default();
+        let notifier = StallNotifier::default();
         let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _unwinding = Unwinding(&news);
+            let _unwinding = Unwinding(&notifier);
             panic!("something else");
         }));
         assert!(unwound.is_err());
-        assert!(!news.is_idle());
+        assert!(!notifier.is_idle());
     }
 }

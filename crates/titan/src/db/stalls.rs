@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::core::Shared;
 use super::state::{FamilyState, State};
+use crate::batch::BatchOp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{self, StallCause, StallEvent};
 use crate::sync::MutexGuard;
-use crate::write::batch::BatchOp;
 use crate::write::queue::{Group, Lead};
 
 /// The longest single sleep of a delayed write, so that it notices when the delay is over.
@@ -73,7 +73,7 @@ impl Shared {
                 }
                 StallEvent::Stopped(cause) => {
                     lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
-                    if let Err(e) = self.failure.check().and_then(|()| self.check_open()) {
+                    if let Err(e) = self.check_not_stopped().and_then(|()| self.check_open()) {
                         break Err(e);
                     }
                     self.signals.progress.wait(seen);
@@ -126,7 +126,7 @@ impl Shared {
         state.evaluate(&self.admission.notifier);
         let writes_stalled = state.stalls.strongest != StallEvent::Normal;
         self.admission.set_writes_stalled(writes_stalled);
-        let urgent = writes_stalled || state.is_behind();
+        let urgent = writes_stalled || state.is_level0_long();
         self.admission.set_urgent(urgent);
         let kept = state.keeps_for_snapshots();
         self.signals.set_kept_for_snapshots(kept);
@@ -148,8 +148,8 @@ fn stalled(cause: StallCause) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::WriteBatch;
     use crate::db::state::Delays;
-    use crate::write::batch::WriteBatch;
     use crate::{ColumnFamilyId, Db, Options, WriteOptions};
 
     #[test]

@@ -11,7 +11,7 @@ use super::writing::Writing;
 use crate::compaction::levels::Circumstances;
 use crate::compaction::levels::LevelTargets;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
-use crate::gc::pace::{FreeingRate, must_delay_writes};
+use crate::gc::rate::{FreeingRate, must_delay_writes};
 use crate::gc::selection::{Exclusions, GarbageEvaluation, Urgency};
 use crate::gc::space::{Bound, Space};
 use crate::memtable::Memtable;
@@ -47,7 +47,7 @@ pub(crate) struct FamilyState {
     pub(crate) evaluation: Evaluation,
     /// The circumstances under which no compaction was due; `None` once something ended or changed
     /// that could make one due.
-    pub(crate) rests: Option<Circumstances>,
+    pub(crate) nothing_due_under: Option<Circumstances>,
     /// How writes are stalled on account of this family.
     pub(crate) stall: StallEvent,
 }
@@ -94,7 +94,7 @@ impl FamilyState {
                 garbage: None,
                 tree_stall: StallEvent::Normal,
             },
-            rests: None,
+            nothing_due_under: None,
             stall: StallEvent::Normal,
         }
     }
@@ -151,7 +151,7 @@ impl FamilyState {
     /// Notes that the family must be evaluated again.
     pub(crate) fn has_changed(&mut self) {
         self.evaluation.is_current = false;
-        self.rests = None;
+        self.nothing_due_under = None;
     }
 
     /// How urgent collecting the family's garbage is.
@@ -197,7 +197,7 @@ impl FamilyState {
     }
 
     /// Whether level 0 is half way to where it delays writes.
-    fn is_behind(&self) -> bool {
+    fn is_level0_long(&self) -> bool {
         let options = self.family.options();
         let due = options.level0_file_num_compaction_trigger;
         let slow = options.level0_slowdown_writes_trigger;
@@ -331,7 +331,7 @@ impl State {
         self.running.begin(job);
         match (job, family) {
             (RunningJob::Flush, Some(family)) => family.jobs.flushing = true,
-            (RunningJob::Compaction, Some(family)) => family.jobs.compactions += 1,
+            (job, Some(family)) if job.is_compaction() => family.jobs.compactions += 1,
             _ => {}
         }
         if job.is_collection() {
@@ -345,10 +345,10 @@ impl State {
         self.running.end(job);
         match (job, family) {
             (RunningJob::Flush, Some(family)) => family.jobs.flushing = false,
-            (RunningJob::Compaction, Some(family)) => {
+            (job, Some(family)) if job.is_compaction() => {
                 family.jobs.compactions -= 1;
                 // Its inputs may be taken again.
-                family.rests = None;
+                family.nothing_due_under = None;
             }
             _ => {}
         }
@@ -370,7 +370,7 @@ impl State {
 
     /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
     /// of the families that have changed.
-    pub(crate) fn evaluate(&mut self, news: &StallNotifier) {
+    pub(crate) fn evaluate(&mut self, notifier: &StallNotifier) {
         let mut bound = Bound::default();
         for family in self.families.values_mut() {
             family.evaluate();
@@ -391,7 +391,7 @@ impl State {
             self.stalls.delays.note(stall);
             if stall != family.stall {
                 family.stall = stall;
-                news.push(*id, stall);
+                notifier.push(*id, stall);
             }
             // MUTANT: the stall of the last family counts, not the strongest.
             let last_counts = mutant!(
@@ -414,8 +414,8 @@ impl State {
     }
 
     /// Whether compactions of any family are so late that writes will soon be stalled.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.families.values().any(FamilyState::is_behind)
+    pub(crate) fn is_level0_long(&self) -> bool {
+        self.families.values().any(FamilyState::is_level0_long)
     }
 
     /// Whether a table in the last level of any family has entries that only snapshots see.

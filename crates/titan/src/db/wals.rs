@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use super::directory::files_of;
+use crate::batch::BatchView;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::{FileNumber, SequenceNumber};
 use crate::version::{LogsSince, VersionSet};
 use crate::vfs::{Access, Vfs};
 use crate::wal::{LogEnd, LogReader, TailMode};
-use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
 use crate::write::transactions::{Census, Numbering};
 

@@ -99,7 +99,7 @@ impl Shared {
             allowance.checked_at = allowance.read;
             allowance.room = self.room_to_read(allowance.everything);
         }
-        allowance.read.saturating_add(bytes) <= allowance.room && !self.is_closing()
+        allowance.read.saturating_add(bytes) <= allowance.room && !self.lifecycle.is_closed()
     }
 
     /// All files, tables first: each read of a value needs one.

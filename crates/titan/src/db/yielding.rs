@@ -156,7 +156,7 @@ impl Shared {
             let seen = self.signals.progress.seen();
             let paused = clock.monotonic().saturating_sub(began);
             let left = pause.saturating_sub(paused);
-            if left.is_zero() || self.is_closing() || stop() {
+            if left.is_zero() || self.lifecycle.is_closed() || stop() {
                 return paused;
             }
             let step = clock.begin_wait(left);

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::{MemoryFile, assert_names, assert_of_stored_bytes, decoded, sound};
+use crate::batch::BatchView;
+use crate::batch::{BatchOp, WriteBatch};
 use crate::format::FileNumber;
 use crate::format::checksum::{crc32c, mask};
 use crate::wal::{LogEnd, LogReader, LogWriter, TailMode};
-use crate::write::batch::BatchView;
-use crate::write::{BatchOp, WriteBatch};
 
 const PATH: &str = "/db/000007.log";
 const NUMBER: FileNumber = FileNumber(7);

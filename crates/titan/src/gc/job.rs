@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
-use super::pace::STEP;
+use super::rate::STEP;
 use super::selection::Collection;
 use super::source::{Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
@@ -49,7 +49,7 @@ pub(crate) struct GcContext<'a> {
     pub(crate) open_files: &'a OpenFiles,
     /// Called again and again with the bytes that were read and written since the last call. Waits
     /// where that is too fast; an error ends the collection.
-    pub(crate) keep_pace: &'a dyn Fn(u64) -> Result<()>,
+    pub(crate) limit_rate: &'a dyn Fn(u64) -> Result<()>,
 }
 
 /// Runs a collection of the live records of its files, as gathered from all versions that may be
@@ -144,13 +144,13 @@ fn copy(
     let env = context.env;
     let mut writer: Option<BlobFileWriter> = None;
     let mut moved = RelocationBuilder::default();
-    let (mut written, mut told) = (0, 0);
-    (context.keep_pace)(0)?;
+    let (mut written, mut reported) = (0, 0);
+    (context.limit_rate)(0)?;
     while let Some(first) = first(sources, context.family) {
         if written >= STEP {
             let read: u64 = sources.iter().map(Source::bytes_read).sum();
-            (context.keep_pace)(written + (read - told))?;
-            (written, told) = (0, read);
+            (context.limit_rate)(written + (read - reported))?;
+            (written, reported) = (0, read);
         }
         let Some(source) = sources.get_mut(first) else {
             break;

@@ -13,7 +13,7 @@
 //! | [`selection`] | selects the files that are worth collecting, and decides how soon |
 //! | [`pinned`] | knows what only older versions see |
 //! | [`range`] | selects the files of a user's collection of a range of keys |
-//! | [`pace`] | limits the rate of collections, and of writes if collections do not keep up |
+//! | [`rate`] | limits the rate of collections, and of writes if collections do not keep up |
 //! | [`live`] | gathers the live records |
 //! | [`source`] | reads records of one physical file in their order |
 //! | [`report`], [`disk_usage`] | report what takes space and what pins it |
@@ -30,10 +30,10 @@ pub(crate) mod disk_usage;
 pub(crate) mod job;
 pub(crate) mod live;
 mod options;
-pub(crate) mod pace;
 pub(crate) mod pinned;
 pub(crate) mod punch;
 pub(crate) mod range;
+pub(crate) mod rate;
 pub(crate) mod report;
 pub(crate) mod selection;
 mod source;

@@ -42,7 +42,7 @@ impl CollectGarbageOptions {
         require(share, "threshold", "from 0 to 1", self.threshold)
     }
 
-    pub(crate) fn tell(&self, progress: GarbageCollectionProgress) {
+    pub(crate) fn report(&self, progress: GarbageCollectionProgress) {
         if let Some(tell) = &self.progress {
             tell(progress);
         }

@@ -184,7 +184,7 @@ impl Plan {
     ) -> Result<()> {
         let mut file = vfs.open_to_punch(path)?;
         for hole in self.holes.iter().filter(|hole| !self.file.has_hole(hole)) {
-            (context.keep_pace)(HOLE_COST)?;
+            (context.limit_rate)(HOLE_COST)?;
             // Never synced: what a crash brings back is dead.
             file.punch_hole(hole.start, hole.end - hole.start)?;
             punched.push(hole.clone());

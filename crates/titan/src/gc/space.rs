@@ -152,7 +152,7 @@ impl Bound {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pace::must_delay_writes;
+    use super::super::rate::must_delay_writes;
     use super::*;
 
     fn excess<'a>(families: impl IntoIterator<Item = (&'a Space, &'a ColumnFamilyOptions)>) -> f64 {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::declare::{OptionInfo, OptionTraits, options};
 use super::require;
 use super::setting::{Setting, SettingTexts};
+use crate::batch::CommitHook;
 use crate::clock::{StdClock, SystemClock};
 use crate::error::Result;
 use crate::format::KeyOrder;
@@ -95,6 +96,9 @@ options! {
         /// Notified of flushes, compactions, stalls and errors. Default: none.
         #[serde(skip)]
         listeners: Vec<Arc<dyn EventListener>> = Vec::new();
+        /// Sees every commit before readers do. Default: none.
+        #[serde(skip)]
+        commit_hook: Option<Arc<dyn CommitHook>> = None;
     }
 }
 

@@ -190,6 +190,10 @@ pub trait EventListener: Send + Sync + 'static {
     fn deletion_failed(&self, error: &Error) {
         let _ = error;
     }
+
+    /// The [commit hook](crate::CommitHook) has panicked. It is never called again, and what it
+    /// maintains is out of date from now on. Called on the thread of a writer: it should be brief.
+    fn commit_hook_poisoned(&self) {}
 }
 
 impl fmt::Debug for dyn EventListener {

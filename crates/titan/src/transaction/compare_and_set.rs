@@ -1,9 +1,10 @@
 //! Single keys that are written depending on their value.
 
+use crate::batch::WriteBatch;
 use crate::db::{ColumnFamily, Conditions};
 use crate::error::{ErrorKind, Result};
 use crate::read::ReadOptions;
-use crate::write::{WriteBatch, WriteOptions};
+use crate::write::WriteOptions;
 
 impl ColumnFamily {
     /// Sets `key` to `new`, or removes it if that is `None`, if its value is `expected`, where `None`

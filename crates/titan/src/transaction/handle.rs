@@ -9,13 +9,13 @@ use super::index::{Index, Pending};
 use super::iterator::TransactionIterator;
 use super::options::{LockOptions, TransactionOptions, TransactionSnapshot};
 use super::tracked::{TrackedKeys, Use};
+use crate::batch::WriteBatch;
 use crate::db::{ColumnFamily, Conditions, Db};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::locks::{Acquired, LockKey, Mode, OwnerId, Request};
 use crate::read::{ReadOptions, Snapshot};
 use crate::sync::Mutex;
-use crate::write::WriteBatch;
 
 /// Reads and writes that take effect together, or not at all: see the [module](super).
 ///

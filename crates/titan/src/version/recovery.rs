@@ -163,7 +163,6 @@ impl RecoveredState {
                     "column family {id} is added twice"
                 )));
             }
-            self.record.note_family(id);
         }
         if edit.dropped_column_family && self.families.remove(&id).is_none() {
             return Err(Error::corruption(format!(

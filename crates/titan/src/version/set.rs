@@ -42,6 +42,14 @@ impl Counters {
         self.next_file.fetch_max(number.0 + 1, Ordering::Relaxed);
     }
 
+    /// Makes sure that `number`, which damaged files name, is never allocated. A number that no
+    /// database reaches is ignored: after it, none could be allocated.
+    pub(crate) fn mark_named_number_used(&self, number: FileNumber) {
+        if number.0 < MAX_FOUND_NUMBER {
+            self.mark_file_number_used(number);
+        }
+    }
+
     /// Makes sure that none of these names, which are in `dir`, is ever written again.
     ///
     /// # Errors

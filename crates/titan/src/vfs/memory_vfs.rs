@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -15,7 +16,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Clones show the same files.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryVfs(Arc<Mutex<Names>>);
+pub(crate) struct MemoryVfs {
+    names: Arc<Mutex<Names>>,
+    syncs_to_fail: Arc<AtomicUsize>,
+}
 
 #[derive(Default)]
 struct Names {
@@ -27,21 +31,30 @@ struct Names {
 impl MemoryVfs {
     /// A copy of everything but the locks. Changes of one are not seen in the other.
     pub(crate) fn image(&self) -> MemoryVfs {
-        let names = self.0.lock();
+        let names = self.names.lock();
         let copied = names.files.iter().map(|(path, file)| {
             let mut copy = MemoryFile::default();
             let _ = copy.append(&file.content());
             (path.clone(), copy)
         });
-        MemoryVfs(Arc::new(Mutex::new(Names {
+        let copy = Names {
             files: copied.collect(),
             directories: names.directories.clone(),
             locked: BTreeSet::new(),
-        })))
+        };
+        MemoryVfs {
+            names: Arc::new(Mutex::new(copy)),
+            syncs_to_fail: Arc::default(),
+        }
+    }
+
+    /// Makes the next `count` syncs of files fail.
+    pub(crate) fn fail_syncs(&self, count: usize) {
+        self.syncs_to_fail.store(count, Ordering::SeqCst);
     }
 
     fn file(&self, path: &Path) -> Result<MemoryFile> {
-        let names = self.0.lock();
+        let names = self.names.lock();
         let file = names.files.get(path).cloned();
         file.ok_or_else(|| missing(path))
     }
@@ -54,9 +67,12 @@ fn missing(path: &Path) -> Error {
 impl Vfs for MemoryVfs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let file = MemoryFile::default();
-        let mut names = self.0.lock();
+        let mut names = self.names.lock();
         names.files.insert(path.to_owned(), file.clone());
-        Ok(Box::new(file))
+        Ok(Box::new(Writing {
+            file,
+            syncs_to_fail: Arc::clone(&self.syncs_to_fail),
+        }))
     }
 
     fn open(&self, path: &Path, _: Access) -> Result<Arc<dyn ReadableFile>> {
@@ -64,12 +80,12 @@ impl Vfs for MemoryVfs {
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        let removed = self.0.lock().files.remove(path);
+        let removed = self.names.lock().files.remove(path);
         removed.map(drop).ok_or_else(|| missing(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut names = self.0.lock();
+        let mut names = self.names.lock();
         if let Some(file) = names.files.remove(from) {
             names.files.insert(to.to_owned(), file);
             return Ok(());
@@ -91,7 +107,7 @@ impl Vfs for MemoryVfs {
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         let file = self.file(from)?;
-        let mut names = self.0.lock();
+        let mut names = self.names.lock();
         if names.files.contains_key(to) {
             return Err(Error::new(ErrorKind::AlreadyExists, "the name is taken").in_file(to));
         }
@@ -105,17 +121,17 @@ impl Vfs for MemoryVfs {
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         let parents = dir.ancestors().map(Path::to_owned);
-        self.0.lock().directories.extend(parents);
+        self.names.lock().directories.extend(parents);
         Ok(())
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.0.lock().directories.remove(dir);
+        self.names.lock().directories.remove(dir);
         Ok(())
     }
 
     fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
-        let names = self.0.lock();
+        let names = self.names.lock();
         let all = names.files.keys().chain(&names.directories);
         let inside = all.filter(|path| path.parent() == Some(dir));
         let inside = inside.filter_map(|path| path.file_name()?.to_str());
@@ -127,20 +143,43 @@ impl Vfs for MemoryVfs {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        let names = self.0.lock();
+        let names = self.names.lock();
         Ok(names.files.contains_key(path) || names.directories.contains(path))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        let mut names = self.0.lock();
+        let mut names = self.names.lock();
         if !names.locked.insert(path.to_owned()) {
             return Err(Error::new(ErrorKind::Locked, "the lock is taken").in_file(path));
         }
         names.files.entry(path.to_owned()).or_default();
         Ok(Box::new(Locked {
-            names: Arc::clone(&self.0),
+            names: Arc::clone(&self.names),
             path: path.to_owned(),
         }))
+    }
+}
+
+/// A file that is being written.
+struct Writing {
+    file: MemoryFile,
+    syncs_to_fail: Arc<AtomicUsize>,
+}
+
+impl WritableFile for Writing {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.file.append(data)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let one_less = |count: usize| count.checked_sub(1);
+        let failing = self
+            .syncs_to_fail
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        match failing {
+            Ok(_) => Err(Error::new(ErrorKind::Io, "the sync fails")),
+            Err(_) => self.file.sync(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Writing: batches, the commit pipeline with its queue and WAL files, and the transactions in those.
+//! Writing: the commit pipeline with its queue, WAL files and hook, and the transactions in WAL files.
 
-pub(crate) mod batch;
 pub(crate) mod conditions;
+pub(crate) mod hook;
 mod options;
 pub(crate) mod pipeline;
 #[cfg(test)]
@@ -10,9 +10,9 @@ pub(crate) mod predecessor;
 pub(crate) mod queue;
 #[cfg(all(test, loom))]
 mod queue_models;
+mod reentry;
 pub(crate) mod transactions;
 mod validate;
 pub(crate) mod wal_set;
 
-pub use batch::{BatchOp, BatchOps, BatchTarget, WriteBatch};
 pub use options::WriteOptions;

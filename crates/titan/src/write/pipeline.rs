@@ -11,6 +11,7 @@
 //! | number | give each operation its sequence number, in the order of arrival |
 //! | log | append the group to the WAL as one record; sync it if a writer asks for that |
 //! | insert | add the operations to the memtables |
+//! | hook | show them to the [commit hook](super::hook), if there is one |
 //! | publish | show them to readers |
 //!
 //! Promises: a batch is visible to readers whole or not at all, and in the order of the WAL. After a
@@ -22,15 +23,15 @@
 use std::cmp::Ordering as KeyOrdering;
 use std::sync::Arc;
 
+use crate::batch::{BatchOp, WriteBatch, group_header};
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::stats::{self, Statistics};
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::Counters;
 use crate::write::WriteOptions;
-use crate::write::batch::{BatchOp, WriteBatch, group_header};
 use crate::write::conditions::{Checked, Condition};
+use crate::write::hook::Hook;
 use crate::write::queue::{CommitQueue, Group, Lead};
 use crate::write::validate::{Validator, validate};
 use crate::write::wal_set::WalSet;
@@ -66,8 +67,8 @@ pub(crate) trait CommitEnv {
     /// Stops writes because of `error`, and returns it.
     fn stop(&self, error: Error) -> Error;
 
-    /// Stops writes if the thread panics, as it unwinds.
-    fn stop_if_panicking(&self);
+    /// Stops writes because a commit panicked. Called while the thread unwinds.
+    fn stop_after_panic(&self);
 
     /// The group is in the memtables, and not visible yet. `logged` says whether it is in the WAL.
     fn inserted(&self, targets: &[Target<Self::Family>], logged: bool);
@@ -89,35 +90,29 @@ pub(crate) struct CommitPipeline {
     wal: WalSet,
     counters: Arc<Counters>,
     statistics: Arc<Statistics>,
-    /// No more batches are accepted: the database is closing.
-    closed: AtomicBool,
+    hook: Option<Hook>,
 }
 
 impl CommitPipeline {
     /// Without a current WAL file: call [`CommitPipeline::start_first_wal`] before the first write.
-    pub(crate) fn new(wal: WalSet, counters: Arc<Counters>, statistics: Arc<Statistics>) -> Self {
+    pub(crate) fn new(
+        wal: WalSet,
+        counters: Arc<Counters>,
+        statistics: Arc<Statistics>,
+        hook: Option<Hook>,
+    ) -> Self {
         CommitPipeline {
             queue: CommitQueue::default(),
             wal,
             counters,
             statistics,
-            closed: AtomicBool::new(false),
+            hook,
         }
     }
 
     /// Starts the first WAL file, before any thread can write.
     pub(crate) fn start_first_wal(&mut self, number: FileNumber) -> Result<()> {
         self.start_next(number)
-    }
-
-    /// Refuses batches from now on, also those that wait in the queue.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-    }
-
-    /// Whether batches are refused, since the database is closing.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 
     /// Commits a batch, alone or in a group, if its conditions hold.
@@ -132,6 +127,16 @@ impl CommitPipeline {
         self.queue.submit(batch, conditions, options, commit)
     }
 
+    /// The hook that sees every group.
+    pub(crate) fn hook(&self) -> Option<&Hook> {
+        self.hook.as_ref()
+    }
+
+    /// Fails with `InvalidArgument` if this thread leads the queue, in a hook or a barrier.
+    pub(crate) fn check_may_wait(&self) -> Result<()> {
+        self.queue.check_may_wait()
+    }
+
     /// Runs `f` while no batch is being committed.
     pub(crate) fn exclusive<T>(&self, f: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
         self.queue.exclusive(f)
@@ -139,7 +144,13 @@ impl CommitPipeline {
 
     fn commit(&self, env: &impl CommitEnv, lead: &Lead<'_>, group: &mut Group) -> Result<()> {
         env.check_writable()?;
-        let _unfinished = StopOnPanic(env);
+        let mut unfinished = StopOnPanic { env, over: false };
+        let outcome = self.commit_group(env, lead, group);
+        unfinished.over = true;
+        outcome
+    }
+
+    fn commit_group(&self, env: &impl CommitEnv, lead: &Lead<'_>, group: &mut Group) -> Result<()> {
         env.admit(lead, group)?;
         let targets = resolve(env, group);
         if !group.conditions.is_empty() {
@@ -187,6 +198,17 @@ impl CommitPipeline {
         let user_bytes = inserted.map_err(|e| env.stop(e.context("inserting into a memtable")))?;
         env.inserted(&unpublished.targets, logged);
         gate!("commit: inserted");
+        // MUTANT: readers see a group before the hook does.
+        if mutant!("hook-after-publish", "-p titan --test it hooks::") {
+            self.counters.publish_sequence(last);
+        }
+        if let Some(hook) = &self.hook
+            && first <= last
+        {
+            // ORDER: before the group is visible, so that what the hook maintains is never older than
+            // what a reader sees.
+            hook.before_publish(lead, first, &group.batches);
+        }
         let targets = unpublished.publish(&self.counters, last);
         gate!("commit: published");
         env.published(&targets);
@@ -290,11 +312,23 @@ impl CommitPipeline {
 
 /// Stops writes if a commit panics half way: the WAL may have sequence numbers already that the
 /// next group would use again.
-struct StopOnPanic<'a, E: CommitEnv>(&'a E);
+struct StopOnPanic<'a, E: CommitEnv> {
+    env: &'a E,
+    /// The commit has ended. `thread::panicking` does not tell: a destructor may commit while its
+    /// thread unwinds from something else.
+    over: bool,
+}
 
 impl<E: CommitEnv> Drop for StopOnPanic<'_, E> {
     fn drop(&mut self) {
-        self.0.stop_if_panicking();
+        // MUTANT: a commit in a destructor that runs while its thread unwinds stops writes.
+        let confused = mutant!(
+            "unwinding-taken-for-a-panic-of-the-commit",
+            "-p titan --lib write::pipeline_tests::a_commit_while"
+        );
+        if !self.over || (confused && std::thread::panicking()) {
+            self.env.stop_after_panic();
+        }
     }
 }
 

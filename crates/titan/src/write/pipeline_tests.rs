@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 
+use super::WriteOptions;
 use super::conditions::{Checked, Condition};
 use super::pipeline::{CommitEnv, CommitPipeline, Target};
 use super::queue::{Group, Lead};
 use super::wal_set::WalSet;
-use super::{WriteBatch, WriteOptions};
+use crate::batch::WriteBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
@@ -106,10 +107,8 @@ impl CommitEnv for Env {
         error
     }
 
-    fn stop_if_panicking(&self) {
-        if std::thread::panicking() {
-            self.stop(Error::internal("a panic"));
-        }
+    fn stop_after_panic(&self) {
+        self.stop(Error::internal("a panic"));
     }
 
     fn inserted(&self, targets: &[Target<()>], logged: bool) {
@@ -140,7 +139,7 @@ impl World {
             dir.path().to_owned(),
             Arc::clone(&statistics),
         );
-        let mut pipeline = CommitPipeline::new(wal, Arc::clone(&counters), statistics);
+        let mut pipeline = CommitPipeline::new(wal, Arc::clone(&counters), statistics, None);
         pipeline.start_first_wal(WAL).unwrap();
         let comparator = Arc::new(Panicking::default());
         let order = InternalKeyComparator::new(Arc::clone(&comparator) as _);
@@ -274,6 +273,30 @@ fn a_panic_while_inserting_stops_writes_and_nothing_is_ever_visible() {
     assert!(seen.is_none());
     // The queue goes on.
     assert!(world.pipeline.exclusive(|_| Ok(())).is_ok());
+}
+
+/// A destructor may write, whatever its thread unwinds from.
+#[test]
+fn a_commit_while_the_thread_unwinds_does_not_stop_writes() {
+    struct WritesWhenDropped<'a>(&'a World);
+
+    impl Drop for WritesWhenDropped<'_> {
+        fn drop(&mut self) {
+            let last_words = batch(FAMILY, &[b"last"]);
+            self.0.write(last_words, WriteOptions::default()).unwrap();
+        }
+    }
+
+    let world = World::new();
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _writes = WritesWhenDropped(&world);
+        panic!("something else");
+    }));
+    assert!(unwound.is_err());
+    assert!(world.get(b"last").is_some());
+    world
+        .write(batch(FAMILY, &[b"next"]), WriteOptions::default())
+        .unwrap();
 }
 
 #[test]

@@ -13,10 +13,10 @@
 //! sequence u64 | count u32 = 0 | 0x03 | lp("titan.wal" | 1 | varint log number | varint sequence)
 //! ```
 
+use crate::batch::{BatchOp, BatchView, WriteBatch};
 use crate::error::Result;
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::{FileNumber, SequenceNumber};
-use crate::write::batch::{BatchOp, BatchView, WriteBatch};
 
 const MAGIC: &[u8] = b"titan.wal\x01";
 

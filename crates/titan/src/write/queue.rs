@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::sync::Arc;
 
-use super::batch::WriteBatch;
 use super::conditions::Checked;
+use super::reentry::UserCode;
+use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
@@ -187,7 +188,19 @@ impl CommitQueue {
             None => f(&Lead(self)),
             // No leader takes a writer without options into its group.
             Some(Err(e)) => Err(e),
-            Some(Ok(())) => Err(Error::internal("a writer lost its turn in the queue")),
+            Some(Ok(())) => Err(Error::internal(
+                "a writer left the commit queue without a result",
+            )),
+        }
+    }
+
+    /// Fails with `InvalidArgument` if this thread would wait for itself.
+    pub(crate) fn check_may_wait(&self) -> Result<()> {
+        match UserCode::is_under(self) {
+            true => Err(Error::invalid_argument(
+                "called from a commit hook or a barrier, this would wait for itself",
+            )),
+            false => Ok(()),
         }
     }
 
@@ -198,6 +211,9 @@ impl CommitQueue {
             if !line.led {
                 line.led = true;
                 return None;
+            }
+            if let Err(e) = self.check_may_wait() {
+                return Some(Err(e));
             }
             line.waiting.push_back(Arc::clone(writer));
         }
@@ -270,6 +286,12 @@ impl Drop for Followers {
 pub(crate) struct Lead<'a>(&'a CommitQueue);
 
 impl Lead<'_> {
+    /// To be held while code of the user runs with this lead: what would wait for the lead on this
+    /// thread fails.
+    pub(crate) fn user_code(&self) -> UserCode {
+        UserCode::under(self.0)
+    }
+
     /// Refuses with `error` the waiting writers whose options match.
     pub(crate) fn refuse_waiting(&self, matches: impl Fn(&WriteOptions) -> bool, error: &Error) {
         let mut line = self.0.line.lock();

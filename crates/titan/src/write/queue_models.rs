@@ -4,8 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::batch::WriteBatch;
 use super::queue::{CommitQueue, Group, Lead};
+use crate::batch::WriteBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +86,7 @@ fn each_batch_is_committed_once_by_one_leader_at_a_time() {
 }
 
 #[test]
-fn whoever_wants_to_be_alone_is() {
+fn an_exclusive_section_excludes_all_others() {
     model(3, || {
         let committed = Arc::new(Committed::default());
         let writers = two_writers(&committed);

@@ -18,9 +18,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::batch::{BatchOp, BatchOps, BatchView};
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
-use crate::write::batch::{BatchOp, BatchOps, BatchView};
 
 /// How operations are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -107,7 +107,8 @@ mod tests {
 
     use super::*;
     use crate::ErrorKind;
-    use crate::write::{WriteBatch, WriteOptions};
+    use crate::batch::WriteBatch;
+    use crate::write::WriteOptions;
 
     const F: ColumnFamilyId = ColumnFamilyId(3);
     const OTHER: ColumnFamilyId = ColumnFamilyId(4);

@@ -88,6 +88,7 @@ fn any_db(rng: &mut Rng, vfs: &SimVfs) -> DbOptions {
         comparator_aliases: default.comparator_aliases,
         vfs: Arc::new(vfs.clone()),
         clock: default.clock,
+        commit_hook: None,
         listeners: default.listeners,
     }
 }

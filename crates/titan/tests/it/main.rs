@@ -21,6 +21,7 @@ mod downgrade;
 mod faults;
 mod gc;
 mod golden;
+mod hooks;
 mod in_memory;
 mod iterators;
 mod kept_options;

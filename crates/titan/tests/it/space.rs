@@ -171,7 +171,7 @@ fn families_are_told_apart_and_summed() {
 }
 
 #[test]
-fn whoever_reads_from_before_is_named_with_what_it_keeps() {
+fn readers_of_older_versions_are_named_with_what_they_keep() {
     let vfs = SimVfs::new();
     let (options, clock) = timed(&vfs, manual());
     let db = open(&options);

@@ -7,7 +7,7 @@ use super::store::{
     ended_by_dropping, now, write,
 };
 use crate::gates::control::{Gates, race};
-use crate::{ColumnFamily, ReadOptions, WriteBatch, WriteOptions};
+use crate::{ColumnFamily, ColumnFamilyId, ErrorKind, ReadOptions, WriteBatch, WriteOptions};
 
 /// The gates of a flush at which it has no lock, in their order.
 const UNLOCKED: [&str; 3] = [
@@ -70,6 +70,38 @@ fn the_family_may_be_dropped_and_created_again_before_the_table_is_installed() {
             });
         }
     }
+}
+
+/// All families share the WAL, and a later sync may succeed although data is lost.
+#[test]
+fn a_failed_sync_of_the_wal_stops_writes_though_the_family_was_dropped() {
+    race(|gates| {
+        // So that no other thread flushes, and syncs.
+        let store = Store::open_with(gates, |options| options.db.max_background_jobs = 1);
+        let (family, third) = (store.create("f"), store.create("third"));
+        write(&family, &abc("1"));
+        let stop = gates.stop_at("flush: written");
+        let flush = store.spawn_with("flush", &family, |f| f.flush());
+        stop.reached();
+        store.db.drop_column_family(&family).unwrap();
+        write(&store.db, &abc("0"));
+        // The file of the WAL that has this write is closed.
+        let shared = &store.db.core.shared;
+        let switched =
+            shared.alone(|lead| shared.switch_to_flush(lead, &[ColumnFamilyId::DEFAULT]));
+        assert_eq!(switched.unwrap().len(), 1);
+        store.vfs.fail_syncs(1);
+        stop.open();
+        flush.join().unwrap();
+        let stopped = store.db.wait_idle().unwrap_err();
+        assert_eq!(stopped.kind(), ErrorKind::WritesStopped);
+        let reason = store.db.background_error().unwrap().to_string();
+        assert!(reason.contains("syncing the WAL"), "{reason}");
+        store.db.resume().unwrap();
+        drop((family, third));
+        let expected = all([("default", abc("0")), ("third", contents([]))]);
+        assert_eq!(store.finish(), expected);
+    });
 }
 
 #[test]

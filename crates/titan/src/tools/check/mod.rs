@@ -350,16 +350,16 @@ impl Check<'_> {
 
     /// Makes `file` the one that progress and problems are about.
     fn begin(&mut self, file: FileKind) -> PathBuf {
-        self.tell_suppressed();
+        self.report_suppressed();
         self.file = file;
         self.file_problems = 0;
-        self.tell_progress(self.report.bytes);
+        self.report_progress(self.report.bytes);
         file.path(self.dir)
     }
 
     /// Ends the check of the current file.
     fn finish(&mut self, size: u64) {
-        self.tell_suppressed();
+        self.report_suppressed();
         self.report.bytes += size;
     }
 
@@ -367,11 +367,11 @@ impl Check<'_> {
     fn reached(&mut self, offset: u64) {
         let done = self.report.bytes + offset;
         if done >= self.told_bytes + PROGRESS_STEP {
-            self.tell_progress(done);
+            self.report_progress(done);
         }
     }
 
-    fn tell_progress(&mut self, done: u64) {
+    fn report_progress(&mut self, done: u64) {
         self.told_bytes = done;
         (self.progress)(Progress {
             done_bytes: done.min(self.total_bytes),
@@ -391,7 +391,7 @@ impl Check<'_> {
         }
     }
 
-    fn tell_suppressed(&mut self) {
+    fn report_suppressed(&mut self) {
         if let Some(more @ 1..) = self.file_problems.checked_sub(MAX_PROBLEMS_PER_FILE) {
             let error = Error::corruption(format!("{more} more problems in this file"));
             let path = self.file.path(self.dir);

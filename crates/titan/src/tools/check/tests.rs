@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::check;
+use crate::batch::WriteBatch;
 use crate::error::Error;
 use crate::format::checksum::ChecksumType;
 use crate::format::file_name::FileKind;
@@ -15,7 +16,6 @@ use crate::version::edit::VersionEdit;
 use crate::version::read_current;
 use crate::vfs::{Access, StdVfs, Vfs};
 use crate::wal::{LogReader, LogWriter, TailMode};
-use crate::write::batch::WriteBatch;
 use crate::write::predecessor::Predecessor;
 use crate::{CompressionType, Db};
 

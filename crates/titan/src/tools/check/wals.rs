@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Check;
+use crate::batch::BatchView;
 use crate::db::{Chain, Wals};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
@@ -10,7 +11,6 @@ use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::version::VersionSet;
 use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
-use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
 use crate::write::transactions::Transactions;
 

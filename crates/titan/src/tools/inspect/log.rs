@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::table::pointer_fields;
 use super::{Fields, Items};
+use crate::batch::{BatchOp, BatchView};
 use crate::error::Error;
 use crate::format::FileNumber;
 use crate::options::{DbSettings, FamilySettings};
 use crate::version::edit::{NewFile, VersionEdit};
 use crate::vfs::ReadableFile;
 use crate::wal::{LogEnd, LogReader, Record, TailMode};
-use crate::write::batch::{BatchOp, BatchView};
 use crate::write::predecessor::Predecessor;
 
 pub(super) fn starts_like_manifest(file: &Arc<dyn ReadableFile>, path: &Path) -> bool {

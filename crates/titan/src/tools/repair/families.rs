@@ -134,18 +134,18 @@ impl Repair<'_> {
             self.families
                 .retain(|id, _| self.from.hint.families.contains_key(id));
             self.leave_out_unknown();
-            self.tell_unexplained();
+            self.report_unexplained();
         } else {
             self.found.listed.append(&mut self.found.unlisted);
         }
-        self.tell_missing();
+        self.report_missing();
         self.adopt_orphans()?;
         self.leave_out_strays();
         Ok(())
     }
 
     /// Reports tables that are named but missing.
-    fn tell_missing(&mut self) {
+    fn report_missing(&mut self) {
         for number in std::mem::take(&mut self.found.missing) {
             let Some(hinted) = self.from.hint.tables.get(&number) else {
                 continue;
@@ -211,7 +211,7 @@ impl Repair<'_> {
     /// Reports damaged tables that the trusted MANIFEST does not name and whose entries nothing
     /// else has. A whole table of that kind would have shown that edits are missing; a damaged one
     /// may show it too.
-    fn tell_unexplained(&mut self) {
+    fn report_unexplained(&mut self) {
         for table in self.found.unlisted.values().filter(|t| t.damage.is_some()) {
             let Some(id) = table
                 .family

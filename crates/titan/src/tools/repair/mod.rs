@@ -300,14 +300,15 @@ impl Repair<'_> {
     fn prepare(&mut self, in_place: bool) -> Result<()> {
         let counters = Arc::clone(&self.env.counters);
         let before_next = self.from.hint.next_file.0.saturating_sub(1);
-        counters.mark_file_number_used(FileNumber(before_next));
+        counters.mark_named_number_used(FileNumber(before_next));
         counters.mark_names_used(self.from.dir, &self.from.files)?;
         let lost = self.from.dir.join(LOST_DIR);
         if self.from.vfs.exists(&lost)? {
             counters.mark_names_used(&lost, &files_of(&*self.from.vfs, &lost)?)?;
         }
         // Also the number of a missing MANIFEST: CURRENT must not name a new one too early.
-        counters.mark_file_number_used(unfinished::named_manifest(&*self.from.vfs, self.from.dir)?);
+        counters
+            .mark_named_number_used(unfinished::named_manifest(&*self.from.vfs, self.from.dir)?);
         counters.publish_sequence(self.from.hint.last_sequence);
 
         let work = self.env.dir.clone();
@@ -350,7 +351,7 @@ impl Repair<'_> {
             for blob_file in table.files.keys() {
                 // This number must not be given to another file, even if this one is lost.
                 let counters = &self.env.counters;
-                counters.mark_file_number_used(FileNumber(blob_file.0));
+                counters.mark_named_number_used(FileNumber(blob_file.0));
             }
             if self.found.db_id.is_none() {
                 self.found.db_id.clone_from(&table.db_id);

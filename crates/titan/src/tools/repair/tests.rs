@@ -5,20 +5,24 @@ use std::sync::Arc;
 
 use super::{RepairTo, repair};
 use crate::db::files_of;
+use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
 use crate::format::{
-    BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
+    BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
 };
 use crate::table::{TableWriter, TableWriterOptions};
+use crate::version::edit::VersionEdit;
 use crate::vfs::{StdVfs, Vfs};
+use crate::wal::testing::read_whole_log;
+use crate::wal::{LogWriter, TailMode};
 use crate::{ColumnFamilyOptions, Db, Options};
 
 /// The family id that RocksDB writes for an unknown family.
 const UNKNOWN: ColumnFamilyId = ColumnFamilyId(i32::MAX as u32);
 
 /// Writes a table with one entry, as for ingestion into any database.
-fn write_foreign_table(dir: &Path, key: &[u8], value: &[u8]) {
+fn write_foreign_table(dir: &Path, key: &[u8], value_type: ValueType, value: &[u8]) {
     let number = FileNumber(1000);
     let path = FileKind::Table(number).path(dir);
     let options = TableWriterOptions {
@@ -35,7 +39,7 @@ fn write_foreign_table(dir: &Path, key: &[u8], value: &[u8]) {
         creation_time: 1_700_000_000,
     };
     let mut writer = TableWriter::new(StdVfs.create(&path).unwrap(), &path, options);
-    let ikey = internal_key(key, SequenceNumber(9), ValueType::Value as u8);
+    let ikey = internal_key(key, SequenceNumber(9), value_type as u8);
     writer.add(&ikey, value).unwrap();
     writer.finish().unwrap();
 }
@@ -54,7 +58,7 @@ fn an_ingested_table_is_the_default_familys_where_no_other_is_known() {
         }
         db.flush_all().unwrap();
         db.close().unwrap();
-        write_foreign_table(&damaged, b"b", b"ingested");
+        write_foreign_table(&damaged, b"b", ValueType::Value, b"ingested");
         for file in files_of(&StdVfs, &damaged).unwrap() {
             if matches!(file, FileKind::Manifest(_)) {
                 StdVfs.remove(&file.path(&damaged)).unwrap();
@@ -70,5 +74,67 @@ fn an_ingested_table_is_the_default_familys_where_no_other_is_known() {
         let holders: Vec<_> = holders.map(|family| family.name()).collect();
         assert_eq!(holders, [owner], "{report:#?}");
         db.close().unwrap();
+    }
+}
+
+/// Adds an edit to the newest MANIFEST.
+fn add_edit(dir: &Path, edit: &VersionEdit) {
+    let files = files_of(&StdVfs, dir).unwrap();
+    let manifests = files.iter().filter_map(|file| match file {
+        FileKind::Manifest(number) => Some(*number),
+        _ => None,
+    });
+    let number = manifests.max().unwrap();
+    let path = FileKind::Manifest(number).path(dir);
+    let edits = read_whole_log(&path, number, TailMode::PointInTime);
+    let mut writer = LogWriter::new(StdVfs.create(&path).unwrap(), &path);
+    for old in edits {
+        writer.add_record(&old).unwrap();
+    }
+    let mut added = Vec::new();
+    edit.encode(&mut added);
+    writer.add_record(&added).unwrap();
+}
+
+#[test]
+fn numbers_out_of_reach_in_damaged_files_leave_numbers_for_others() {
+    for in_manifest in [false, true] {
+        for far in [1_u64 << 59, (1 << 60) - 1, 1 << 62, u64::MAX] {
+            let dir = tempfile::tempdir().unwrap();
+            let (damaged, repaired) = (dir.path().join("damaged"), dir.path().join("repaired"));
+            let options = Options::default();
+            let db = Db::open(&damaged, &options).unwrap();
+            db.put(b"a", b"written").unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            if in_manifest {
+                add_edit(
+                    &damaged,
+                    &VersionEdit {
+                        next_file_number: Some(FileNumber(far)),
+                        ..VersionEdit::default()
+                    },
+                );
+            } else {
+                let pointer = BlobIndex {
+                    file: BlobFileNumber(far),
+                    offset: 33,
+                    size: 40,
+                    compression: CompressionType::None,
+                };
+                let mut value = Vec::new();
+                pointer.encode(&mut value);
+                write_foreign_table(&damaged, b"b", ValueType::BlobIndex, &value);
+            }
+            let to = RepairTo::Directory(repaired.clone());
+            repair(&damaged, &to, &options, &mut |_| {}).unwrap();
+            for _ in 0..2 {
+                let db = Db::open(&repaired, &options).unwrap();
+                assert_eq!(db.get(b"a").unwrap().unwrap(), "written", "{far}");
+                db.put(b"c", b"more").unwrap();
+                db.flush().unwrap();
+                db.close().unwrap();
+            }
+        }
     }
 }

@@ -12,13 +12,13 @@ use std::collections::btree_map::Entry;
 
 use super::Repair;
 use super::report::Loss;
+use crate::batch::BatchView;
 use crate::db::{ReplayTarget, Wals};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::vfs::Access;
 use crate::wal::{LogEnd, LogReader, TailMode};
-use crate::write::batch::BatchView;
 use crate::write::predecessor::Predecessor;
 use crate::write::transactions::Transactions;
 

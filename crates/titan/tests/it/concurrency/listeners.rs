@@ -1,11 +1,12 @@
-//! Listeners that panic.
+//! Listeners that panic, and jobs of threads that unwind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, CompactionEvent, ErrorKind, EventListener, FlushEvent,
+    ColumnFamilyOptions, CompactRangeOptions, CompactionEvent, Db, ErrorKind, EventListener,
+    FlushEvent,
 };
 use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
@@ -133,5 +134,32 @@ fn a_listener_that_panics_at_a_file_that_stays_ends_no_background_thread() {
     }
     orderly.0.store(false, Ordering::SeqCst);
     vfs.clear_faults();
+    db.close().unwrap();
+}
+
+/// Compacts when it is dropped.
+struct CompactsWhenDropped(Db);
+
+impl Drop for CompactsWhenDropped {
+    fn drop(&mut self) {
+        let force = CompactRangeOptions {
+            force_bottommost: true,
+        };
+        self.0.compact_range(None, None, &force).unwrap();
+    }
+}
+
+#[test]
+fn a_job_of_a_destructor_stops_no_writes_though_its_thread_unwinds() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, ColumnFamilyOptions::default()));
+    db.put(b"k", b"v").unwrap();
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _compacts = CompactsWhenDropped(db.clone());
+        panic!("something else");
+    }));
+    assert!(unwound.is_err());
+    assert_eq!(db.statistics().compactions(), 1);
+    db.put(b"k", b"after").unwrap();
     db.close().unwrap();
 }

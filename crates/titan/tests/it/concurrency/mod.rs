@@ -2,6 +2,7 @@
 
 mod batches;
 mod closing;
+mod comparators;
 mod listeners;
 mod stall_causes;
 mod stalls;

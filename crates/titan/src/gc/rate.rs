@@ -16,13 +16,13 @@ const DELAY_FROM: f64 = 0.5;
 
 /// The token bucket of all collections of a database: the bytes per second that they may read and
 /// write while users are active and nothing is urgent. It can be changed at any time.
-pub(crate) struct Pace {
+pub(crate) struct RateLimiter {
     bytes_per_second: AtomicU64,
 }
 
-impl Pace {
+impl RateLimiter {
     pub(crate) fn new(bytes_per_second: u64) -> Self {
-        Pace {
+        RateLimiter {
             bytes_per_second: AtomicU64::new(bytes_per_second),
         }
     }

@@ -1,0 +1,71 @@
+//! The commit hook: code of the user that learns of every commit before readers can see it.
+//!
+//! Owns the hook and whether it can still be called. Promises: a hook sees each published operation
+//! exactly once, in the order of sequence numbers, after the operation is in the memtable and before
+//! any reader can see it; and nothing that is not published afterwards. A hook that panics harms no
+//! commit; it is never called again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::queue::Lead;
+use crate::batch::{BypassedRange, CommitHook, CommittedOps, WriteBatch};
+use crate::format::SequenceNumber;
+use crate::sync::atomic::{AtomicBool, Ordering};
+
+/// The hook of a database, while it can be called.
+pub(crate) struct Hook {
+    hook: Arc<dyn CommitHook>,
+    poisoned: AtomicBool,
+    /// To be called once, when the hook has panicked.
+    on_poison: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Hook {
+    pub(crate) fn new(hook: Arc<dyn CommitHook>, on_poison: Box<dyn Fn() + Send + Sync>) -> Self {
+        Hook {
+            hook,
+            poisoned: AtomicBool::new(false),
+            on_poison,
+        }
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Shows the hook a group whose first operation has the number `first`.
+    pub(crate) fn before_publish(
+        &self,
+        lead: &Lead<'_>,
+        first: SequenceNumber,
+        batches: &[WriteBatch],
+    ) {
+        let operations = CommittedOps::new(batches, first);
+        self.call(lead, |hook| hook.before_publish(first, &operations));
+    }
+
+    /// Shows the hook a change that is no operation.
+    pub(crate) fn on_bypass(
+        &self,
+        lead: &Lead<'_>,
+        range: &BypassedRange<'_>,
+        sequence: SequenceNumber,
+    ) {
+        self.call(lead, |hook| hook.on_bypass(range, sequence));
+    }
+
+    fn call(&self, lead: &Lead<'_>, call: impl FnOnce(&dyn CommitHook)) {
+        if self.is_poisoned() {
+            return;
+        }
+        let _user_code = lead.user_code();
+        if catch_unwind(AssertUnwindSafe(|| call(&*self.hook))).is_ok() {
+            return;
+        }
+        // ORDER: before the group is visible, so that no reader takes the copy for complete.
+        self.poisoned.store(true, Ordering::Release);
+        // A listener may panic, too.
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.on_poison)()));
+    }
+}
