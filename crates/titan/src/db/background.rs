@@ -139,16 +139,32 @@ impl Shared {
                 self.signals.collector.wait(seen);
                 continue;
             }
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             let Some(family) = state.to_collect() else {
                 self.wait_or_clean_up(state, seen, idle);
                 continue;
             };
             let candidate = FamilyToCollect::of(family, state.collections.begun);
+            // What it reads from is pinned, so a caller who waits for the database to be idle, and for
+            // files to be deleted, must wait for it, too.
+            // MUTANT: the search for what to collect does not count as running.
+            let id = candidate.family.id;
+            let counts = !mutant!(
+                "selection-does-not-count",
+                "-p titan --lib db::races::collections"
+            );
+            if counts {
+                state.begin(RunningJob::Selection, id);
+            }
             drop(state);
+            let selecting = counts.then(|| Running::counted(self, id, RunningJob::Selection));
+            gate!("collector: candidate chosen");
             let collection = candidate.select();
             let claimed = self.claim_collection(&mut self.state.lock(), &candidate, collection);
             drop(candidate);
+            if let Some(selecting) = selecting {
+                selecting.end();
+            }
             if claimed.is_some() {
                 return claimed;
             }
@@ -208,9 +224,11 @@ impl Shared {
             drop(state);
             if !busy {
                 self.purge();
+                gate!("idle: reached");
                 return Ok(());
             }
             self.signals.work.raise();
+            gate!("idle: waited for");
             self.signals.progress.wait(seen);
         }
     }

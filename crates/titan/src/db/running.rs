@@ -12,6 +12,8 @@ pub(super) enum RunningJob {
     Compaction,
     /// A compaction that a user asked for.
     ManualCompaction,
+    /// The search for what to collect.
+    Selection,
     /// A collection that is due.
     Collection,
     /// A collection that a user asked for.

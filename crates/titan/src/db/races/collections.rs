@@ -240,3 +240,30 @@ fn a_job_that_ends_before_the_collecting_thread_waits_wakes_it() {
         assert_eq!(store.finish(), all(all_of));
     });
 }
+
+/// The selection pins the version that it reads from, and with it files that may become obsolete.
+#[test]
+fn waiting_until_idle_includes_the_search_for_what_to_collect() {
+    race(|gates| {
+        let stop = gates.stop_at("collector: candidate chosen");
+        let store = Store::open_with(gates, |options| {
+            options.default.enable_blob_garbage_collection = true;
+            options.default.blob_garbage_collection_low_threshold = 0.1;
+            options.default.blob_garbage_collection_high_threshold = 0.2;
+        });
+        write(&store.db, &abc("0"));
+        store.db.flush().unwrap();
+        write(&store.db, &contents([("a", "1"), ("b", "1")]));
+        compact(&store.db).unwrap();
+        // Something is to be collected, and the collecting thread is about to say what.
+        stop.reached();
+        store.db.delete_range(b"a", b"z").unwrap();
+        compact(&store.db).unwrap();
+        let waiting = store.spawn("waiter", |db| db.wait_idle());
+        gates.first_of(&["idle: waited for", "idle: reached"]);
+        stop.open();
+        waiting.join().unwrap();
+        assert_eq!(store.data_files(), std::collections::BTreeSet::new());
+        assert_eq!(store.finish(), all([("default", Contents::new())]));
+    });
+}
