@@ -14,6 +14,7 @@
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
 //! | `batch` | write batches, and the hook that is shown them |
+//! | [`merge`] | merge operators |
 //! | `clock` | time, and the random numbers of names |
 //! | `locks` | which transaction has which key locked |
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
@@ -54,6 +55,7 @@ mod gc;
 mod iterator;
 mod locks;
 mod memtable;
+pub mod merge;
 mod open_files;
 mod options;
 mod range_del;

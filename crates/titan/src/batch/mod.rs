@@ -124,6 +124,25 @@ impl WriteBatch {
         self.add(op::PUT, Some(cf.into()), &[key.as_ref(), value.as_ref()])
     }
 
+    /// Changes the value of `key` by an operand for the family's
+    /// [merge operator](crate::merge::MergeOperator). A batch with a merge is refused with
+    /// `InvalidArgument` when it is written to a family without one.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn merge(
+        &mut self,
+        cf: impl Into<BatchTarget>,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.add(
+            op::MERGE,
+            Some(cf.into()),
+            &[key.as_ref(), operand.as_ref()],
+        )
+    }
+
     /// Removes `key`. Nothing happens if it is not there.
     ///
     /// # Errors

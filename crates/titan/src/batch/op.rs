@@ -18,6 +18,7 @@ const fn tag(plain: u8, with_family: u8) -> Tag {
 
 pub(super) const DELETE: Tag = tag(0x00, 0x04);
 pub(super) const PUT: Tag = tag(0x01, 0x05);
+pub(super) const MERGE: Tag = tag(0x02, 0x06);
 pub(super) const SINGLE_DELETE: Tag = tag(0x07, 0x08);
 pub(super) const DELETE_RANGE: Tag = tag(0x0f, 0x0e);
 #[cfg(test)]

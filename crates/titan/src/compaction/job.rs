@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::combine::Combiner;
 use super::grandparents::Grandparents;
 use super::inputs::Compaction;
 use super::job_env::{JobEnv, OutputFamily};
@@ -88,6 +89,11 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         SequenceNumber::MAX,
         context.snapshots.clone(),
         cursor,
+        Combiner::new(
+            context.family.options.merge_operator.as_ref(),
+            &compaction.version,
+            context.open_files,
+        ),
     )?;
     let mut writer = OutputWriter::cut(
         context.env.clone(),

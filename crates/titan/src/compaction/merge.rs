@@ -12,14 +12,21 @@
 //!   it: that the key was written must be known to conditions. So a single deletion that is the
 //!   newest version counts as a deletion then.
 //! * An entry that a range tombstone of its own stripe covers is dropped.
-//! * Merge operands shadow nothing and are kept.
+//! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the family
+//!   has an operator, with the value below them if that is of the same stripe; so is what nothing lies
+//!   below.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
+use super::combine::{Below, Combined, Combiner, Entry, Run};
 use super::references::ReferenceCounts;
 use crate::error::Result;
 use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
@@ -134,6 +141,7 @@ enum Position {
     Nowhere,
     OnInput,
     OnPending,
+    OnCombined,
 }
 
 /// Walks a sorted input and stops only at entries that survive.
@@ -152,6 +160,9 @@ pub(crate) struct SurvivorIterator<I, B> {
     on_newest: bool,
     position: Position,
     references: ReferenceCounts,
+    combiner: Option<Combiner>,
+    /// What combined operands became, to be shown before the input goes on.
+    combined: VecDeque<Entry>,
 }
 
 impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
@@ -163,6 +174,7 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
         newest: SequenceNumber,
         snapshots: Vec<SequenceNumber>,
         tombstones: TombstoneCursor,
+        combiner: Option<Combiner>,
     ) -> Result<Self> {
         input.seek_to_first()?;
         let mut this = SurvivorIterator {
@@ -178,6 +190,8 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             on_newest: false,
             position: Position::Nowhere,
             references: ReferenceCounts::default(),
+            combiner,
+            combined: VecDeque::new(),
         };
         this.count_references()?;
         this.find_next()?;
@@ -192,15 +206,16 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
         match (self.position, &self.pending) {
             (Position::OnPending, Some(pending)) => &pending.key,
             (Position::OnInput, _) => self.input.key(),
+            (Position::OnCombined, _) => self.combined.front().map_or(&[], |(key, _)| key),
             _ => &[],
         }
     }
 
     pub(crate) fn value(&self) -> &[u8] {
-        if self.position == Position::OnInput {
-            self.input.value()
-        } else {
-            &[]
+        match self.position {
+            Position::OnInput => self.input.value(),
+            Position::OnCombined => self.combined.front().map_or(&[], |(_, value)| value),
+            Position::OnPending | Position::Nowhere => &[],
         }
     }
 
@@ -209,6 +224,7 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             Position::Nowhere => return Ok(()),
             Position::OnPending => self.pending = None,
             Position::OnInput => self.advance()?,
+            Position::OnCombined => drop(self.combined.pop_front()),
         }
         self.find_next()
     }
@@ -264,6 +280,10 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
     fn find_next(&mut self) -> Result<()> {
         self.position = Position::Nowhere;
         loop {
+            if !self.combined.is_empty() {
+                self.position = Position::OnCombined;
+                return Ok(());
+            }
             if !self.input.valid() {
                 if self.release_pending() {
                     self.position = Position::OnPending;
@@ -367,12 +387,76 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
                         continue;
                     }
                 }
+                ValueType::Merge if self.combiner.is_some() => {
+                    self.combine_operands(sequence, stripe)?;
+                    continue;
+                }
                 ValueType::Merge => {}
                 _ => self.hides = Hides::ValuesIn(stripe),
             }
             self.position = Position::OnInput;
             return Ok(());
         }
+    }
+
+    /// From the newest operand of a run, goes on to what is below the run and combines it.
+    fn combine_operands(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> Result<()> {
+        let mut run = Run::default();
+        run.push(newest, self.input.value());
+        self.advance()?;
+        let below = loop {
+            let entry = match self.input.valid() {
+                true => Some(ParsedInternalKey::parse(self.input.key())?),
+                false => None,
+            };
+            let Some(entry) = entry.filter(|entry| entry.user_key == self.user_key) else {
+                // MUTANT: a compaction takes operands for all that a key has although there may be more
+                // at lower levels.
+                let too_early = mutant!(
+                    "operands-without-their-base",
+                    "-p titan --lib compaction::tests::merges"
+                );
+                break match too_early || self.older.nothing_at(&self.user_key) {
+                    true => Below::Nothing,
+                    false => Below::Unknown,
+                };
+            };
+            // MUTANT: operands are combined with what only older snapshots see.
+            let across = mutant!(
+                "operands-combined-across-a-snapshot",
+                "-p titan --lib compaction::tests::merges"
+            );
+            if self.stripe(entry.sequence) != stripe && !across {
+                break Below::Unknown;
+            }
+            // MUTANT: operands are combined with what a range deletion has deleted before.
+            let overlooked = mutant!(
+                "operands-combined-over-a-range-deletion",
+                "-p titan --lib compaction::tests::merges"
+            );
+            let (key, sequence) = (&self.user_key, entry.sequence);
+            if self.tombstones.covering_in_stripe(key, sequence, stripe) && !overlooked {
+                break Below::Nothing;
+            }
+            let value = self.input.value();
+            match entry.value_type {
+                ValueType::Merge => run.push(entry.sequence, value),
+                ValueType::Value => break Below::Inline(Bytes::copy_from_slice(value)),
+                ValueType::BlobIndex => break Below::Pointer(BlobIndex::decode(value)?),
+                ValueType::Deletion | ValueType::SingleDeletion => break Below::Nothing,
+                ValueType::WideColumnEntity | ValueType::RangeDeletion => break Below::Unknown,
+            }
+            self.advance()?;
+        };
+        let Some(combiner) = &self.combiner else {
+            return Ok(());
+        };
+        let Combined { entries, is_value } = combiner.combine(&self.user_key, &run, &below)?;
+        if is_value {
+            self.hides = Hides::ValuesIn(stripe);
+        }
+        self.combined.extend(entries);
+        Ok(())
     }
 
     /// Whether an entry is the value that the pending single deletion deletes.

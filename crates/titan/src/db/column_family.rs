@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, Comparator, SequenceNumber};
 use crate::gc::CollectGarbageOptions;
 use crate::gc::range::GarbageCollectionSummary;
+use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{DbIterator, IteratorSource, LazyValue, PointReader, ReadOptions, SuperVersion};
 use crate::stats;
@@ -131,6 +132,7 @@ impl ColumnFamily {
             super_version,
             open_files: Arc::clone(&shared.files.open),
             fetcher: shared.files.fetcher.clone(),
+            merge_operator: self.family.merge_operator.clone(),
             scans: Arc::clone(&self.family.scans),
         };
         DbIterator::new(source, options)
@@ -140,6 +142,34 @@ impl ColumnFamily {
     /// at the same time, and an insertion into the memtable; it may wait while writes are stalled.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write_one(|batch| batch.put(self, key, value))
+    }
+
+    /// Changes the value of `key` by an operand for the family's
+    /// [merge operator](crate::merge::MergeOperator), not synced. Cost: that of [`ColumnFamily::put`];
+    /// nothing is looked up, now. A read of the key combines all operands that no compaction has
+    /// combined yet.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in a family without a merge operator.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.merge(self, key, operand))
+    }
+
+    /// The merge operator.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the family has none.
+    pub(crate) fn merge_operator(&self) -> Result<Arc<dyn MergeOperator>> {
+        let operator = self.family.merge_operator.as_ref();
+        operator
+            .filter(|operator| operator.is_given())
+            .cloned()
+            .ok_or_else(|| {
+                Error::invalid_argument(format!(
+                    "column family {} was opened without a merge operator",
+                    self.family.name
+                ))
+            })
     }
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
@@ -314,6 +344,7 @@ impl ColumnFamily {
             super_version,
             open_files: &shared.files.open,
             fetcher: &shared.files.fetcher,
+            merge_operator: self.family.merge_operator.as_ref(),
             statistics: &shared.context.statistics,
             sequence,
             fill_cache: options.fill_cache,

@@ -43,6 +43,11 @@ impl CommitEnv for Shared {
         })
     }
 
+    fn merges(&self, family: &Arc<Family>) -> bool {
+        let operator = family.merge_operator.as_ref();
+        operator.is_some_and(|operator| operator.is_given())
+    }
+
     fn validate(
         &self,
         condition: &Condition,

@@ -11,7 +11,7 @@ use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, Comparator, FileNumber};
 use crate::gc::space::loosened_allowance;
 use crate::memtable::Memtable;
-use crate::options::{ColumnFamilyOptions, FamilySettings, Options};
+use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
 use crate::stats::StallEvent;
 use crate::sync::ArcSwap;
@@ -38,7 +38,7 @@ impl Shared {
             let id = versions.next_column_family();
             let wal = self.state.lock().current_wal();
             let mut recorded = empty_family(id, name, &options, wal);
-            recorded.settings = FamilySettings::of(&options).texts();
+            recorded.settings = options.kept_texts();
             let state = family_state(id, &recorded, Arc::new(options), wal);
             if let Err(e) = versions.create_family(id, recorded) {
                 drop(versions);
@@ -249,6 +249,7 @@ pub(super) fn family_state(
     let family = Arc::new(Family {
         id,
         name: recovered.name.clone(),
+        merge_operator: options.merge_operator.clone(),
         options: ArcSwap::new(options),
         comparator: recovered.comparator.clone(),
         super_version: ArcSwap::from_pointee(super_version),

@@ -6,6 +6,7 @@ use crate::compaction::job_env::OutputFamily;
 use crate::error::Error;
 use crate::format::ColumnFamilyId;
 use crate::format::internal_key::InternalKeyComparator;
+use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{ScanHistory, SuperVersion};
 use crate::sync::ArcSwap;
@@ -18,6 +19,8 @@ pub(crate) struct Family {
     /// Replaced whole; a job uses those of its beginning.
     pub(crate) options: ArcSwap<ColumnFamilyOptions>,
     pub(crate) comparator: InternalKeyComparator,
+    /// Fixed while the family is open.
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Replaced whole under the state lock; read without any lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
     pub(crate) dropped: AtomicBool,

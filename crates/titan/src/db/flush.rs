@@ -7,6 +7,7 @@ use super::family::Family;
 use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, FlushBarrier, Immutable, State};
+use crate::compaction::combine::Combiner;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, UnknownOlderVersions, surviving_tombstones};
@@ -43,6 +44,7 @@ impl Survivors {
         memtables: &[Arc<Memtable>],
         comparator: &InternalKeyComparator,
         snapshots: Vec<SequenceNumber>,
+        combiner: Option<Combiner>,
     ) -> Result<Self> {
         let accepted_to = memtables.iter().map(|m| m.accepted_to()).min();
         let accepted_to = accepted_to.unwrap_or(SequenceNumber::MAX);
@@ -60,8 +62,14 @@ impl Survivors {
             .map(|m| Box::new(m.iter()) as Box<dyn InternalIterator>)
             .collect();
         let merged = MergingIterator::new(children, comparator.clone());
-        let entries =
-            SurvivorIterator::new(merged, UnknownOlderVersions, accepted_to, snapshots, cursor)?;
+        let entries = SurvivorIterator::new(
+            merged,
+            UnknownOlderVersions,
+            accepted_to,
+            snapshots,
+            cursor,
+            combiner,
+        )?;
         Ok(Survivors {
             entries,
             tombstones,
@@ -79,7 +87,8 @@ pub(crate) fn write_memtables(
     snapshots: Vec<SequenceNumber>,
     older: Option<OlderTables<'_>>,
 ) -> Result<JobOutput> {
-    let survivors = Survivors::of(memtables, &family.comparator, snapshots.clone())?;
+    let combiner = Combiner::of_inline_values(family.options.merge_operator.as_ref());
+    let survivors = Survivors::of(memtables, &family.comparator, snapshots.clone(), combiner)?;
     let Survivors {
         mut entries,
         tombstones,
@@ -123,7 +132,7 @@ pub(super) fn shadowed_by_memtables(
     family: &Family,
     older: OlderTables<'_>,
 ) -> Result<u64> {
-    let survivors = Survivors::of(memtables, &family.comparator, Vec::new())?;
+    let survivors = Survivors::of(memtables, &family.comparator, Vec::new(), None)?;
     let Survivors {
         mut entries,
         tombstones,

@@ -31,7 +31,7 @@ use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
-use crate::options::{FamilySettings, Options};
+use crate::options::Options;
 use crate::stats::{Listeners, Statistics};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
@@ -168,7 +168,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     }
     versions.keep_settings(resolved.db, |name| {
         let kept = resolved.families.get(name).cloned();
-        kept.unwrap_or_else(|| FamilySettings::of(options.family(name)).texts())
+        kept.unwrap_or_else(|| options.family(name).kept_texts())
     });
     let wal_number = counters.new_file_number();
     versions.advance_logs_in_memory(wal_number);

@@ -10,6 +10,7 @@ use super::setting::{Setting, SettingTexts};
 use super::stated::Stated;
 use crate::error::Result;
 use crate::format::{BytewiseComparator, Comparator, CompressionType};
+use crate::merge::MergeOperator;
 
 options! {
     /// Options of one column family, given when it is created or opened.
@@ -110,6 +111,11 @@ options! {
         /// The order of keys. Stored by name; it can never change. Default: bytewise.
         #[serde(skip)]
         comparator: Arc<dyn Comparator> = bytewise();
+        /// Combines merge operands with values. A family that has recorded a built-in operator
+        /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded another
+        /// is opened without it, and reads of keys with operands fail. Default: none.
+        #[serde(skip)]
+        merge_operator: Option<Arc<dyn MergeOperator>> = None;
     }
 }
 
@@ -123,7 +129,9 @@ impl ColumnFamilyOptions {
     /// # Errors
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
-        let known = |name: &&str| Self::ALL.iter().any(|info| info.name == *name);
+        let known = |name: &&str| {
+            Self::ALL.iter().any(|info| info.name == *name) || *name == super::file::MERGE_OPERATOR
+        };
         self.stated.validate(known)?;
         self.validate_ranges()?;
         let trigger = self.level0_file_num_compaction_trigger;

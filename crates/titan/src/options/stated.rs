@@ -41,6 +41,11 @@ impl Stated {
         self.all || self.names.contains(&name)
     }
 
+    /// Whether the field is named by itself.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.names.contains(&name)
+    }
+
     /// These fields.
     pub(super) fn these(names: impl Iterator<Item = &'static str>) -> Self {
         Stated {

@@ -15,6 +15,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::{BytewiseComparator, Comparator, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
+use crate::merge::{MergeOperator, Operands};
 use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::ReadOptions;
@@ -27,6 +28,7 @@ pub(crate) struct IteratorSource {
     pub(crate) super_version: Arc<SuperVersion>,
     pub(crate) open_files: Arc<OpenFiles>,
     pub(crate) fetcher: ValueFetcher,
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     pub(crate) sequence: SequenceNumber,
     pub(crate) scans: Arc<ScanHistory>,
     pub(crate) listed: ListedIterator,
@@ -48,6 +50,7 @@ pub struct DbIterator {
     /// Whether the value of the entry shown was read from a blob file.
     value_taken: bool,
     fetcher: ValueFetcher,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
     super_version: Arc<SuperVersion>,
     _listed: ListedIterator,
     _snapshot: Option<Snapshot>,
@@ -59,6 +62,7 @@ impl DbIterator {
             super_version,
             open_files,
             fetcher,
+            merge_operator,
             sequence,
             scans,
             listed,
@@ -77,6 +81,7 @@ impl DbIterator {
             in_window: false,
             value_taken: false,
             fetcher,
+            merge_operator,
             super_version,
             _listed: listed,
             _snapshot: options.snapshot.clone(),
@@ -181,18 +186,29 @@ impl DbIterator {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
         }
-        let Some(index) = self.pointer()? else {
-            return Ok(Bytes::copy_from_slice(self.stored()));
+        let base = match self.pointer()? {
+            Some(index) => Some(self.fetch(&index)?),
+            None if self.has_base() => Some(Bytes::copy_from_slice(self.stored())),
+            None => None,
         };
+        match (base, self.operands()) {
+            (Some(value), operands) if operands.is_empty() => Ok(value),
+            (base, operands) => {
+                let operator = self.merge_operator.as_deref();
+                operands.merge(operator, self.key(), base.as_deref())
+            }
+        }
+    }
+
+    /// Reads the value that the entry shown points to.
+    fn fetch(&mut self, index: &BlobIndex) -> Result<Bytes> {
         self.value_taken = true;
         self.window.take_value();
         let locations = &*self.super_version.version;
         let ahead = self.window.front().filter(|_| self.in_window);
         match ahead.and_then(|entry| entry.read.as_ref()) {
-            Some(read) => self
-                .fetcher
-                .fetch_ahead(locations, read, self.key(), &index),
-            None => self.fetcher.fetch(locations, self.key(), &index),
+            Some(read) => self.fetcher.fetch_ahead(locations, read, self.key(), index),
+            None => self.fetcher.fetch(locations, self.key(), index),
         }
     }
 
@@ -204,21 +220,47 @@ impl DbIterator {
         if !self.valid() {
             return Err(Error::invalid_argument("the iterator is not on an entry"));
         }
-        Ok(match self.pointer()? {
-            Some(index) => LazyValue::blob(
+        let base = match self.pointer()? {
+            Some(index) => Some(LazyValue::blob(
                 Bytes::copy_from_slice(self.key()),
                 index,
                 self.fetcher.clone(),
                 Arc::clone(&self.super_version.version),
+            )),
+            None if self.has_base() => {
+                Some(LazyValue::inline(Bytes::copy_from_slice(self.stored())))
+            }
+            None => None,
+        };
+        Ok(match (base, self.operands()) {
+            (Some(value), operands) if operands.is_empty() => value,
+            (base, operands) => LazyValue::merged(
+                Bytes::copy_from_slice(self.key()),
+                base,
+                operands.clone(),
+                self.merge_operator.clone(),
             ),
-            None => LazyValue::inline(Bytes::copy_from_slice(self.stored())),
         })
+    }
+
+    fn has_base(&self) -> bool {
+        match self.window.front() {
+            Some(entry) if self.in_window => entry.has_base,
+            _ => self.visible.stored().is_some(),
+        }
+    }
+
+    fn operands(&self) -> &Operands {
+        match self.window.front() {
+            Some(entry) if self.in_window => &entry.operands,
+            _ => self.visible.operands(),
+        }
     }
 
     fn pointer(&self) -> Result<Option<BlobIndex>> {
         match self.window.front() {
             Some(entry) if self.in_window => Ok(entry.pointer),
-            _ if self.visible.stored() == Stored::Pointer => {
+            _ if self.visible.stored() == Some(Stored::Pointer) => {
                 BlobIndex::decode(self.visible.value()).map(Some)
             }
             _ => Ok(None),

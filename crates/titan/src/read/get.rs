@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::SuperVersion;
+pub(crate) use super::found::FoundValue;
+pub(crate) use super::search::Lookup;
 use super::search::Search;
-pub(crate) use super::search::{FoundValue, Lookup};
 use super::source::Source;
 use crate::error::Result;
 use crate::format::SequenceNumber;

@@ -9,6 +9,7 @@ use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::CompressionType;
 use crate::format::blob_index::BlobIndex;
+use crate::merge::{MergeOperator, Operands};
 use crate::version::Version;
 
 /// A value that was found but, if it is in a blob file, not read yet. It stays readable for as long
@@ -26,6 +27,24 @@ enum Kind {
         /// Has the pointer, and pins its file. Not the memtables, which may be large.
         version: Arc<Version>,
     },
+    Merged(Arc<Parts>),
+}
+
+/// What a merge operator makes a value of.
+struct Parts {
+    key: Bytes,
+    base: Option<LazyValue>,
+    /// Oldest first.
+    operands: Operands,
+    operator: Option<Arc<dyn MergeOperator>>,
+}
+
+impl Parts {
+    fn merge(&self) -> Result<Bytes> {
+        let base = self.base.as_ref().map(LazyValue::fetch).transpose()?;
+        let operator = self.operator.as_deref();
+        self.operands.merge(operator, &self.key, base.as_deref())
+    }
 }
 
 impl LazyValue {
@@ -47,11 +66,26 @@ impl LazyValue {
         })
     }
 
-    /// The value. Cost: nothing if it is inline, else one read of the blob file, checksum verified.
-    /// The value is not kept: fetching again reads again.
+    pub(crate) fn merged(
+        key: Bytes,
+        base: Option<LazyValue>,
+        operands: Operands,
+        operator: Option<Arc<dyn MergeOperator>>,
+    ) -> Self {
+        LazyValue(Kind::Merged(Arc::new(Parts {
+            key,
+            base,
+            operands,
+            operator,
+        })))
+    }
+
+    /// The value. Cost: nothing if it is inline, else one read of the blob file, checksum verified;
+    /// and a call of the merge operator if the key has operands. The value is not kept: fetching again
+    /// does all of that again.
     ///
     /// # Errors
-    /// `Corruption` with file and offset if the stored record is damaged; `Io`.
+    /// `Corruption` with file and offset if the stored record is damaged; `Io`; those of a merge.
     pub fn fetch(&self) -> Result<Bytes> {
         match &self.0 {
             Kind::Inline(value) => Ok(value.clone()),
@@ -61,19 +95,25 @@ impl LazyValue {
                 fetcher,
                 version,
             } => fetcher.fetch(&**version, key, index),
+            Kind::Merged(parts) => parts.merge(),
         }
     }
 
-    /// Bytes of the value as stored: after compression, where its blob file is compressed. Free.
+    /// Bytes of the value as stored: after compression, where its blob file is compressed; with merge
+    /// operands, of all parts. Free.
     pub fn stored_len(&self) -> u64 {
         match &self.0 {
             Kind::Inline(value) => value.len() as u64,
             Kind::Blob { index, .. } => index.size,
+            Kind::Merged(parts) => {
+                let base = parts.base.as_ref().map_or(0, LazyValue::stored_len);
+                base + parts.operands.size_bytes() as u64
+            }
         }
     }
 
     /// Bytes of the value, where they are known without reading it: inline and in blob files
-    /// that are not compressed. Free.
+    /// that are not compressed, and without merge operands. Free.
     #[expect(clippy::len_without_is_empty, reason = "the length may be unknown")]
     pub fn len(&self) -> Option<u64> {
         match &self.0 {
@@ -81,6 +121,7 @@ impl LazyValue {
             Kind::Blob { index, .. } => {
                 (index.compression == CompressionType::None).then_some(index.size)
             }
+            Kind::Merged(_) => None,
         }
     }
 }
@@ -90,6 +131,7 @@ impl fmt::Debug for LazyValue {
         match &self.0 {
             Kind::Inline(value) => write!(f, "LazyValue(inline, {} bytes)", value.len()),
             Kind::Blob { index, .. } => write!(f, "LazyValue({index:?})"),
+            Kind::Merged(parts) => write!(f, "LazyValue(merged, {:?})", parts.base),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! (`resolve.rs`).
 
 mod db_iterator;
+mod found;
 pub(crate) mod get;
 mod iterator_list;
 mod lazy_value;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::found::Merged;
 use super::get::{FoundValue, Lookup, lookup};
 use super::{LazyValue, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::merge::MergeOperator;
 use crate::open_files::OpenFiles;
 use crate::stats::{self, Statistics};
 
@@ -18,6 +20,7 @@ pub(crate) struct PointReader<'a> {
     pub(crate) super_version: &'a SuperVersion,
     pub(crate) open_files: &'a Arc<OpenFiles>,
     pub(crate) fetcher: &'a ValueFetcher,
+    pub(crate) merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub(crate) statistics: &'a Statistics,
     /// The newest sequence number that the reads see. Must have been taken after `super_version`.
     pub(crate) sequence: SequenceNumber,
@@ -51,13 +54,19 @@ impl PointReader<'_> {
                 let locations = &*self.super_version.version;
                 self.fetcher.fetch(locations, key, &index).map(Some)
             }
+            Some(merged @ FoundValue::Merged(_)) => self.lazy(key, merged).fetch().map(Some),
         }
     }
 
     /// The value of a key, to be read later if it is in a blob file.
     pub(crate) fn get_lazy(&self, key: &[u8]) -> Result<Option<LazyValue>> {
         let found = self.lookup(key)?.value;
-        Ok(found.map(|found| match found {
+        Ok(found.map(|found| self.lazy(key, found)))
+    }
+
+    /// What was found of a key, to be read later.
+    fn lazy(&self, key: &[u8], found: FoundValue) -> LazyValue {
+        match found {
             FoundValue::Inline(value) => LazyValue::inline(value),
             FoundValue::Blob(index) => LazyValue::blob(
                 Bytes::copy_from_slice(key),
@@ -65,7 +74,13 @@ impl PointReader<'_> {
                 self.fetcher.clone(),
                 Arc::clone(&self.super_version.version),
             ),
-        }))
+            FoundValue::Merged(merged) => {
+                let Merged { base, operands } = *merged;
+                let base = base.map(|base| self.lazy(key, *base));
+                let operator = self.merge_operator.cloned();
+                LazyValue::merged(Bytes::copy_from_slice(key), base, operands, operator)
+            }
+        }
     }
 
     /// The values of many keys, in the order of the keys, each with its own result. All keys are
@@ -85,6 +100,9 @@ impl PointReader<'_> {
                     Ok(None)
                 }
                 Ok(Some(FoundValue::Inline(value))) => Ok(Some(value)),
+                Ok(Some(merged @ FoundValue::Merged(_))) => {
+                    self.lazy(key, merged).fetch().map(Some)
+                }
                 Ok(None) => Ok(None),
                 Err(e) => Err(e),
             });

@@ -2,24 +2,24 @@
 //!
 //! This is the only place with the rule: of the versions that are not newer than the snapshot, the
 //! newest one decides. A value is the value of the key, unless a newer range tombstone that the
-//! snapshot sees covers the key. A tombstone says that the key has no value.
+//! snapshot sees covers the key. A tombstone says that the key has no value. A merge operand changes
+//! what the versions below it decide, the *base*.
 //!
 //! A reader feeds the versions of a key to [`Resolver::see`]:
 //!
 //! * **Newest first** (lookups, iterators that go forward): the first version that is
-//!   [`Step::Done`] is the outcome, and older versions need not be fed.
-//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the outcome
-//!   of the one before. Once a version is [`Step::TooNew`], so are all that follow.
+//!   [`Step::Done`] is the base, and older versions need not be fed. [`Step::Operand`]s that came
+//!   before change it.
+//! * **Oldest first** (iterators that go backward): each version that is `Done` replaces the base and
+//!   all operands before it. Once a version is [`Step::TooNew`], so are all that follow.
 //!
-//! If no version is `Done`, the key has no value.
+//! If no version is `Done`, there is no base: the key has no value, or that of its operands.
 //!
 //! Compactions do not use this. They decide for each version whether any reader still needs it,
 //! which includes versions that no reader ever sees (see `compaction/merge.rs`).
 //!
-//! Every version that a snapshot sees decides, so nothing is remembered from one version to the
-//! next. A merge operator will add what has to be remembered: the operands so far, and a third step
-//! for them, which says that the next older version is needed. Each reader matches all steps, so the
-//! compiler finds the places that must go on then.
+//! Nothing is remembered here from one version to the next: a reader keeps the operands
+//! ([`Merged`](super::found::Merged)).
 
 use crate::error::{Error, Result};
 use crate::format::SequenceNumber;
@@ -68,6 +68,8 @@ impl Outcome {
 pub(crate) enum Step {
     /// It decides. No older version matters.
     Done(Outcome),
+    /// It changes what older versions decide.
+    Operand,
     /// The snapshot does not see it. An older version may decide.
     TooNew,
 }
@@ -108,7 +110,8 @@ impl Resolver {
             _ if covered() && !overlooked => Outcome::Covered,
             ValueType::Value => Outcome::Value(Stored::Inline),
             ValueType::BlobIndex => Outcome::Value(Stored::Pointer),
-            ValueType::Merge | ValueType::WideColumnEntity | ValueType::RangeDeletion => {
+            ValueType::Merge => return Step::Operand,
+            ValueType::WideColumnEntity | ValueType::RangeDeletion => {
                 Outcome::Unreadable(value_type)
             }
         })
@@ -118,14 +121,10 @@ impl Resolver {
 /// The error for a key whose newest entry has a type that cannot be read.
 #[cold]
 fn unreadable(value_type: ValueType) -> Error {
-    let what = match value_type {
-        ValueType::Merge => "a merge operand, which needs its operator",
-        ValueType::RangeDeletion => {
-            return Error::corruption("a range deletion is among point entries");
-        }
-        _ => "a wide-column entity",
-    };
-    Error::unsupported(format!("the key's newest entry is {what}"))
+    match value_type {
+        ValueType::RangeDeletion => Error::corruption("a range deletion is among point entries"),
+        _ => Error::unsupported("the key's newest entry is a wide-column entity"),
+    }
 }
 
 #[cfg(test)]
@@ -161,19 +160,39 @@ mod tests {
         })
     }
 
-    /// What a map with one key has after these operations: which of them gave it its value, and how.
-    fn model(history: &[Op]) -> Option<(usize, ValueType)> {
-        let mut value = None;
+    /// A value: the operation that gave the key its base, if one did, and how; and the operands since,
+    /// oldest first.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    struct Value {
+        base: Option<(usize, ValueType)>,
+        operands: Vec<usize>,
+    }
+
+    impl Value {
+        fn exists(self) -> Option<Self> {
+            (self != Value::default()).then_some(self)
+        }
+    }
+
+    /// What a map with one key has after these operations.
+    fn model(history: &[Op]) -> Option<Value> {
+        let mut value = Value::default();
         for (at, op) in history.iter().enumerate() {
             match op {
                 Op::Nothing => {}
                 Op::Point(ValueType::Deletion | ValueType::SingleDeletion) | Op::Range => {
-                    value = None
+                    value = Value::default();
                 }
-                Op::Point(value_type) => value = Some((at, *value_type)),
+                Op::Point(ValueType::Merge) => value.operands.push(at),
+                Op::Point(value_type) => {
+                    value = Value {
+                        base: Some((at, *value_type)),
+                        operands: Vec::new(),
+                    }
+                }
             }
         }
-        value
+        value.exists()
     }
 
     /// The versions of the key, oldest first.
@@ -211,40 +230,50 @@ mod tests {
     }
 
     #[test]
-    fn newest_first_the_first_version_that_is_done_is_what_a_map_has() {
+    fn newest_first_the_first_version_that_is_done_is_the_base_of_what_a_map_has() {
         let mut values = 0;
         for history in histories() {
             for seen in 0..=history.len() {
-                let mut newest_first = versions(&history).into_iter().rev();
-                let found = newest_first.find_map(|version| match see(&history, seen, version) {
-                    Step::Done(outcome) => Some(value(version, outcome)),
-                    Step::TooNew => None,
-                });
+                let mut found = Value::default();
+                for version in versions(&history).into_iter().rev() {
+                    match see(&history, seen, version) {
+                        Step::Done(outcome) => {
+                            found.base = value(version, outcome);
+                            break;
+                        }
+                        Step::Operand => found.operands.insert(0, version.0),
+                        Step::TooNew => assert_eq!(found, Value::default()),
+                    }
+                }
                 let expected = model(&history[..seen]);
-                assert_eq!(found.flatten(), expected, "{history:?}, {seen} seen");
                 values += usize::from(expected.is_some());
+                assert_eq!(found.exists(), expected, "{history:?}, {seen} seen");
             }
         }
         assert!(values > 10_000);
     }
 
     #[test]
-    fn oldest_first_the_last_version_that_is_done_is_what_a_map_has() {
+    fn oldest_first_the_last_version_that_is_done_is_the_base_of_what_a_map_has() {
         for history in histories() {
             for seen in 0..=history.len() {
-                let mut found = None;
+                let mut found = Value::default();
                 let mut too_new = false;
                 for version in versions(&history) {
                     match see(&history, seen, version) {
                         Step::Done(outcome) => {
                             assert!(!too_new, "{history:?}, {seen} seen");
-                            found = value(version, outcome);
+                            found = Value {
+                                base: value(version, outcome),
+                                operands: Vec::new(),
+                            };
                         }
+                        Step::Operand => found.operands.push(version.0),
                         Step::TooNew => too_new = true,
                     }
                 }
                 let expected = model(&history[..seen]);
-                assert_eq!(found, expected, "{history:?}, {seen} seen");
+                assert_eq!(found.exists(), expected, "{history:?}, {seen} seen");
             }
         }
     }
@@ -252,9 +281,6 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_said_by_its_error() {
         let error = |value_type| Outcome::Unreadable(value_type).stored().unwrap_err();
-        let merge = error(ValueType::Merge);
-        assert_eq!(merge.kind(), crate::ErrorKind::Unsupported);
-        assert!(merge.to_string().contains("merge operand"), "{merge}");
         let columns = error(ValueType::WideColumnEntity);
         assert_eq!(columns.kind(), crate::ErrorKind::Unsupported);
         assert!(columns.to_string().contains("wide-column"), "{columns}");

@@ -4,19 +4,13 @@ use std::cell::OnceCell;
 
 use bytes::Bytes;
 
-use super::resolve::{Resolver, Step, Stored};
+use super::found::{FoundValue, Merged};
+use super::resolve::{Resolver, Step};
 use crate::error::Result;
 use crate::format::SequenceNumber;
-use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, seek_key};
+use crate::merge::Operands;
 use crate::range_del::FragmentedTombstones;
-
-/// What a key's value is, before a blob file is touched.
-#[derive(Clone, Debug)]
-pub(crate) enum FoundValue {
-    Inline(Bytes),
-    Blob(BlobIndex),
-}
 
 /// What a lookup found.
 #[derive(Clone, Debug)]
@@ -42,7 +36,11 @@ pub(super) struct Search<'a> {
     resolver: Resolver,
     /// The newest range tombstone over the key so far.
     covered: SequenceNumber,
-    decided: Option<Lookup>,
+    /// The operands seen so far, newest first.
+    operands: Operands,
+    /// The sequence number of the newest version seen so far.
+    newest: SequenceNumber,
+    decided: Option<Option<FoundValue>>,
 }
 
 impl<'a> Search<'a> {
@@ -60,6 +58,8 @@ impl<'a> Search<'a> {
             seek_key: OnceCell::new(),
             resolver: Resolver::new(snapshot),
             covered: SequenceNumber::ZERO,
+            operands: Operands::default(),
+            newest: SequenceNumber::ZERO,
             decided: None,
         }
     }
@@ -98,19 +98,28 @@ impl<'a> Search<'a> {
         };
         match self.resolver.see(sequence, value_type, is_covered) {
             Step::Done(outcome) => {
-                let value = match outcome.stored()? {
-                    Some(Stored::Inline) => Some(FoundValue::Inline(value())),
-                    Some(Stored::Pointer) => Some(FoundValue::Blob(BlobIndex::decode(&value())?)),
+                let found = match outcome.stored()? {
+                    Some(stored) => Some(FoundValue::of_stored(stored, value())?),
                     None => None,
                 };
-                self.decided = Some(Lookup {
-                    value,
-                    sequence: sequence.max(covered),
-                });
+                self.newest = self.newest.max(sequence);
+                self.decided = Some(found);
+            }
+            Step::Operand => {
+                self.newest = self.newest.max(sequence);
+                self.operands.push(value());
             }
             Step::TooNew => {}
         }
         Ok(())
+    }
+
+    /// After a version was told: the bound for the next older one in the same source, if that is
+    /// needed, too.
+    #[inline]
+    pub(super) fn bound_below(&self, sequence: SequenceNumber) -> Option<SequenceNumber> {
+        let wanted = !self.is_decided() && !self.operands.is_empty();
+        (wanted && sequence > SequenceNumber::ZERO).then(|| SequenceNumber(sequence.0 - 1))
     }
 
     /// Whether a version has decided, so that no older one is needed.
@@ -129,9 +138,17 @@ impl<'a> Search<'a> {
     /// What was found.
     #[inline]
     pub(super) fn finish(self) -> Lookup {
-        self.decided.unwrap_or(Lookup {
-            value: None,
-            sequence: self.covered,
-        })
+        let base = self.decided.flatten();
+        let value = match self.operands.is_empty() {
+            true => base,
+            false => {
+                let merged = Merged::of_newest_first(base, self.operands);
+                Some(FoundValue::Merged(Box::new(merged)))
+            }
+        };
+        Lookup {
+            value,
+            sequence: self.newest.max(self.covered),
+        }
     }
 }

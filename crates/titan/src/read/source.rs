@@ -12,6 +12,7 @@ use bytes::Bytes;
 use super::SuperVersion;
 use super::search::Search;
 use crate::error::Result;
+use crate::format::internal_key::seek_key;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
@@ -26,7 +27,7 @@ use crate::version::{TableFile, Version};
 pub(super) trait Source {
     /// Tells `search` the range tombstones that cover its key, then the versions of its key, newest
     /// first, until they are told or the search is done. It is enough to tell the newest version that
-    /// the snapshot sees, since that one decides.
+    /// the snapshot sees, and after a merge operand the next older one.
     fn search(&self, search: &mut Search<'_>) -> Result<()>;
 
     /// Adds an iterator over the point entries for each sorted run, the newest run first.
@@ -99,12 +100,14 @@ impl Source for Arc<Memtable> {
         if self.has_range_tombstones() && !overlooked {
             search.cover_by(&self.range_tombstones());
         }
-        match self.get(search.user_key, search.snapshot) {
-            Some(entry) => search.see(entry.sequence, entry.value_type, || {
+        let mut bound = Some(search.snapshot);
+        while let Some(entry) = bound.and_then(|bound| self.get(search.user_key, bound)) {
+            search.see(entry.sequence, entry.value_type, || {
                 Bytes::copy_from_slice(entry.value)
-            }),
-            None => Ok(()),
+            })?;
+            bound = search.bound_below(entry.sequence);
         }
+        Ok(())
     }
 
     fn add_iterators(&self, _: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
@@ -137,10 +140,20 @@ impl LevelSource<'_> {
             search.cover_by(&tombstones);
         }
         let table = self.open_files.table(file.meta.identity(), comparator)?;
-        match table.get(search.seek_key(), search.fill_cache)? {
-            Some(entry) => search.see(entry.sequence, entry.value_type, || entry.value),
-            None => Ok(()),
+        let Some(entry) = table.get(search.seek_key(), search.fill_cache)? else {
+            return Ok(());
+        };
+        search.see(entry.sequence, entry.value_type, || entry.value)?;
+        let mut bound = search.bound_below(entry.sequence);
+        while let Some(sequence) = bound {
+            let key = seek_key(search.user_key, sequence);
+            let Some(entry) = table.get(&key, search.fill_cache)? else {
+                break;
+            };
+            search.see(entry.sequence, entry.value_type, || entry.value)?;
+            bound = search.bound_below(entry.sequence);
         }
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ use crate::format::{
 };
 use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
+use crate::merge::Operands;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::table::TableIterOptions;
@@ -71,22 +72,53 @@ fn encoded(index: BlobIndex) -> Vec<u8> {
     bytes
 }
 
-/// What a reader finds: which operation wrote the value, and the form that it has.
-type Found = Option<(Vec<u8>, Stored)>;
+/// What a reader finds: what the operation wrote that gave the key its base, if one did, and the form
+/// that it has; and the operands after it, oldest first.
+type Found = Option<(Option<(Vec<u8>, Stored)>, Vec<Vec<u8>>)>;
 
 /// What a reader that sees the first `seen` operations must find; `Err` if it cannot be read.
 fn model(history: &History, seen: usize) -> std::result::Result<Found, ()> {
-    let mut seen = history[..seen].iter().enumerate();
-    let (at, value_type) = match seen.rfind(|(_, op)| op.is_some()) {
-        Some((at, Some(value_type))) => (at, *value_type),
-        _ => return Ok(None),
-    };
-    match value_type {
-        ValueType::Value => Ok(Some((value(at), Stored::Inline))),
-        ValueType::BlobIndex => Ok(Some((value(at), Stored::Pointer))),
-        ValueType::Merge | ValueType::WideColumnEntity => Err(()),
-        _ => Ok(None),
+    let mut operands = Vec::new();
+    for (at, op) in history[..seen].iter().enumerate().rev() {
+        let base = match op {
+            None => continue,
+            Some(ValueType::Merge) => {
+                operands.insert(0, value(at));
+                continue;
+            }
+            Some(ValueType::Value) => Some((value(at), Stored::Inline)),
+            Some(ValueType::BlobIndex) => Some((value(at), Stored::Pointer)),
+            Some(ValueType::WideColumnEntity) => return Err(()),
+            Some(_) => None,
+        };
+        return Ok(found(base, operands));
     }
+    Ok(found(None, operands))
+}
+
+fn found(base: Option<(Vec<u8>, Stored)>, operands: Vec<Vec<u8>>) -> Found {
+    (base.is_some() || !operands.is_empty()).then_some((base, operands))
+}
+
+/// What a lookup found.
+fn parts(value: FoundValue) -> Found {
+    let base = |value: FoundValue| match value {
+        FoundValue::Inline(value) => Some((value.to_vec(), Stored::Inline)),
+        FoundValue::Blob(index) => Some((encoded(index), Stored::Pointer)),
+        FoundValue::Merged(_) => None,
+    };
+    match value {
+        FoundValue::Merged(merged) => found(
+            merged.base.and_then(|value| base(*value)),
+            copied(&merged.operands),
+        ),
+        plain => found(base(plain), Vec::new()),
+    }
+}
+
+fn copied(operands: &Operands) -> Vec<Vec<u8>> {
+    let slices = operands.as_slices().into_iter();
+    slices.map(<[u8]>::to_vec).collect()
 }
 
 struct World {
@@ -125,11 +157,7 @@ impl World {
 
     fn get(&self, snapshot: SequenceNumber) -> Result<(Found, SequenceNumber)> {
         let found = lookup(&self.super_version, &self.open_files, KEY, snapshot, true)?;
-        let value = found.value.map(|value| match value {
-            FoundValue::Inline(value) => (value.to_vec(), Stored::Inline),
-            FoundValue::Blob(index) => (encoded(index), Stored::Pointer),
-        });
-        Ok((value, found.sequence))
+        Ok((found.value.and_then(parts), found.sequence))
     }
 
     fn iter(&self, snapshot: SequenceNumber) -> VisibleIterator {
@@ -164,18 +192,29 @@ impl World {
         iter.seek(from)?;
         assert_eq!(iter.key(), from);
         step(&mut iter)?;
-        let mut found = None;
+        let shown = |iter: &VisibleIterator| {
+            let base = iter.stored().map(|stored| (iter.value().to_vec(), stored));
+            found(base, copied(iter.operands()))
+        };
+        let mut at_key = None;
         if iter.key() == KEY {
-            found = Some((iter.value().to_vec(), iter.stored()));
+            at_key = shown(&iter);
+            // Back and forth again.
+            let back = match forward {
+                true => VisibleIterator::prev,
+                false => VisibleIterator::next,
+            };
+            back(&mut iter)?;
+            assert_eq!(iter.key(), from);
+            step(&mut iter)?;
+            assert_eq!((iter.key(), shown(&iter)), (KEY, at_key.clone()));
             step(&mut iter)?;
         }
-        assert_eq!(
-            (iter.key(), iter.value(), iter.stored()),
-            (to, to, Stored::Inline)
-        );
+        let neighbour = found(Some((to.to_vec(), Stored::Inline)), Vec::new());
+        assert_eq!((iter.key(), shown(&iter)), (to, neighbour));
         step(&mut iter)?;
         assert!(!iter.valid());
-        Ok(found)
+        Ok(at_key)
     }
 }
 

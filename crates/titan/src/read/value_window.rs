@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::blob::{BlobLocations, ValueAhead, ValueFetcher};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
+use crate::merge::Operands;
 use crate::read::resolve::Stored;
 use crate::read::visible::VisibleIterator;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,10 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct Ahead {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
+    /// Whether the key has a value below its operands, or without any.
+    pub(crate) has_base: bool,
+    /// What changes that value, oldest first.
+    pub(crate) operands: Operands,
     /// Decoded, if the value is a pointer.
     pub(crate) pointer: Option<BlobIndex>,
     /// The value's read, if it could be prepared.
@@ -167,6 +172,8 @@ impl ValueWindow {
             let mut entry = self.spare.pop().unwrap_or_else(|| Ahead {
                 key: Vec::new(),
                 value: Vec::new(),
+                has_base: false,
+                operands: Operands::default(),
                 pointer: None,
                 read: None,
             });
@@ -174,9 +181,11 @@ impl ValueWindow {
             entry.key.extend_from_slice(ahead.key());
             entry.value.clear();
             entry.value.extend_from_slice(ahead.value());
+            entry.has_base = ahead.stored().is_some();
+            entry.operands.clone_from(ahead.operands());
             entry.pointer = match ahead.stored() {
-                Stored::Pointer => Some(BlobIndex::decode(&entry.value)?),
-                Stored::Inline => None,
+                Some(Stored::Pointer) => Some(BlobIndex::decode(&entry.value)?),
+                Some(Stored::Inline) | None => None,
             };
             self.bytes += entry.pointer.map_or(0, |p| p.size);
             self.entries.push_back(entry);

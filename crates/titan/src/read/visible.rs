@@ -2,6 +2,8 @@
 //!
 //! [`Resolver`] decides what a key has. This module feeds it, and skips what need not be looked at.
 
+use bytes::Bytes;
+
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::{
@@ -9,6 +11,7 @@ use crate::format::internal_key::{
 };
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
+use crate::merge::Operands;
 use crate::range_del::TombstoneCursor;
 use crate::read::resolve::{Outcome, Resolver, Step, Stored};
 
@@ -24,6 +27,8 @@ const MAX_COVERED_KEYS: usize = 1024;
 enum Direction {
     /// `merged` is at the entry shown.
     Forward,
+    /// `merged` is after the operands of the key shown, which is copied.
+    ForwardPast,
     /// `merged` is before all versions of the key shown, which is copied.
     Backward,
 }
@@ -91,12 +96,14 @@ pub(crate) struct VisibleIterator {
     upper: Option<Vec<u8>>,
     direction: Direction,
     valid: bool,
-    /// Forward: the user key to skip, reused. Backward: the key shown.
+    /// Forward: the user key to skip, reused. Otherwise: the key shown.
     key: Vec<u8>,
-    /// Backward: the value shown.
+    /// The value shown, or the base of its operands, unless it is where `merged` is.
     value: Vec<u8>,
-    /// The form of the value shown.
-    stored: Stored,
+    /// The form of that; `None` if there are only operands.
+    stored: Option<Stored>,
+    /// The operands of the key shown, oldest first.
+    operands: Operands,
 }
 
 impl VisibleIterator {
@@ -119,7 +126,8 @@ impl VisibleIterator {
             valid: false,
             key: Vec::new(),
             value: Vec::new(),
-            stored: Stored::Inline,
+            stored: None,
+            operands: Operands::default(),
         }
     }
 
@@ -137,22 +145,27 @@ impl VisibleIterator {
         match self.direction {
             _ if !self.valid => &[],
             Direction::Forward => user_key(self.merged.key()),
-            Direction::Backward => &self.key,
+            Direction::ForwardPast | Direction::Backward => &self.key,
         }
     }
 
-    /// The stored value: the value itself, or an encoded pointer.
+    /// The stored value, or the base of the operands: the value itself, or an encoded pointer.
     pub(crate) fn value(&self) -> &[u8] {
         match self.direction {
             _ if !self.valid => &[],
             Direction::Forward => self.merged.value(),
-            Direction::Backward => &self.value,
+            Direction::ForwardPast | Direction::Backward => &self.value,
         }
     }
 
-    /// Whether the stored value is the value or a pointer.
-    pub(crate) fn stored(&self) -> Stored {
+    /// Whether the stored value is the value or a pointer; `None` if the key has operands only.
+    pub(crate) fn stored(&self) -> Option<Stored> {
         self.stored
+    }
+
+    /// The operands that change the value, oldest first.
+    pub(crate) fn operands(&self) -> &Operands {
+        &self.operands
     }
 
     pub(crate) fn seek_to_first(&mut self) -> Result<()> {
@@ -211,11 +224,10 @@ impl VisibleIterator {
                 self.key.extend_from_slice(user_key(self.merged.key()));
                 self.merged.next()?;
             }
-            Direction::Backward => {
-                self.direction = Direction::Forward;
-                self.merged.seek(&seek_key(&self.key, self.snapshot))?;
-            }
+            Direction::ForwardPast => {}
+            Direction::Backward => self.merged.seek(&seek_key(&self.key, self.snapshot))?,
         }
+        self.direction = Direction::Forward;
         self.find_next(true)
     }
 
@@ -224,11 +236,15 @@ impl VisibleIterator {
             return Ok(());
         }
         self.valid = false;
-        if self.direction == Direction::Forward {
-            self.direction = Direction::Backward;
-            let key = before_all(user_key(self.merged.key()));
-            self.merged.seek_for_prev(&key)?;
+        match self.direction {
+            Direction::Forward => {
+                let key = before_all(user_key(self.merged.key()));
+                self.merged.seek_for_prev(&key)?;
+            }
+            Direction::ForwardPast => self.merged.seek_for_prev(&before_all(&self.key))?,
+            Direction::Backward => {}
         }
+        self.direction = Direction::Backward;
         self.find_prev()
     }
 
@@ -237,6 +253,7 @@ impl VisibleIterator {
     fn find_next(&mut self, mut skipping: bool) -> Result<()> {
         let resolver = Resolver::new(self.snapshot);
         let (mut skips, mut run) = (0, CoveredRun::new());
+        self.operands.clear();
         while self.merged.valid() {
             let entry = ParsedInternalKey::parse(self.merged.key())?;
             if let Some(upper) = &self.upper {
@@ -256,8 +273,8 @@ impl VisibleIterator {
                 let covered = || tombstones.covers(entry.user_key, entry.sequence);
                 match resolver.see(entry.sequence, entry.value_type, covered) {
                     Step::Done(outcome) => {
-                        if let Some(stored) = outcome.stored()? {
-                            self.stored = stored;
+                        self.stored = outcome.stored()?;
+                        if self.stored.is_some() {
                             self.valid = true;
                             return Ok(());
                         }
@@ -270,6 +287,7 @@ impl VisibleIterator {
                             continue;
                         }
                     }
+                    Step::Operand => return self.take_operands(),
                     Step::TooNew => {}
                 }
             }
@@ -291,6 +309,40 @@ impl VisibleIterator {
                 self.merged.next()?;
             }
         }
+        Ok(())
+    }
+
+    /// From the newest operand of a key, goes on to the base, and shows the key.
+    fn take_operands(&mut self) -> Result<()> {
+        let resolver = Resolver::new(self.snapshot);
+        self.direction = Direction::ForwardPast;
+        self.key.clear();
+        self.key.extend_from_slice(user_key(self.merged.key()));
+        self.stored = None;
+        while self.merged.valid() {
+            let entry = ParsedInternalKey::parse(self.merged.key())?;
+            if entry.user_key != self.key {
+                break;
+            }
+            let tombstones = &mut self.tombstones;
+            let covered = || tombstones.covers(entry.user_key, entry.sequence);
+            match resolver.see(entry.sequence, entry.value_type, covered) {
+                Step::Operand => {
+                    let operand = Bytes::copy_from_slice(self.merged.value());
+                    self.operands.push(operand);
+                }
+                Step::Done(outcome) => {
+                    self.stored = outcome.stored()?;
+                    self.value.clear();
+                    self.value.extend_from_slice(self.merged.value());
+                    break;
+                }
+                Step::TooNew => {}
+            }
+            self.merged.next()?;
+        }
+        self.operands.reverse();
+        self.valid = true;
         Ok(())
     }
 
@@ -355,6 +407,7 @@ impl VisibleIterator {
             }
             self.key.clear();
             self.key.extend_from_slice(current);
+            self.operands.clear();
             let mut outcome = None;
             // Backward, versions come oldest first: each visible one replaces the one before.
             while self.merged.valid() {
@@ -366,6 +419,7 @@ impl VisibleIterator {
                 let covered = || tombstones.covers(entry.user_key, entry.sequence);
                 match resolver.see(entry.sequence, entry.value_type, covered) {
                     Step::Done(Outcome::Value(stored)) => {
+                        self.operands.clear();
                         outcome = Some(Outcome::Value(stored));
                         self.value.clear();
                         self.value.extend_from_slice(self.merged.value());
@@ -377,7 +431,14 @@ impl VisibleIterator {
                             "backward-shows-deleted",
                             "-p titan-campaigns --test it metamorphic::"
                         ) => {}
-                    Step::Done(other) => outcome = Some(other),
+                    Step::Done(other) => {
+                        self.operands.clear();
+                        outcome = Some(other);
+                    }
+                    Step::Operand => {
+                        let operand = Bytes::copy_from_slice(self.merged.value());
+                        self.operands.push(operand);
+                    }
                     Step::TooNew => {
                         self.skip_too_new_back()?;
                         break;
@@ -385,15 +446,15 @@ impl VisibleIterator {
                 }
                 self.merged.prev()?;
             }
-            let Some(outcome) = outcome else {
-                continue;
+            self.stored = match outcome {
+                Some(outcome) => outcome.stored()?,
+                None => None,
             };
-            if let Some(stored) = outcome.stored()? {
-                self.stored = stored;
+            if self.stored.is_some() || !self.operands.is_empty() {
                 self.valid = true;
                 return Ok(());
             }
-            if outcome == Outcome::Covered && run.is_long() {
+            if outcome == Some(Outcome::Covered) && run.is_long() {
                 run.skipped(self.skip_covered_back()?);
             }
         }

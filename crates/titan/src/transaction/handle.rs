@@ -14,6 +14,7 @@ use crate::db::{ColumnFamily, Conditions, Db};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::locks::{Acquired, LockKey, Mode, OwnerId, Request};
+use crate::merge::full_merge;
 use crate::read::{ReadOptions, Snapshot};
 use crate::sync::Mutex;
 
@@ -179,6 +180,31 @@ impl Transaction {
         self.write(family, key, pending, |batch| batch.put(family, key, value))
     }
 
+    /// Changes the value of `key` by an operand for the family's merge operator, when the transaction
+    /// commits. Its own reads see the result at once. Cost: unlike [`ColumnFamily::merge`], a read of
+    /// the key.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in a family without a merge operator; those of
+    /// [`get`](Transaction::get) and of the operator.
+    pub fn merge(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        let operator = family.merge_operator()?;
+        let state = &mut self.state.lock();
+        self.track(state, family, key, Mode::Exclusive, Use::Write)?;
+        // What is read now is what the commit finds, or the commit fails.
+        let base = self.get_in(state, family, key)?;
+        let value = full_merge(Some(&*operator), key, base.as_deref(), &[operand])?;
+        state.batch.merge(family, key, operand)?;
+        state.insert(family, key, Pending::Value(value.into()));
+        Ok(())
+    }
+
     /// Removes `key` when the transaction commits.
     pub fn delete(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
@@ -340,9 +366,7 @@ impl Transaction {
         let state = &mut self.state.lock();
         self.track(state, family, key, Mode::Exclusive, Use::Write)?;
         add(&mut state.batch)?;
-        let written = state.written.entry(family.id());
-        let index = written.or_insert_with(|| new_index(family));
-        index.insert(Bytes::copy_from_slice(key), pending);
+        state.insert(family, key, pending);
         Ok(())
     }
 
@@ -450,6 +474,13 @@ impl State {
             Pending::Value(value) => Some(value.clone()),
             Pending::Deleted => None,
         })
+    }
+
+    /// Notes the last write of a key.
+    fn insert(&mut self, family: &ColumnFamily, key: &[u8], pending: Pending) {
+        let written = self.written.entry(family.id());
+        let index = written.or_insert_with(|| new_index(family));
+        index.insert(Bytes::copy_from_slice(key), pending);
     }
 
     /// What is to be written, and what must hold then: nothing if no key was touched.

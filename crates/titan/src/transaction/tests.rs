@@ -465,3 +465,46 @@ fn single_keys_are_set_only_if_they_are_as_expected() {
     let dropped = family.put_if_absent(b"x", b"1");
     assert_eq!(kind(dropped), Some(ErrorKind::InvalidArgument));
 }
+
+#[test]
+fn merges_are_read_at_once_and_conflict_like_other_writes() {
+    let mut options = Options::default();
+    options.default.merge_operator = crate::merge::builtin::by_name("stringappend");
+    options.db.vfs = Arc::new(MemoryVfs::default());
+    let db = Db::open("/db", &options).unwrap();
+    db.merge(b"k", b"1").unwrap();
+    for begun in [
+        TransactionOptions::default(),
+        TransactionOptions::pessimistic(),
+    ] {
+        let before = db.get(b"k").unwrap().unwrap();
+        let transaction = db.begin(&begun).unwrap();
+        transaction.merge(&db, "k", "2").unwrap();
+        transaction.set_save_point();
+        transaction.merge(&db, "k", "3").unwrap();
+        transaction.delete(&db, "new").unwrap();
+        transaction.merge(&db, "new", "4").unwrap();
+        let with = |more: &str| [&*before, more.as_bytes()].concat();
+        assert_eq!(transaction.get(&db, "k").unwrap().unwrap(), with(",2,3"));
+        assert_eq!(transaction.get(&db, "new").unwrap().unwrap(), "4");
+        let mut iter = transaction.iter(&db, &ReadOptions::default()).unwrap();
+        iter.seek_to_first().unwrap();
+        assert_eq!(iter.value().unwrap(), with(",2,3"));
+        assert_eq!(db.get(b"k").unwrap().unwrap(), before);
+        transaction.rollback_to_save_point().unwrap();
+        assert_eq!(transaction.get(&db, "k").unwrap().unwrap(), with(",2"));
+        assert_eq!(transaction.get(&db, "new").unwrap(), None);
+        transaction.commit().unwrap();
+        assert_eq!(db.get(b"k").unwrap().unwrap(), with(",2"));
+    }
+    let late = db.begin(&TransactionOptions::default()).unwrap();
+    late.merge(&db, "k", "5").unwrap();
+    db.merge(b"k", b"first").unwrap();
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    let other = db
+        .create_column_family("other", crate::ColumnFamilyOptions::default())
+        .unwrap();
+    let transaction = db.begin(&TransactionOptions::default()).unwrap();
+    let refused = transaction.merge(&other, "k", "1").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+}

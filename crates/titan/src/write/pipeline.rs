@@ -47,6 +47,9 @@ pub(crate) trait CommitEnv {
     /// Makes room in memtables for the group, and waits while writes are stalled.
     fn admit(&self, lead: &Lead<'_>, group: &Group) -> Result<()>;
 
+    /// Whether a family takes merge operands.
+    fn merges(&self, family: &Self::Family) -> bool;
+
     /// The memtable that takes writes of a family until the group is published. Fails if there is
     /// no such family.
     fn target(&self, id: ColumnFamilyId) -> Result<Target<Self::Family>>;
@@ -428,6 +431,13 @@ fn resolve_batch<E: CommitEnv>(
                 &targets[targets.len() - 1]
             }
         };
+        if let BatchOp::Merge { .. } = op
+            && !env.merges(&target.family)
+        {
+            return Err(Error::invalid_argument(format!(
+                "a merge operand for column family {id}, which was opened without a merge operator"
+            )));
+        }
         if let BatchOp::DeleteRange { begin, end, .. } = op
             && target
                 .memtable

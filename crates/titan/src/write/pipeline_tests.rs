@@ -89,6 +89,10 @@ impl CommitEnv for Env {
         })
     }
 
+    fn merges(&self, (): &()) -> bool {
+        false
+    }
+
     fn validate(&self, condition: &Condition, _: SequenceNumber, is_newer: bool) -> Result<()> {
         self.note("validate");
         match is_newer {

@@ -28,6 +28,7 @@ mod kept_options;
 mod layers;
 mod life_cycles;
 mod limits;
+mod merges;
 mod read_only;
 mod refused_commit;
 mod repair;

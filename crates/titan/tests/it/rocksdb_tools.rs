@@ -48,7 +48,7 @@ fn ldb(dir: &Path, args: &[&str]) -> String {
 }
 
 /// A family as `ldb scan` prints it.
-fn ldb_scan(dir: &Path, family: &str) -> Rows {
+pub(crate) fn ldb_scan(dir: &Path, family: &str) -> Rows {
     let bytes = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap();
         (0..digits.len())

@@ -13,6 +13,7 @@
 //! operations each, which are too many.
 
 mod below;
+mod merges;
 mod picks;
 mod readers;
 mod shapes;

@@ -117,6 +117,7 @@ impl Bench {
             let len = found.value.map(|found| match found {
                 FoundValue::Inline(value) => value.len() as u64,
                 FoundValue::Blob(index) => index.size,
+                FoundValue::Merged(_) => unreachable!("no operands here"),
             });
             by_lookup.extend(len.map(|len| (key.as_bytes().to_vec(), len)));
         }
@@ -125,6 +126,7 @@ impl Bench {
             super_version,
             open_files: Arc::clone(&self.open_files),
             fetcher: self.fetcher.clone(),
+            merge_operator: None,
             sequence: reader,
             scans: Arc::new(ScanHistory::default()),
         };

@@ -82,7 +82,7 @@ fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
 }
 
 /// Whether nothing is below.
-struct Nothing(bool);
+pub(super) struct Nothing(pub(super) bool);
 
 impl OlderVersions for Nothing {
     fn nothing_at(&mut self, _: &[u8]) -> bool {
@@ -95,9 +95,9 @@ impl OlderVersions for Nothing {
 }
 
 /// A list of entries that is read forward.
-struct Entries {
-    list: Vec<(Vec<u8>, Vec<u8>)>,
-    at: usize,
+pub(super) struct Entries {
+    pub(super) list: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) at: usize,
 }
 
 impl InternalIterator for Entries {
@@ -174,8 +174,14 @@ fn compact(input: &[Entry], nothing_below: bool, snapshots: &[SequenceNumber]) -
     let kept = surviving_tombstones(&tombstones, snapshots, &older);
     let cursor = TombstoneCursor::new(Arc::clone(&tombstones), order, SequenceNumber::MAX);
     let newest = SequenceNumber::MAX;
-    let mut survivors =
-        SurvivorIterator::new(input_points, older, newest, snapshots.to_vec(), cursor)?;
+    let mut survivors = SurvivorIterator::new(
+        input_points,
+        older,
+        newest,
+        snapshots.to_vec(),
+        cursor,
+        None,
+    )?;
     let mut written = ReferenceCounts::default();
     let mut output: Run = Vec::new();
     while survivors.valid() {

@@ -1,0 +1,185 @@
+//! Merge operators: a write that says how a value changes, without reading it.
+//!
+//! A merge adds an *operand* to a key. Reads combine the operands of a key with the value below them,
+//! the *base*, by the operator of the family; flushes and compactions do so for good where no snapshot
+//! needs the parts. This module owns the interface of operators, the [built-in ones](builtin) that
+//! RocksDB has too, and the [`Operands`] of one key. Promises: whatever the operator does, a failure
+//! or a panic in it is an error for the key it was asked about and nothing else.
+
+pub mod builtin;
+mod operands;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+pub(crate) use operands::Operands;
+
+use crate::error::{Error, Result};
+
+/// Combines the operands of a key with its value.
+///
+/// The result must depend on nothing but the arguments: reads, flushes and compactions call it at any
+/// time and on any thread, for the same operands again, and with parts of them combined before.
+pub trait MergeOperator: Send + Sync {
+    /// The name that is recorded with the data, as RocksDB records it. A database that was written with
+    /// one operator must not be read with another: its operands would mean something else.
+    fn name(&self) -> &str;
+
+    /// The name with what else makes the operator what it is, such as a delimiter, if
+    /// [`builtin::by_name`] can make it of that.
+    fn id(&self) -> String {
+        self.name().to_owned()
+    }
+
+    /// The value of `key` after `operands`, of which there is at least one, oldest first. `base` is the
+    /// value before them, `None` if the key had none. Returns `None` if that is impossible: reads of the
+    /// key then fail with `Corruption`, and compactions keep the parts.
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
+
+    /// One operand that has the effect of `operands`, of which there are at least two, oldest first,
+    /// whatever their base is. `None` keeps them as they are, which is always right.
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let _ = (key, operands);
+        None
+    }
+
+    /// False for the placeholder of an operator that a database has recorded and that was not given.
+    #[doc(hidden)]
+    fn is_given(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for dyn MergeOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An operator whose operands are values: an operand without a base is the value, and two operands are
+/// combined like a value and an operand. Wrap it in [`Associative`].
+pub trait AssociativeMergeOperator: Send + Sync {
+    /// See [`MergeOperator::name`].
+    fn name(&self) -> &str;
+
+    /// See [`MergeOperator::id`].
+    fn id(&self) -> String {
+        self.name().to_owned()
+    }
+
+    /// The value of `key` after `operand`, if it was `existing` before. `None` as in
+    /// [`MergeOperator::full_merge`].
+    fn merge(&self, key: &[u8], existing: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// Makes a [`MergeOperator`] of an associative one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Associative<O>(pub O);
+
+impl<O: AssociativeMergeOperator> MergeOperator for Associative<O> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn id(&self) -> String {
+        self.0.id()
+    }
+
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut value: Option<Vec<u8>> = None;
+        for operand in operands {
+            let existing = value.as_deref().or(base);
+            value = Some(self.0.merge(key, existing, operand)?);
+        }
+        value
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let (first, rest) = operands.split_first()?;
+        self.full_merge(key, Some(first), rest)
+    }
+}
+
+/// The value of `key`, by the family's operator.
+///
+/// # Errors
+/// `Unsupported` without an operator; `Corruption` if the operator finds no value; `Internal` if it
+/// panics.
+pub(crate) fn full_merge(
+    operator: Option<&dyn MergeOperator>,
+    key: &[u8],
+    base: Option<&[u8]>,
+    operands: &[&[u8]],
+) -> Result<Vec<u8>> {
+    let operator = match operator {
+        Some(operator) if operator.is_given() => operator,
+        other => return Err(missing(other)),
+    };
+    let merged = catch_unwind(AssertUnwindSafe(|| {
+        operator.full_merge(key, base, operands)
+    }));
+    match merged {
+        Ok(Some(value)) => Ok(value),
+        Ok(None) => Err(Error::corruption(format!(
+            "the merge operator {} cannot combine {} operands of the key {}",
+            operator.name(),
+            operands.len(),
+            key.escape_ascii()
+        ))),
+        Err(_) => Err(panicked(operator, key)),
+    }
+}
+
+/// One operand for several, if the family's operator can combine them. It keeps them if it panics: the
+/// next read reports that.
+pub(crate) fn partial_merge(
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    operands: &[&[u8]],
+) -> Option<Vec<u8>> {
+    catch_unwind(AssertUnwindSafe(|| operator.partial_merge(key, operands))).unwrap_or(None)
+}
+
+fn panicked(operator: &dyn MergeOperator, key: &[u8]) -> Error {
+    Error::internal(format!(
+        "the merge operator {} panicked at the key {}",
+        operator.name(),
+        key.escape_ascii()
+    ))
+}
+
+/// The error for operands in a family without an operator.
+#[cold]
+fn missing(recorded: Option<&dyn MergeOperator>) -> Error {
+    let name = recorded.map_or(String::new(), |operator| format!(" {}", operator.name()));
+    Error::unsupported(format!(
+        "the key has merge operands, and the family was opened without their merge operator{name}: \
+         set ColumnFamilyOptions::merge_operator"
+    ))
+}
+
+/// The operator that a database has recorded under this id, for an opening that gives none: the
+/// built-in one, or a placeholder that keeps the id.
+pub(crate) fn recorded(id: &str) -> Arc<dyn MergeOperator> {
+    builtin::by_name(id).unwrap_or_else(|| Arc::new(NotGiven { id: id.to_owned() }))
+}
+
+/// Stands for an operator that is recorded and was not given.
+struct NotGiven {
+    id: String,
+}
+
+impl MergeOperator for NotGiven {
+    fn name(&self) -> &str {
+        &self.id
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn is_given(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,47 @@
+//! What a reader finds of a value before it reads a blob file or asks the merge operator.
+
+use bytes::Bytes;
+
+use super::resolve::Stored;
+use crate::error::Result;
+use crate::format::blob_index::BlobIndex;
+use crate::merge::Operands;
+
+/// What a key's value is, before a blob file is touched.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundValue {
+    Inline(Bytes),
+    Blob(BlobIndex),
+    /// The merge operator makes it of parts.
+    Merged(Box<Merged>),
+}
+
+/// The parts of a value: what a reader finds before it asks the merge operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Merged {
+    /// What the operands change, if the key had a value.
+    pub(crate) base: Option<Box<FoundValue>>,
+    /// Oldest first, at least one.
+    pub(crate) operands: Operands,
+}
+
+impl Merged {
+    /// Of operands that were found newest first.
+    pub(super) fn of_newest_first(base: Option<FoundValue>, mut operands: Operands) -> Self {
+        operands.reverse();
+        Merged {
+            base: base.map(Box::new),
+            operands,
+        }
+    }
+}
+
+impl FoundValue {
+    /// A value that is stored with its key.
+    pub(super) fn of_stored(stored: Stored, value: Bytes) -> Result<Self> {
+        Ok(match stored {
+            Stored::Inline => FoundValue::Inline(value),
+            Stored::Pointer => FoundValue::Blob(BlobIndex::decode(&value)?),
+        })
+    }
+}
