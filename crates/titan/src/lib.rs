@@ -82,6 +82,7 @@ pub use db::{
     LevelMetrics, Metrics, Secondary,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use format::prefix;
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
     KeyOrder, ReverseBytewiseComparator, SequenceNumber,

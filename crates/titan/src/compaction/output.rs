@@ -211,6 +211,7 @@ impl OutputWriter {
                     block_size: options.block_size,
                     restart_interval: options.block_restart_interval,
                     bloom_bits_per_key: options.bloom_bits_per_key,
+                    prefix_extractor: options.given_prefix_extractor(),
                     compression: options.compression,
                     column_family_id: self.family.id,
                     column_family_name: self.family.name.clone(),

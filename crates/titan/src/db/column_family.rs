@@ -87,6 +87,37 @@ impl ColumnFamily {
         self.reader(&super_version, sequence, options).get_lazy(key)
     }
 
+    /// The first key not before `from` that begins with `prefix`, and its value. Cost: that of
+    /// [`ColumnFamily::first_in_prefix_with`].
+    pub fn first_in_prefix(
+        &self,
+        from: &[u8],
+        prefix: &[u8],
+    ) -> Result<Option<(Bytes, LazyValue)>> {
+        self.first_in_prefix_with(from, prefix, &ReadOptions::default())
+    }
+
+    /// The first key not before `from` that begins with `prefix`, and its value, read with `options`,
+    /// whose bounds and prefix do not count. It is a point read: with a
+    /// [prefix extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix` determines, filters
+    /// rule out most tables, and it costs what [`ColumnFamily::get_lazy`] costs. Without, each memtable,
+    /// table of level 0 and level that overlaps the range is searched. Each deleted key before the one
+    /// that is found costs a little more.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the family's order of keys is not bytewise.
+    pub fn first_in_prefix_with(
+        &self,
+        from: &[u8],
+        prefix: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<(Bytes, LazyValue)>> {
+        let (super_version, sequence) = self.pin(options)?;
+        let reader = self.reader(&super_version, sequence, options);
+        let extractor = self.family.prefix_extractor.as_deref();
+        reader.first_in_prefix(from, prefix, extractor)
+    }
+
     /// Whether `key` has a value. Never touches a blob file. Cost: that of
     /// [`ColumnFamily::get_lazy`].
     pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
@@ -133,6 +164,7 @@ impl ColumnFamily {
             open_files: Arc::clone(&shared.files.open),
             fetcher: shared.files.fetcher.clone(),
             merge_operator: self.family.merge_operator.clone(),
+            prefix_extractor: self.family.prefix_extractor.clone(),
             scans: Arc::clone(&self.family.scans),
         };
         DbIterator::new(source, options)

@@ -250,6 +250,7 @@ pub(super) fn family_state(
         id,
         name: recovered.name.clone(),
         merge_operator: options.merge_operator.clone(),
+        prefix_extractor: options.prefix_extractor.clone(),
         options: ArcSwap::new(options),
         comparator: recovered.comparator.clone(),
         super_version: ArcSwap::from_pointee(super_version),

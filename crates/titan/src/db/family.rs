@@ -6,6 +6,7 @@ use crate::compaction::job_env::OutputFamily;
 use crate::error::Error;
 use crate::format::ColumnFamilyId;
 use crate::format::internal_key::InternalKeyComparator;
+use crate::format::prefix::PrefixExtractor;
 use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{ScanHistory, SuperVersion};
@@ -21,6 +22,8 @@ pub(crate) struct Family {
     pub(crate) comparator: InternalKeyComparator,
     /// Fixed while the family is open.
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Fixed while the family is open.
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// Replaced whole under the state lock; read without any lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
     pub(crate) dropped: AtomicBool,

@@ -11,6 +11,7 @@ pub(crate) mod compression;
 pub(crate) mod file_name;
 pub(crate) mod internal_key;
 pub(crate) mod numbers;
+pub mod prefix;
 pub(crate) mod range_tombstone;
 pub(crate) mod unique_id;
 

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::by_name::NAMED;
 use super::declare::{OptionInfo, OptionTraits, options};
 use super::require;
 use super::setting::{Setting, SettingTexts};
 use super::stated::Stated;
 use crate::error::Result;
+use crate::format::prefix::PrefixExtractor;
 use crate::format::{BytewiseComparator, Comparator, CompressionType};
 use crate::merge::MergeOperator;
 
@@ -111,6 +113,12 @@ options! {
         /// The order of keys. Stored by name; it can never change. Default: bytewise.
         #[serde(skip)]
         comparator: Arc<dyn Comparator> = bytewise();
+        /// Says which part of a key is its prefix, so that the filters of new tables have prefixes, too,
+        /// and reads within a prefix can use them. A family that has recorded one of
+        /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened without
+        /// it. Default: none.
+        #[serde(skip)]
+        prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None;
         /// Combines merge operands with values. A family that has recorded a built-in operator
         /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded another
         /// is opened without it, and reads of keys with operands fail. Default: none.
@@ -124,13 +132,20 @@ fn bytewise() -> Arc<dyn Comparator> {
 }
 
 impl ColumnFamilyOptions {
+    /// The prefix extractor, unless it stands for one that was not given.
+    pub(crate) fn given_prefix_extractor(&self) -> Option<Arc<dyn PrefixExtractor>> {
+        let extractor = self.prefix_extractor.as_ref();
+        extractor.filter(|extractor| extractor.is_given()).cloned()
+    }
+
     /// Checks every range and that options agree with each other.
     ///
     /// # Errors
     /// `InvalidOption` naming the option, the rule and the value.
     pub fn validate(&self) -> Result<()> {
         let known = |name: &&str| {
-            Self::ALL.iter().any(|info| info.name == *name) || *name == super::file::MERGE_OPERATOR
+            let mut kept = Self::ALL.iter().map(|info| info.name).chain(NAMED);
+            kept.any(|kept| kept == *name)
         };
         self.stated.validate(known)?;
         self.validate_ranges()?;

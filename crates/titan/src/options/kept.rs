@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::file::{MERGE_OPERATOR, OptionsFile};
+use super::by_name::{KeptNames, Named};
+use super::file::OptionsFile;
 use super::rocksdb;
 use super::{ColumnFamilyOptions, DbSettings, FamilySettings, Options, SettingTexts, Stated};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
-use crate::merge::{self, MergeOperator};
 use crate::vfs::Vfs;
 
 /// The options that an opening took over for a family.
@@ -37,8 +37,7 @@ pub struct TakenOptions {
 #[derive(Debug)]
 struct KeptFamily {
     settings: FamilySettings,
-    /// The id of its merge operator.
-    merge_operator: Option<String>,
+    names: KeptNames,
     file: String,
     notes: Vec<String>,
 }
@@ -79,14 +78,13 @@ impl Kept {
         for (id, name) in families {
             let mut family = KeptFamily {
                 settings: FamilySettings::default(),
-                merge_operator: None,
+                names: KeptNames::default(),
                 file: FileKind::Manifest(manifest).name(),
                 notes: Vec::new(),
             };
             for (name, value) in texts(Some(id)) {
-                match name.as_str() {
-                    MERGE_OPERATOR => family.merge_operator = Some(value.clone()),
-                    _ => family.notes.extend(family.settings.set(name, value).err()),
+                if !family.names.set(name, value) {
+                    family.notes.extend(family.settings.set(name, value).err());
                 }
             }
             kept.families.insert(name.to_owned(), family);
@@ -95,7 +93,7 @@ impl Kept {
             kept.heed_options_file(&file, number, manifest);
         }
         kept.families.retain(|_, family| {
-            family.settings != FamilySettings::default() || family.merge_operator.is_some()
+            family.settings != FamilySettings::default() || family.names != KeptNames::default()
         });
         Ok(kept)
     }
@@ -113,7 +111,7 @@ impl Kept {
                 && let Some((settings, notes)) = rocksdb::family_settings(file, name)
             {
                 family.settings = settings.or(&family.settings);
-                family.merge_operator = rocksdb::merge_operator(file, name);
+                family.names = KeptNames::of_file(file, name);
                 family.file = FileKind::Options(number).name();
                 family.notes = notes;
             }
@@ -152,9 +150,15 @@ impl Kept {
                 None => given.family(name).clone(),
             };
             let kept = self.families.get(name);
+            let names = kept.map(|kept| kept.names.clone()).unwrap_or_default();
+            let Named {
+                merge_operator,
+                prefix_extractor,
+            } = names.resolve(name, own)?;
             let complete = ColumnFamilyOptions {
                 stated: Stated::all(),
-                merge_operator: merge_operator(name, own, kept)?,
+                merge_operator,
+                prefix_extractor,
                 ..complete
             };
             let mut texts = match kept {
@@ -168,7 +172,7 @@ impl Kept {
                 None => FamilySettings::default(),
             }
             .texts();
-            texts.extend(operator_text(complete.merge_operator.as_ref()));
+            texts.extend(complete.kept_names());
             families.insert(name.clone(), texts);
             match name.as_str() {
                 ColumnFamilyId::DEFAULT_NAME => options.default = complete,
@@ -191,47 +195,6 @@ impl Kept {
             db,
             taken,
         })
-    }
-}
-
-/// What is kept of a merge operator.
-fn operator_text(operator: Option<&Arc<dyn MergeOperator>>) -> Option<(String, String)> {
-    operator.map(|operator| (MERGE_OPERATOR.to_owned(), operator.id()))
-}
-
-impl ColumnFamilyOptions {
-    /// What is kept of the options of a family that is created with them.
-    pub(crate) fn kept_texts(&self) -> SettingTexts {
-        let mut texts = FamilySettings::of(self).texts();
-        texts.extend(operator_text(self.merge_operator.as_ref()));
-        texts
-    }
-}
-
-/// The operator of the family `name`, which was opened with `own` options, if any.
-fn merge_operator(
-    name: &str,
-    own: Option<&ColumnFamilyOptions>,
-    kept: Option<&KeptFamily>,
-) -> Result<Option<Arc<dyn MergeOperator>>> {
-    // Not that of other families: it would change what it was not written for.
-    let given = own.and_then(|own| own.merge_operator.clone());
-    let kept = kept.and_then(|kept| kept.merge_operator.as_deref());
-    if own.is_some_and(|own| own.stated.names(MERGE_OPERATOR)) {
-        return Ok(given);
-    }
-    let base = |id: &str| id.split(':').next().unwrap_or_default().to_owned();
-    match (given, kept) {
-        (Some(given), Some(kept)) if base(&given.id()) != base(&merge::recorded(kept).id()) => {
-            Err(Error::invalid_argument(format!(
-                "column family {name} has the merge operator {kept} and cannot be opened with {}: its \
-                 operands would mean something else. To replace it where no operands are left, name \
-                 merge_operator in ColumnFamilyOptions::stated",
-                given.name()
-            )))
-        }
-        (Some(given), _) => Ok(Some(given)),
-        (None, kept) => Ok(kept.map(merge::recorded)),
     }
 }
 

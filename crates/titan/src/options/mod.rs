@@ -1,6 +1,7 @@
 //! Options that a user may set. One struct per subject, each with a validator; names and meanings are
 //! RocksDB's where it has the same option.
 
+mod by_name;
 mod column_family;
 mod database;
 mod declare;

@@ -4,14 +4,12 @@
 //! Options that RocksDB does not have are not in the file. Those that we do not have become the nearest
 //! that we have, with a note: nothing in the file prevents a family from being opened.
 
+use super::by_name;
 use super::declare::OptionTraits;
-use super::file::{
-    CF_OPTIONS, DB_OPTIONS, MERGE_OPERATOR, OptionsFile, Section, TABLE_OPTIONS, bloom_filter,
-};
+use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
 use super::setting::Setting;
 use super::{DbSettings, FamilySettings, SettingTexts};
 use crate::format::CompressionType;
-use crate::merge;
 
 /// What is true of the option of this name.
 fn traits_of(key: &str) -> OptionTraits {
@@ -41,36 +39,9 @@ pub(crate) fn options_file<'f>(
             comparator,
             &FamilySettings::of_texts(settings),
         );
-        let operator = settings.iter().find(|(name, _)| name == MERGE_OPERATOR);
-        if let Some((_, id)) = operator {
-            file.set(CF_OPTIONS, name, MERGE_OPERATOR, object_of_operator(id));
-        }
+        by_name::add_to_file(&mut file, name, settings);
     }
     file
-}
-
-/// The text of a merge operator in an OPTIONS file.
-fn object_of_operator(id: &str) -> String {
-    match id.split_once(':') {
-        Some((name, delimiter)) => format!("{{id={name};delimiter={delimiter};}}"),
-        None => id.to_owned(),
-    }
-}
-
-/// The id of the merge operator of a family in an OPTIONS file.
-pub(crate) fn merge_operator(file: &OptionsFile, family: &str) -> Option<String> {
-    let section = file.section(CF_OPTIONS, family)?;
-    let name = section.object(MERGE_OPERATOR)?;
-    let text = section.get(MERGE_OPERATOR).unwrap_or_default();
-    let delimiter = text
-        .strip_suffix(";}")
-        .and_then(|inside| inside.split_once("delimiter="))
-        .map(|(_, delimiter)| delimiter);
-    let id = match delimiter {
-        Some(delimiter) => format!("{name}:{delimiter}"),
-        None => name.to_owned(),
-    };
-    Some(merge::recorded(&id).id())
 }
 
 fn add_family(file: &mut OptionsFile, name: &str, comparator: &str, settings: &FamilySettings) {

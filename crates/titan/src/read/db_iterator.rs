@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::resolve::Stored;
-use super::source::Source;
+use super::source::{PrefixFilter, Source};
 use super::value_window::{ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
 use super::{LazyValue, ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
+use crate::format::prefix::PrefixExtractor;
 use crate::format::{BytewiseComparator, Comparator, SequenceNumber};
-use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::merge::{MergeOperator, Operands};
 use crate::open_files::OpenFiles;
@@ -29,6 +29,7 @@ pub(crate) struct IteratorSource {
     pub(crate) open_files: Arc<OpenFiles>,
     pub(crate) fetcher: ValueFetcher,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     pub(crate) sequence: SequenceNumber,
     pub(crate) scans: Arc<ScanHistory>,
     pub(crate) listed: ListedIterator,
@@ -44,6 +45,9 @@ pub(crate) struct IteratorSource {
 /// After an error the iterator is not valid; seek to go on.
 pub struct DbIterator {
     visible: VisibleIterator,
+    ranged: RangedSource,
+    /// The prefix of the last seek, if it bounds `visible`.
+    start: Option<Vec<u8>>,
     window: ValueWindow,
     /// Whether the entry shown is the window's front; then `visible` is somewhere ahead of it.
     in_window: bool,
@@ -63,20 +67,33 @@ impl DbIterator {
             open_files,
             fetcher,
             merge_operator,
+            prefix_extractor,
             sequence,
             scans,
             listed,
         } = source;
-        let comparator = super_version.version.comparator.clone();
-        let (lower, upper) = options.bounds(&**comparator.user())?;
-        let merged = MergingIterator::new(
-            children(&super_version, &open_files, options),
-            comparator.clone(),
-        );
+        let comparator = &super_version.version.comparator;
+        if options.prefix_same_as_start && prefix_extractor.is_none() {
+            let why = "prefix_same_as_start needs a family with a prefix extractor";
+            return Err(Error::invalid_argument(why));
+        }
+        if options.prefix_same_as_start && options.prefix.is_some() {
+            let why = "prefix_same_as_start and prefix exclude each other";
+            return Err(Error::invalid_argument(why));
+        }
         let tombstones = all_tombstones(&super_version, &open_files)?;
-        let cursor = TombstoneCursor::new(tombstones, comparator.clone(), sequence);
+        let ranged = RangedSource {
+            cursor: TombstoneCursor::new(tombstones, comparator.clone(), sequence),
+            super_version: Arc::clone(&super_version),
+            open_files,
+            sequence,
+            prefix_extractor,
+            options: options.clone(),
+        };
         Ok(DbIterator {
-            visible: VisibleIterator::new(merged, comparator, sequence, cursor, lower, upper),
+            visible: ranged.visible(options.prefix.as_deref())?,
+            start: None,
+            ranged,
             window: ValueWindow::new(options.prefetch_values, scans),
             in_window: false,
             value_taken: false,
@@ -96,24 +113,28 @@ impl DbIterator {
     /// Moves to the first key within the bounds.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.leave_window();
+        self.start_at(None)?;
         self.visible.seek_to_first()
     }
 
     /// Moves to the last key within the bounds.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.leave_window();
+        self.start_at(None)?;
         self.visible.seek_to_last()
     }
 
     /// Moves to the first key not before `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.leave_window();
+        self.start_at(Some(target))?;
         self.visible.seek(target)
     }
 
     /// Moves to the last key not after `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         self.leave_window();
+        self.start_at(Some(target))?;
         self.visible.seek_for_prev(target)
     }
 
@@ -274,6 +295,56 @@ impl DbIterator {
         }
     }
 
+    /// Bounds the iterator to the prefix of a seek's target, if that is asked for.
+    fn start_at(&mut self, target: Option<&[u8]>) -> Result<()> {
+        let extractor = self.ranged.prefix_extractor.as_deref();
+        let extractor = extractor.filter(|_| self.ranged.options.prefix_same_as_start);
+        let prefix = target.and_then(|target| extractor?.prefix(target));
+        if prefix != self.start.as_deref() {
+            let prefix = prefix.map(<[u8]>::to_vec);
+            let bounds = prefix.as_deref().or(self.ranged.options.prefix.as_deref());
+            self.visible = self.ranged.visible(bounds)?;
+            self.start = prefix;
+        }
+        Ok(())
+    }
+
+    /// Moves forward to the first key with another prefix than the current one's, by the family's
+    /// extractor; past a key without a prefix, to the next key. Does nothing if the iterator is not
+    /// valid. Cost: the rest of the prefix is stepped over, up to eight keys; then the iterator seeks,
+    /// unless the order is not bytewise.
+    ///
+    /// # Errors
+    /// `InvalidArgument` without an extractor.
+    pub fn next_prefix(&mut self) -> Result<()> {
+        let Some(extractor) = self.ranged.prefix_extractor.clone() else {
+            let why = "stepping over a prefix needs a family with a prefix extractor";
+            return Err(Error::invalid_argument(why));
+        };
+        let Some(prefix) = extractor.prefix(self.key()).map(<[u8]>::to_vec) else {
+            return self.next();
+        };
+        let mut steps = 0;
+        while self.valid() && extractor.prefix(self.key()) == Some(&*prefix) {
+            if steps == MAX_STEPS && self.ranged.is_bytewise() {
+                return match prefix_end(&prefix) {
+                    Some(end) => {
+                        self.leave_window();
+                        self.visible.seek(&end)
+                    }
+                    None => {
+                        self.leave_window();
+                        self.visible.invalidate();
+                        Ok(())
+                    }
+                };
+            }
+            steps += 1;
+            self.next()?;
+        }
+        Ok(())
+    }
+
     fn leave_window(&mut self) {
         self.window.reset();
         self.in_window = false;
@@ -281,23 +352,84 @@ impl DbIterator {
     }
 }
 
+/// Keys of a prefix that are stepped over before a seek is tried instead, which costs about as much.
+const MAX_STEPS: usize = 8;
+
+/// What the entries of an iterator come from, within any prefix.
+struct RangedSource {
+    super_version: Arc<SuperVersion>,
+    open_files: Arc<OpenFiles>,
+    sequence: SequenceNumber,
+    cursor: TombstoneCursor,
+    prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    options: ReadOptions,
+}
+
+impl RangedSource {
+    /// The entries within the bounds of the options and a prefix.
+    fn visible(&self, prefix: Option<&[u8]>) -> Result<VisibleIterator> {
+        let comparator = self.super_version.version.comparator.clone();
+        let (lower, upper) = self.options.bounds(&**comparator.user(), prefix)?;
+        let options = TableIterOptions {
+            fill_cache: self.options.fill_cache,
+            readahead: 0,
+        };
+        let extractor = self.prefix_extractor.as_deref();
+        let whole = prefix.and_then(|prefix| Some((prefix, extractor?)));
+        let filter = whole
+            .filter(|(prefix, extractor)| extractor.is_whole(prefix))
+            .and_then(|(prefix, extractor)| {
+                Some(PrefixFilter {
+                    extractor: extractor.name(),
+                    prefix: extractor.prefix(prefix)?,
+                    begin: lower.as_deref(),
+                    end: upper.as_deref(),
+                })
+            });
+        let mut children = Vec::new();
+        for source in self.super_version.sources(&self.open_files) {
+            source.add_iterators(options, filter.as_ref(), &mut children)?;
+        }
+        let merged = MergingIterator::new(children, comparator.clone());
+        let cursor = self.cursor.clone();
+        Ok(VisibleIterator::new(
+            merged,
+            comparator,
+            self.sequence,
+            cursor,
+            lower,
+            upper,
+        ))
+    }
+
+    fn is_bytewise(&self) -> bool {
+        let comparator = &self.super_version.version.comparator;
+        comparator.user().name() == BytewiseComparator.name()
+    }
+}
+
 type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 impl ReadOptions {
-    /// The first key to show and the first not to show any more, in a family with this order.
+    /// The first key to show and the first not to show any more, within a prefix, in a family with this
+    /// order.
     ///
     /// # Errors
     /// `InvalidArgument` if there is a prefix and the order is not bytewise.
-    pub(crate) fn bounds(&self, comparator: &dyn Comparator) -> Result<Bounds> {
+    pub(crate) fn bounds(
+        &self,
+        comparator: &dyn Comparator,
+        prefix: Option<&[u8]>,
+    ) -> Result<Bounds> {
         let (mut lower, mut upper) = (self.lower_bound.clone(), self.upper_bound.clone());
-        if let Some(prefix) = &self.prefix {
+        if let Some(prefix) = prefix {
             if comparator.name() != BytewiseComparator.name() {
                 return Err(Error::invalid_argument(
                     "a prefix needs the bytewise order of keys",
                 ));
             }
-            if lower.as_ref().is_none_or(|lower| lower < prefix) {
-                lower = Some(prefix.clone());
+            if lower.as_ref().is_none_or(|lower| lower.as_slice() < prefix) {
+                lower = Some(prefix.to_vec());
             }
             let end = prefix_end(prefix);
             if let Some(end) = end
@@ -316,22 +448,6 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.get(..=last)?.to_vec();
     *end.last_mut()? += 1;
     Some(end)
-}
-
-fn children(
-    super_version: &SuperVersion,
-    open_files: &Arc<OpenFiles>,
-    options: &ReadOptions,
-) -> Vec<Box<dyn InternalIterator>> {
-    let table_options = TableIterOptions {
-        fill_cache: options.fill_cache,
-        readahead: 0,
-    };
-    let mut children = Vec::new();
-    for source in super_version.sources(open_files) {
-        source.add_iterators(table_options, &mut children);
-    }
-    children
 }
 
 /// The range tombstones of every source together.

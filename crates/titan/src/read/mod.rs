@@ -9,6 +9,7 @@
 //! (`resolve.rs`).
 
 mod db_iterator;
+mod first_in_prefix;
 mod found;
 pub(crate) mod get;
 mod iterator_list;
@@ -28,6 +29,7 @@ mod written_since;
 
 pub use db_iterator::DbIterator;
 pub(crate) use db_iterator::IteratorSource;
+pub(crate) use first_in_prefix::PrefixSearch;
 pub(crate) use iterator_list::{IteratorList, ListedIterator};
 pub use lazy_value::LazyValue;
 pub use options::ReadOptions;

@@ -11,6 +11,13 @@ pub struct ReadOptions {
     pub lower_bound: Option<Vec<u8>>,
     /// Iterators stop before the first key not smaller than this. Default: none.
     pub upper_bound: Option<Vec<u8>>,
+    /// [`DbIterator::seek`](crate::DbIterator::seek) and
+    /// [`seek_for_prev`](crate::DbIterator::seek_for_prev) bound the iterator to the prefix of their
+    /// target, by the family's [extractor](crate::prefix::PrefixExtractor), until the next seek. A
+    /// target without a prefix bounds nothing. Needs an extractor and the bytewise order; excludes
+    /// `prefix`; not in transactions. Default:
+    /// false; keys are then in total order, also with an extractor.
+    pub prefix_same_as_start: bool,
     /// Iterators see only keys with this prefix; together with bounds the narrower range applies.
     /// Needs the bytewise order. Default: none.
     pub prefix: Option<Vec<u8>>,
@@ -29,6 +36,7 @@ impl Default for ReadOptions {
             snapshot: None,
             lower_bound: None,
             upper_bound: None,
+            prefix_same_as_start: false,
             prefix: None,
             fill_cache: true,
             prefetch_values: 1024,

@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use super::found::Merged;
 use super::get::{FoundValue, Lookup, lookup};
-use super::{LazyValue, SuperVersion};
+use super::{LazyValue, PrefixSearch, ReadOptions, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
+use crate::format::prefix::PrefixExtractor;
 use crate::merge::MergeOperator;
 use crate::open_files::OpenFiles;
 use crate::stats::{self, Statistics};
@@ -81,6 +82,38 @@ impl PointReader<'_> {
                 LazyValue::merged(Bytes::copy_from_slice(key), base, operands, operator)
             }
         }
+    }
+
+    /// The first key not before `from` that begins with `prefix`, and its value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the order of keys is not bytewise.
+    pub(crate) fn first_in_prefix(
+        &self,
+        from: &[u8],
+        prefix: &[u8],
+        extractor: Option<&dyn PrefixExtractor>,
+    ) -> Result<Option<(Bytes, LazyValue)>> {
+        let comparator = &self.super_version.version.comparator;
+        let (_, end) = ReadOptions::default().bounds(&**comparator.user(), Some(prefix))?;
+        if end.as_ref().is_some_and(|end| from >= end.as_slice()) {
+            return Ok(None);
+        }
+        let whole = extractor.filter(|extractor| extractor.is_whole(prefix));
+        let search = PrefixSearch {
+            from: from.max(prefix),
+            prefix,
+            end,
+            filtered: whole.and_then(|e| Some((e.name(), e.prefix(prefix)?))),
+            snapshot: self.sequence,
+            fill_cache: self.fill_cache,
+            statistics: self.statistics,
+        };
+        let found = search.find(self.super_version, self.open_files)?;
+        Ok(found.map(|(key, found)| {
+            let value = self.lazy(&key, found);
+            (key, value)
+        }))
     }
 
     /// The values of many keys, in the order of the keys, each with its own result. All keys are

@@ -5,6 +5,7 @@
 //! an enum that implements the trait, not of trait objects, so a lookup allocates nothing for it and
 //! makes no virtual call.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,8 +31,14 @@ pub(super) trait Source {
     /// the snapshot sees, and after a merge operand the next older one.
     fn search(&self, search: &mut Search<'_>) -> Result<()>;
 
-    /// Adds an iterator over the point entries for each sorted run, the newest run first.
-    fn add_iterators(&self, options: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>);
+    /// Adds an iterator over the point entries for each sorted run, the newest run first. With a
+    /// filter, tables may be left out that have nothing within it.
+    fn add_iterators(
+        &self,
+        options: TableIterOptions,
+        within: Option<&PrefixFilter<'_>>,
+        to: &mut Vec<Box<dyn InternalIterator>>,
+    ) -> Result<()>;
 
     /// Adds every range tombstone.
     fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()>;
@@ -74,10 +81,15 @@ impl Source for AnySource<'_> {
         }
     }
 
-    fn add_iterators(&self, options: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
+    fn add_iterators(
+        &self,
+        options: TableIterOptions,
+        within: Option<&PrefixFilter<'_>>,
+        to: &mut Vec<Box<dyn InternalIterator>>,
+    ) -> Result<()> {
         match self {
-            AnySource::Memtable(memtable) => memtable.add_iterators(options, to),
-            AnySource::Level(level) => level.add_iterators(options, to),
+            AnySource::Memtable(memtable) => memtable.add_iterators(options, within, to),
+            AnySource::Level(level) => level.add_iterators(options, within, to),
         }
     }
 
@@ -110,8 +122,14 @@ impl Source for Arc<Memtable> {
         Ok(())
     }
 
-    fn add_iterators(&self, _: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
+    fn add_iterators(
+        &self,
+        _: TableIterOptions,
+        _: Option<&PrefixFilter<'_>>,
+        to: &mut Vec<Box<dyn InternalIterator>>,
+    ) -> Result<()> {
         to.push(Box::new(self.iter()));
+        Ok(())
     }
 
     fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()> {
@@ -132,7 +150,34 @@ pub(super) struct LevelSource<'a> {
     open_files: &'a Arc<OpenFiles>,
 }
 
+/// The prefix of all keys that are wanted, as filters of tables know it.
+pub(super) struct PrefixFilter<'a> {
+    /// The name of the extractor.
+    pub(super) extractor: &'a str,
+    pub(super) prefix: &'a [u8],
+    /// The first key, and the first not wanted any more.
+    pub(super) begin: Option<&'a [u8]>,
+    pub(super) end: Option<&'a [u8]>,
+}
+
 impl LevelSource<'_> {
+    /// The tables that may have point entries within the filter.
+    fn tables_within(&self, within: &PrefixFilter<'_>) -> Result<Vec<Arc<TableFile>>> {
+        let end = within.end.map_or(Bound::Unbounded, Bound::Excluded);
+        let overlaps = |file: &&Arc<TableFile>| self.version.overlaps(file, within.begin, end);
+        let mut left = Vec::new();
+        for file in self.level.iter().filter(overlaps) {
+            let table = self
+                .open_files
+                .table(file.meta.identity(), &self.version.comparator)?;
+            let may = table.may_contain_prefix(within.extractor, within.prefix);
+            if may != Some(false) {
+                left.push(Arc::clone(file));
+            }
+        }
+        Ok(left)
+    }
+
     fn search_table(&self, file: &TableFile, search: &mut Search<'_>) -> Result<()> {
         let comparator = search.comparator;
         if file.may_have_tombstones() {
@@ -184,7 +229,12 @@ impl Source for LevelSource<'_> {
         Ok(())
     }
 
-    fn add_iterators(&self, options: TableIterOptions, to: &mut Vec<Box<dyn InternalIterator>>) {
+    fn add_iterators(
+        &self,
+        options: TableIterOptions,
+        within: Option<&PrefixFilter<'_>>,
+        to: &mut Vec<Box<dyn InternalIterator>>,
+    ) -> Result<()> {
         let mut add = |tables: Tables| {
             to.push(Box::new(LevelIterator::new(
                 tables,
@@ -193,12 +243,21 @@ impl Source for LevelSource<'_> {
                 options,
             )));
         };
-        if self.number == 0 {
-            let tables = self.level.iter();
-            tables.for_each(|file| add(Tables::from([Arc::clone(file)])));
-        } else {
-            add(self.level.shared_tables());
+        let left = match within {
+            Some(within) => Some(self.tables_within(within)?),
+            None => None,
+        };
+        match (self.number, left) {
+            (0, None) => {
+                let tables = self.level.iter();
+                tables.for_each(|file| add(Tables::from([Arc::clone(file)])));
+            }
+            (0, Some(left)) => left.into_iter().for_each(|file| add(Tables::from([file]))),
+            (_, None) => add(self.level.shared_tables()),
+            (_, Some(left)) if left.is_empty() => {}
+            (_, Some(left)) => add(Tables::from(left)),
         }
+        Ok(())
     }
 
     fn add_tombstones(&self, to: &mut Vec<RangeTombstone>) -> Result<()> {

@@ -168,7 +168,7 @@ impl World {
         };
         let (mut children, mut tombstones) = (Vec::new(), Vec::new());
         for source in self.super_version.sources(&self.open_files) {
-            source.add_iterators(options, &mut children);
+            source.add_iterators(options, None, &mut children).unwrap();
             source.add_tombstones(&mut tombstones).unwrap();
         }
         let merged = MergingIterator::new(children, comparator.clone());

@@ -76,6 +76,10 @@ counters! {
     prefetched_bytes,
     /// Bytes appended to MANIFEST files.
     manifest_bytes,
+    /// Filters that were asked whether their table has keys of a prefix.
+    prefix_filter_probes,
+    /// Those that said no, so that the table was not read.
+    prefix_filter_negatives,
     /// Point lookups.
     gets,
     /// Point lookups that found a value.

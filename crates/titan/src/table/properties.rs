@@ -102,6 +102,8 @@ pub(crate) struct TableProperties {
     pub(super) index_user_keys: bool,
     pub(super) index_delta_encoded: bool,
     pub(super) whole_key_filtering: bool,
+    /// The name of the extractor whose prefixes the filter has.
+    pub(super) prefix_extractor: Option<String>,
     pub(super) liveness: Option<LivenessProperty>,
     /// All of them, as stored.
     pub(crate) all: BTreeMap<Bytes, Bytes>,
@@ -161,6 +163,12 @@ impl TableProperties {
             }),
             None => None,
         };
+        // Old releases do not say whether the filter has prefixes.
+        let has_prefixes = raw(name::PREFIX_FILTERING).is_some_and(|v| v[..] == b"1"[..]);
+        let prefix_extractor = raw(name::PREFIX_EXTRACTOR)
+            .filter(|_| has_prefixes)
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .filter(|name| name != "nullptr");
         Ok(TableProperties {
             num_entries: number(name::NUM_ENTRIES)?,
             num_deletions: number(name::DELETED_KEYS)?,
@@ -177,6 +185,7 @@ impl TableProperties {
             index_user_keys: number(name::INDEX_KEY_IS_USER_KEY)? != 0,
             index_delta_encoded: number(name::INDEX_DELTA_ENCODED)? != 0,
             whole_key_filtering: raw(name::WHOLE_KEY_FILTERING).is_none_or(|v| v[..] != b"0"[..]),
+            prefix_extractor,
             liveness,
             all,
         })
@@ -219,6 +228,7 @@ impl TableProperties {
             index_user_keys: newer,
             index_delta_encoded: newer,
             whole_key_filtering: true,
+            prefix_extractor: None,
             liveness: None,
             all: BTreeMap::new(),
         }

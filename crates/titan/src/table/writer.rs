@@ -5,6 +5,7 @@
 //! error leaves a file that is never opened; the caller drops the writer and removes the file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{META_PROPERTIES, META_RANGE_DEL};
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::format::checksum::ChecksumType;
 use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, user_key,
 };
+use crate::format::prefix::PrefixExtractor;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
@@ -43,6 +45,8 @@ pub(crate) struct TableWriterOptions {
     pub(crate) restart_interval: usize,
     /// 0 writes no filter.
     pub(crate) bloom_bits_per_key: f64,
+    /// The filter has prefixes, too.
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// For data, index and liveness blocks, where it saves at least an eighth.
     pub(crate) compression: CompressionType,
     pub(crate) column_family_id: ColumnFamilyId,
@@ -152,6 +156,9 @@ pub(crate) struct TableWriter {
     first_key: Vec<u8>,
     /// The internal key added last; empty before the first.
     last_key: Vec<u8>,
+    /// The prefix that the filter has last, if it has one.
+    last_prefix: Vec<u8>,
+    has_prefix: bool,
     smallest_seq: SequenceNumber,
     largest_seq: SequenceNumber,
     num_entries: u64,
@@ -189,6 +196,8 @@ impl TableWriter {
             referenced_blob_bytes: 0,
             first_key: Vec::new(),
             last_key: Vec::new(),
+            last_prefix: Vec::new(),
+            has_prefix: false,
             smallest_seq: SequenceNumber::MAX,
             largest_seq: SequenceNumber::ZERO,
             num_entries: 0,
@@ -245,6 +254,15 @@ impl TableWriter {
             && (first || user_key(&self.last_key) != parsed.user_key)
         {
             filter.add(parsed.user_key);
+            if let Some(extractor) = &self.options.prefix_extractor
+                && let Some(prefix) = extractor.prefix(parsed.user_key)
+                && (!self.has_prefix || self.last_prefix != prefix)
+            {
+                filter.add(prefix);
+                self.has_prefix = true;
+                self.last_prefix.clear();
+                self.last_prefix.extend_from_slice(prefix);
+            }
         }
         self.data.add(ikey, value);
         self.last_key.clear();
@@ -465,12 +483,17 @@ impl TableWriter {
         p.bytes(name::INDEX_TYPE, 0u32.to_le_bytes());
         p.number(name::INDEX_DELTA_ENCODED, 1);
         p.bytes(name::WHOLE_KEY_FILTERING, "1");
-        p.bytes(name::PREFIX_FILTERING, "0");
+        let extractor = self.options.prefix_extractor.as_deref();
+        p.bytes(
+            name::PREFIX_FILTERING,
+            if extractor.is_some() { "1" } else { "0" },
+        );
         p.number(name::COLUMN_FAMILY_ID, u64::from(o.column_family_id.0));
         p.bytes(name::COLUMN_FAMILY_NAME, o.column_family_name.as_str());
         p.bytes(name::COMPARATOR, o.comparator.user().name());
         p.bytes(name::MERGE_OPERATOR, "nullptr");
-        p.bytes(name::PREFIX_EXTRACTOR, "nullptr");
+        let extractor = extractor.map_or("nullptr", |extractor| extractor.name());
+        p.bytes(name::PREFIX_EXTRACTOR, extractor);
         p.bytes(name::COLLECTORS, "[]");
         p.bytes(name::COMPRESSION, o.compression.property_name());
         // RocksDB's text for its default options; nothing reads it back.

@@ -120,7 +120,12 @@ impl Transaction {
     ) -> Result<TransactionIterator> {
         let state = &mut self.state.lock();
         self.used(state, family)?;
-        let bounds = options.bounds(&**family.comparator())?;
+        if options.prefix_same_as_start {
+            let why =
+                "prefix_same_as_start is not supported in transactions: give ReadOptions::prefix";
+            return Err(Error::unsupported(why));
+        }
+        let bounds = options.bounds(&**family.comparator(), options.prefix.as_deref())?;
         let database = family.iter(&state.read_options(options.clone()))?;
         let own = state.written.get(&family.id()).cloned();
         let own = own.unwrap_or_else(|| new_index(family));

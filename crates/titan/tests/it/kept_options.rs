@@ -58,6 +58,7 @@ fn any_family(rng: &mut Rng) -> ColumnFamilyOptions {
         max_space_amp: 1.1 + rng.f64() * 90.0,
         stated: Stated::all(),
         comparator: default.comparator,
+        prefix_extractor: None,
         merge_operator: None,
     }
 }

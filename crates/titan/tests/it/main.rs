@@ -29,6 +29,7 @@ mod layers;
 mod life_cycles;
 mod limits;
 mod merges;
+mod prefixes;
 mod read_only;
 mod refused_commit;
 mod repair;

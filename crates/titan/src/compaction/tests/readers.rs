@@ -127,6 +127,7 @@ impl Bench {
             open_files: Arc::clone(&self.open_files),
             fetcher: self.fetcher.clone(),
             merge_operator: None,
+            prefix_extractor: None,
             sequence: reader,
             scans: Arc::new(ScanHistory::default()),
         };

@@ -43,8 +43,6 @@ pub(crate) const VERSION: &str = "Version";
 pub(crate) const DB_OPTIONS: &str = "DBOptions";
 /// Kind of the sections about column families.
 pub(crate) const CF_OPTIONS: &str = "CFOptions";
-/// The merge operator of a family, by its id.
-pub(crate) const MERGE_OPERATOR: &str = "merge_operator";
 /// Kind of the sections about the tables of column families.
 pub(crate) const TABLE_OPTIONS: &str = "TableOptions/BlockBasedTable";
 

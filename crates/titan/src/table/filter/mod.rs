@@ -68,10 +68,14 @@ impl FilterBuilder {
         })
     }
 
-    /// Adds a user key. The caller leaves out repeated ones.
+    /// Adds a user key or a prefix. The caller leaves out repeated ones.
     #[inline]
     pub(in crate::table) fn add(&mut self, user_key: &[u8]) {
-        self.hashes.push(hash64(user_key));
+        let hash = hash64(user_key);
+        // A key can be its own prefix.
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
     }
 
     /// Keys added.

@@ -156,7 +156,7 @@ pub(in crate::table) fn open(
             .map(|(_, at)| *at),
     );
     let filter = match named(filter::META_KEY) {
-        Some(handle) if properties.whole_key_filtering => {
+        Some(handle) if properties.whole_key_filtering || properties.prefix_extractor.is_some() => {
             Filter::new(source.read(BlockKind::Meta, handle)?)
         }
         _ => None,

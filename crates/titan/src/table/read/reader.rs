@@ -132,14 +132,69 @@ impl TableReader {
     /// Whether the table may have point entries of a user key; `false` is certain. No I/O.
     #[inline]
     pub(crate) fn may_contain(&self, user_key: &[u8]) -> bool {
-        self.filter
-            .as_ref()
+        self.key_filter()
             .is_none_or(|filter| filter.may_contain(user_key))
     }
 
     /// Whether [`TableReader::may_contain`] can rule out a key.
     pub(crate) fn has_filter(&self) -> bool {
-        self.filter.is_some()
+        self.key_filter().is_some()
+    }
+
+    /// The filter, if it has user keys.
+    #[inline]
+    fn key_filter(&self) -> Option<&Filter> {
+        self.filter
+            .as_ref()
+            .filter(|_| self.properties.whole_key_filtering)
+    }
+
+    /// Whether the table may have point entries of keys whose prefix, by the extractor of this name, is
+    /// `prefix`; `false` is certain, and `None` says that the table cannot tell. No I/O.
+    #[inline]
+    pub(crate) fn may_contain_prefix(&self, extractor: &str, prefix: &[u8]) -> Option<bool> {
+        let filter = self.filter.as_ref()?;
+        let of_extractor = self.properties.prefix_extractor.as_deref() == Some(extractor);
+        of_extractor.then(|| filter.may_contain(prefix))
+    }
+
+    /// The first entry, not newer than `snapshot`, of a user key at or after that of `seek_key`, an
+    /// internal key, and its user key. `fill_cache` as for [`TableReader::get`].
+    pub(crate) fn first_from(
+        &self,
+        seek_key: &[u8],
+        snapshot: SequenceNumber,
+        fill_cache: bool,
+    ) -> Result<Option<(Bytes, TableEntry)>> {
+        let order = &self.options.comparator;
+        let mut at = self.index.find(order, seek_key);
+        let Some(mut handle) = self.index.handle(at) else {
+            return Ok(None);
+        };
+        let mut iter = self.block_iter(handle, fill_cache)?;
+        iter.seek(order, seek_key).map_err(|e| self.at(e, handle))?;
+        loop {
+            if !iter.valid() {
+                at += 1;
+                handle = match self.index.handle(at) {
+                    Some(handle) => handle,
+                    None => return Ok(None),
+                };
+                iter.reset(self.block(handle, fill_cache)?);
+                iter.seek_to_first().map_err(|e| self.at(e, handle))?;
+                continue;
+            }
+            let found = ParsedInternalKey::parse(iter.key()).map_err(|e| self.at(e, handle))?;
+            if found.sequence <= snapshot {
+                let entry = TableEntry {
+                    sequence: found.sequence,
+                    value_type: found.value_type,
+                    value: iter.value_bytes(),
+                };
+                return Ok(Some((Bytes::copy_from_slice(found.user_key), entry)));
+            }
+            iter.next().map_err(|e| self.at(e, handle))?;
+        }
     }
 
     /// A cursor over the point entries. It keeps the table open.

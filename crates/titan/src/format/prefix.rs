@@ -1,0 +1,164 @@
+//! Prefixes of keys, which filters of tables can answer questions about.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Says which part of a key is its prefix. Keys with the same prefix must be neighbours in the order of
+/// the family, and the prefix must depend on the key alone.
+pub trait PrefixExtractor: Send + Sync {
+    /// The name that is recorded with the tables, as RocksDB records it. A filter with prefixes is used
+    /// only by an extractor of the same name, so another rule needs another name.
+    fn name(&self) -> &str;
+
+    /// The length of the key's prefix in bytes, at most that of the key; `None` if the key has no prefix.
+    fn prefix_len(&self, key: &[u8]) -> Option<usize>;
+
+    /// Whether every key that starts with `prefix` has `prefix` as its prefix, or as the beginning of
+    /// it: what filters say of it then holds for all of these keys. `false` is always right.
+    fn is_whole(&self, prefix: &[u8]) -> bool {
+        let _ = prefix;
+        false
+    }
+
+    /// False for the placeholder of an extractor that a database has recorded and that was not given.
+    #[doc(hidden)]
+    fn is_given(&self) -> bool {
+        true
+    }
+}
+
+impl dyn PrefixExtractor + '_ {
+    /// The key's prefix.
+    pub(crate) fn prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        key.get(..self.prefix_len(key)?)
+    }
+}
+
+impl fmt::Debug for dyn PrefixExtractor + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The first `len` bytes of a key; a shorter key has no prefix. RocksDB's `rocksdb.FixedPrefix.LEN`.
+pub fn fixed(len: usize) -> Arc<dyn PrefixExtractor> {
+    Arc::new(Fixed {
+        len,
+        name: format!("{FIXED}.{len}"),
+    })
+}
+
+/// The first `len` bytes of a key, or all of a shorter one. RocksDB's `rocksdb.CappedPrefix.LEN`.
+pub fn capped(len: usize) -> Arc<dyn PrefixExtractor> {
+    Arc::new(Capped {
+        len,
+        name: format!("{CAPPED}.{len}"),
+    })
+}
+
+/// The extractor with a name under which RocksDB records those that it has: `rocksdb.FixedPrefix.8`, or
+/// as its users write it, `fixed:8` and `capped:8`.
+pub fn by_name(name: &str) -> Option<Arc<dyn PrefixExtractor>> {
+    let (kind, len) = name.rsplit_once(['.', ':'])?;
+    let len = len.parse().ok()?;
+    match kind {
+        FIXED | "fixed" => Some(fixed(len)),
+        CAPPED | "capped" => Some(capped(len)),
+        _ => None,
+    }
+}
+
+/// The extractor that a database has recorded under this name, for an opening that gives none: one of
+/// those above, or a placeholder that keeps the name.
+pub(crate) fn recorded(name: &str) -> Arc<dyn PrefixExtractor> {
+    by_name(name).unwrap_or_else(|| {
+        Arc::new(NotGiven {
+            name: name.to_owned(),
+        })
+    })
+}
+
+const FIXED: &str = "rocksdb.FixedPrefix";
+const CAPPED: &str = "rocksdb.CappedPrefix";
+
+struct Fixed {
+    len: usize,
+    name: String,
+}
+
+impl PrefixExtractor for Fixed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn prefix_len(&self, key: &[u8]) -> Option<usize> {
+        (key.len() >= self.len).then_some(self.len)
+    }
+
+    fn is_whole(&self, prefix: &[u8]) -> bool {
+        prefix.len() >= self.len
+    }
+}
+
+struct Capped {
+    len: usize,
+    name: String,
+}
+
+impl PrefixExtractor for Capped {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn prefix_len(&self, key: &[u8]) -> Option<usize> {
+        Some(key.len().min(self.len))
+    }
+
+    fn is_whole(&self, prefix: &[u8]) -> bool {
+        prefix.len() >= self.len
+    }
+}
+
+/// Stands for an extractor that is recorded and was not given.
+struct NotGiven {
+    name: String,
+}
+
+impl PrefixExtractor for NotGiven {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn prefix_len(&self, _: &[u8]) -> Option<usize> {
+        None
+    }
+
+    fn is_given(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_and_names_are_those_of_rocksdb() {
+        let fixed = by_name("fixed:3").unwrap();
+        assert_eq!(fixed.name(), "rocksdb.FixedPrefix.3");
+        assert_eq!(fixed.prefix(b"abcd"), Some(&b"abc"[..]));
+        assert_eq!(fixed.prefix(b"ab"), None);
+        let capped = by_name("rocksdb.CappedPrefix.3").unwrap();
+        assert_eq!(capped.name(), "rocksdb.CappedPrefix.3");
+        assert_eq!(capped.prefix(b"abcd"), Some(&b"abc"[..]));
+        assert_eq!(capped.prefix(b"ab"), Some(&b"ab"[..]));
+        for whole in [fixed, capped] {
+            assert!(whole.is_whole(b"abc") && whole.is_whole(b"abcd") && !whole.is_whole(b"ab"));
+        }
+        for unknown in ["", "fixed", "fixed:", "fixed:x", "fixed:-1", "own.3"] {
+            assert!(by_name(unknown).is_none(), "{unknown}");
+        }
+    }
+}

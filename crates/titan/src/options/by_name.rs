@@ -1,0 +1,153 @@
+//! Options that are code of the user, of which the database keeps the name.
+//!
+//! An opening that gives none takes over what has the recorded name: the built-in object, or a
+//! placeholder that keeps the name. Another name than the recorded one is refused, since the data would
+//! be read by another rule than it was written by; naming the field in `stated` replaces it.
+
+use std::sync::Arc;
+
+use super::file::{CF_OPTIONS, OptionsFile};
+use super::{ColumnFamilyOptions, FamilySettings, SettingTexts};
+use crate::error::{Error, Result};
+use crate::format::prefix::{self, PrefixExtractor};
+use crate::merge::{self, MergeOperator};
+
+pub(super) const MERGE_OPERATOR: &str = "merge_operator";
+pub(super) const PREFIX_EXTRACTOR: &str = "prefix_extractor";
+
+/// All of them.
+pub(super) const NAMED: [&str; 2] = [MERGE_OPERATOR, PREFIX_EXTRACTOR];
+
+/// The names that are kept for a family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KeptNames {
+    /// With what else makes the operator what it is.
+    merge_operator: Option<String>,
+    prefix_extractor: Option<String>,
+}
+
+impl KeptNames {
+    /// Takes over an entry of what the MANIFEST keeps; `false` if it is none of these.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> bool {
+        let field = match name {
+            MERGE_OPERATOR => &mut self.merge_operator,
+            PREFIX_EXTRACTOR => &mut self.prefix_extractor,
+            _ => return false,
+        };
+        *field = Some(value.to_owned());
+        true
+    }
+
+    /// Those in an OPTIONS file.
+    pub(super) fn of_file(file: &OptionsFile, family: &str) -> Self {
+        let Some(section) = file.section(CF_OPTIONS, family) else {
+            return KeptNames::default();
+        };
+        let text = section.get(MERGE_OPERATOR).unwrap_or_default();
+        let delimiter = text
+            .strip_suffix(";}")
+            .and_then(|inside| inside.split_once("delimiter="))
+            .map(|(_, delimiter)| delimiter);
+        let operator = section.object(MERGE_OPERATOR).map(|name| {
+            let id = match delimiter {
+                Some(delimiter) => format!("{name}:{delimiter}"),
+                None => name.to_owned(),
+            };
+            merge::recorded(&id).id()
+        });
+        let extractor = section.object(PREFIX_EXTRACTOR);
+        KeptNames {
+            merge_operator: operator,
+            prefix_extractor: extractor.map(|name| prefix::recorded(name).name().to_owned()),
+        }
+    }
+
+    /// The objects of the family `name`, which was opened with `own` options, if any.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if one has another name than the recorded one.
+    pub(super) fn resolve(&self, name: &str, own: Option<&ColumnFamilyOptions>) -> Result<Named> {
+        // Not those of other families: they are not written for this one.
+        let operator = own.and_then(|own| own.merge_operator.clone());
+        let extractor = own.and_then(|own| own.prefix_extractor.clone());
+        let replaced = |field| own.is_some_and(|own| own.stated.names(field));
+        let refused = |field: &str, recorded: &str, given: &str, why: &str| {
+            Err(Error::invalid_argument(format!(
+                "column family {name} has the {} {recorded} and cannot be opened with {given}: {why}. To \
+                 replace it, name {field} in ColumnFamilyOptions::stated",
+                field.replace('_', " ")
+            )))
+        };
+        let merge_operator = match (
+            operator,
+            self.merge_operator.as_deref().map(merge::recorded),
+        ) {
+            (given, _) if replaced(MERGE_OPERATOR) => given,
+            (Some(given), Some(recorded)) if given.name() != plain(recorded.name()) => {
+                let why = "its operands would mean something else";
+                return refused(MERGE_OPERATOR, recorded.name(), given.name(), why);
+            }
+            (given, recorded) => given.or(recorded),
+        };
+        let recorded = self.prefix_extractor.as_deref().map(prefix::recorded);
+        let prefix_extractor = match (extractor, recorded) {
+            (given, _) if replaced(PREFIX_EXTRACTOR) => given,
+            (Some(given), Some(recorded)) if given.name() != recorded.name() => {
+                let why = "the filters of its tables would not be used";
+                return refused(PREFIX_EXTRACTOR, recorded.name(), given.name(), why);
+            }
+            (given, recorded) => given.or(recorded),
+        };
+        Ok(Named {
+            merge_operator,
+            prefix_extractor,
+        })
+    }
+}
+
+/// An id without what follows the name.
+fn plain(id: &str) -> &str {
+    id.split(':').next().unwrap_or_default()
+}
+
+/// The objects of a family.
+pub(super) struct Named {
+    pub(super) merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub(super) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+}
+
+impl ColumnFamilyOptions {
+    /// What is kept of the options of a family that is created with them.
+    pub(crate) fn kept_texts(&self) -> SettingTexts {
+        let mut texts = FamilySettings::of(self).texts();
+        texts.extend(self.kept_names());
+        texts
+    }
+
+    /// What is kept of the objects.
+    pub(super) fn kept_names(&self) -> SettingTexts {
+        let operator = self.merge_operator.as_ref().map(|operator| operator.id());
+        let extractor = self.prefix_extractor.as_ref();
+        let extractor = extractor.map(|extractor| extractor.name().to_owned());
+        let all = [(MERGE_OPERATOR, operator), (PREFIX_EXTRACTOR, extractor)];
+        let present = all
+            .into_iter()
+            .filter_map(|(name, id)| Some((name.to_owned(), id?)));
+        present.collect()
+    }
+}
+
+/// Adds the objects among what is kept of a family to an OPTIONS file, as RocksDB writes them.
+pub(super) fn add_to_file(file: &mut OptionsFile, family: &str, texts: &SettingTexts) {
+    for (name, id) in texts {
+        if NAMED.contains(&name.as_str()) {
+            let text = match id.split_once(':') {
+                Some((id, delimiter)) if name == MERGE_OPERATOR => {
+                    format!("{{id={id};delimiter={delimiter};}}")
+                }
+                _ => id.clone(),
+            };
+            file.set(CF_OPTIONS, family, name, text);
+        }
+    }
+}
