@@ -18,10 +18,11 @@ use crate::report;
 use crate::results::Report;
 use crate::run::{self, Contender, Plan};
 use crate::settings::{Compression, Durability, Settings};
+use crate::work::catalog;
 use crate::work::profile::Profile;
-use crate::work::{Workload, catalog};
 use crate::worker;
 use crate::worker::db_bench::Program;
+use titan_workload::step::Workload;
 
 /// Runs the same workloads on Titan and its peers, and reports which engine was better at what.
 #[derive(Parser)]
@@ -113,7 +114,7 @@ struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     blob_threshold: u64,
 
-    /// Makes RocksDB write tables with direct I/O too, as Titan does by default.
+    /// Writes tables and blob files with direct I/O, in the engines that can.
     #[arg(long)]
     direct_io: bool,
 

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
-use crate::work::Workload;
+use titan_workload::step::Workload;
 
 /// The version of this schema. Reports of other versions are not read.
 pub(crate) const SCHEMA: u32 = 1;

@@ -52,6 +52,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// The share of garbage at which a file must be rewritten to keep the requested space
     /// amplification.
+    #[cfg(any(feature = "fjall", feature = "rocksdb"))]
     pub(crate) fn garbage_share(&self) -> Option<f64> {
         self.space_amplification.map(|space| 1.0 - 1.0 / space)
     }

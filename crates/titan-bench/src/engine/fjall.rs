@@ -7,11 +7,12 @@ use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, Fi
 use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
 };
+use titan_workload::keys::Key;
+use titan_workload::target::{Target, hand_over, hand_over_each};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
-use crate::work::keys::Key;
 
 pub(super) struct Fjall;
 
@@ -103,7 +104,9 @@ impl Opened {
     }
 }
 
-impl Store for Opened {
+impl Target for Opened {
+    type Error = anyhow::Error;
+
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         self.keyspace.insert(key.as_slice(), value)?;
         self.written()
@@ -141,7 +144,9 @@ impl Store for Opened {
         }
         Ok(batch.commit()?)
     }
+}
 
+impl Store for Opened {
     fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
         Ok(Box::new(self.db.snapshot()))
     }

@@ -6,11 +6,12 @@ use std::path::Path;
 use anyhow::Result;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
+use titan_workload::keys::Key;
+use titan_workload::target::{Target, hand_over, hand_over_each};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
-use crate::work::keys::Key;
 
 pub(super) struct Lmdb;
 
@@ -81,7 +82,9 @@ struct Opened {
     table: Database<Bytes, Bytes>,
 }
 
-impl Store for Opened {
+impl Target for Opened {
+    type Error = anyhow::Error;
+
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         let mut transaction = self.env.write_txn()?;
         self.table.put(&mut transaction, key, value)?;
@@ -128,7 +131,9 @@ impl Store for Opened {
         self.table.delete_range(&mut transaction, &range)?;
         Ok(transaction.commit()?)
     }
+}
 
+impl Store for Opened {
     fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
         Ok(Box::new(self.env.read_txn()?))
     }

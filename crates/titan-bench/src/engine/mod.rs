@@ -15,14 +15,13 @@ mod redb;
 mod rocksdb;
 mod titan;
 
-use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use titan_workload::target::Target;
 
 use crate::results::AboutEngine;
 use crate::settings::Settings;
-use crate::work::keys::Key;
 
 /// An engine that can be measured.
 pub(crate) trait Engine: Sync {
@@ -41,34 +40,31 @@ pub(crate) trait Engine: Sync {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>>;
 }
 
-/// Receives the value that a lookup found.
-pub(crate) type OnValue<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+/// See [`target`]; an adapter's errors are those of this program.
+#[cfg(any(
+    feature = "fjall",
+    feature = "lmdb",
+    feature = "redb",
+    feature = "rocksdb"
+))]
+mod received {
+    use anyhow::Error;
+    use titan_workload::target;
 
-/// Receives the values that a lookup of several keys found, with the positions of their keys.
-pub(crate) type OnEach<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<()>;
-
-/// Receives the keys and values of a scan; returns whether it wants more.
-pub(crate) type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
+    pub(super) type OnValue<'a> = target::OnValue<'a, Error>;
+    pub(super) type OnEach<'a> = target::OnEach<'a, Error>;
+    pub(super) type Visitor<'a> = target::Visitor<'a, Error>;
+}
+#[cfg(any(
+    feature = "fjall",
+    feature = "lmdb",
+    feature = "redb",
+    feature = "rocksdb"
+))]
+use received::{OnEach, OnValue, Visitor};
 
 /// An open database. Dropping it closes it.
-pub(crate) trait Store: Send + Sync {
-    fn put(&self, key: &Key, value: &[u8]) -> Result<()>;
-
-    /// Whether the key exists; passes its value on, without copying if the engine allows that.
-    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool>;
-
-    /// Looks up keys, in one call if the engine has one for that.
-    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()>;
-
-    /// Passes keys and values from this key on to `entry`, until there are no more or `entry`
-    /// stops.
-    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()>;
-
-    fn delete(&self, key: &Key) -> Result<()>;
-
-    /// Deletes every key from the first up to but not including the second.
-    fn delete_range(&self, from: &Key, to: &Key) -> Result<()>;
-
+pub(crate) trait Store: Target<Error = anyhow::Error> {
     /// A view of the database as it is now, until it is dropped.
     fn snapshot(&self) -> Result<Box<dyn Held + '_>>;
 
@@ -79,28 +75,6 @@ pub(crate) trait Store: Send + Sync {
 
     /// Closes the database regularly.
     fn close(self: Box<Self>) -> Result<()>;
-}
-
-/// Passes the value found to `value`; returns whether there was one.
-fn hand_over(found: Option<&[u8]>, value: OnValue<'_>) -> Result<bool> {
-    found.map(value).transpose()?;
-    Ok(found.is_some())
-}
-
-/// The same for several keys, in order.
-fn hand_over_each<V, E>(
-    found: impl IntoIterator<Item = std::result::Result<Option<V>, E>>,
-    value: OnEach<'_>,
-) -> Result<()>
-where
-    V: Deref<Target = [u8]>,
-    E: Into<anyhow::Error>,
-{
-    for (at, found) in found.into_iter().enumerate() {
-        let found = found.map_err(Into::into)?;
-        found.map(|bytes| value(at, &bytes)).transpose()?;
-    }
-    Ok(())
 }
 
 /// An object that is only kept alive.

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use redb::{Database, Durability as Commit, ReadableDatabase, Table, TableDefinition};
+use titan_workload::keys::Key;
+use titan_workload::target::{Target, hand_over};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Durability, Settings};
-use crate::work::keys::Key;
 
 pub(super) struct Redb;
 
@@ -81,7 +82,9 @@ impl Opened {
     }
 }
 
-impl Store for Opened {
+impl Target for Opened {
+    type Error = anyhow::Error;
+
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         self.write(self.commit, |table| {
             table.insert(key.as_slice(), value)?;
@@ -127,7 +130,9 @@ impl Store for Opened {
             Ok(table.retain_in(from.as_slice()..to.as_slice(), |_, _| false)?)
         })
     }
+}
 
+impl Store for Opened {
     fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
         Ok(Box::new(self.db.begin_read()?))
     }

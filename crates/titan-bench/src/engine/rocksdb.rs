@@ -9,11 +9,12 @@ use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, Options, ReadOptions,
     WriteOptions,
 };
+use titan_workload::keys::Key;
+use titan_workload::target::{Target, hand_over, hand_over_each};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
+use super::{Engine, Held, OnEach, OnValue, Store, Visitor};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
-use crate::work::keys::Key;
 
 /// The only column family.
 const FAMILY: &str = "default";
@@ -165,7 +166,9 @@ impl Opened {
     }
 }
 
-impl Store for Opened {
+impl Target for Opened {
+    type Error = anyhow::Error;
+
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         Ok(self.db.put_opt(key, value, &self.write)?)
     }
@@ -200,7 +203,9 @@ impl Store for Opened {
         let family = self.family()?;
         Ok(self.db.delete_range_cf_opt(family, from, to, &self.write)?)
     }
+}
 
+impl Store for Opened {
     fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
         Ok(Box::new(self.db.snapshot()))
     }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::work::KeyOrder;
-use crate::work::keys::key;
+use titan_workload::keys::{Key, key};
+use titan_workload::step::KeyOrder;
 
 fn settings() -> Settings {
     Settings {

@@ -3,15 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
-use titan::{
-    ColumnFamilyId, ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, ReadOptions,
-    WriteBatch, WriteOptions,
-};
+use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options};
 
-use super::{Engine, Held, OnEach, OnValue, Store, Visitor, hand_over, hand_over_each};
+use super::{Engine, Held, Store};
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
-use crate::work::keys::Key;
 
 pub(super) struct Titan;
 
@@ -70,72 +66,24 @@ impl Engine for Titan {
     }
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Opened {
-            db: Db::open(dir, &options(settings))?,
-            write: WriteOptions {
-                sync: settings.durability == Durability::Synced,
-                ..WriteOptions::default()
-            },
-            read: ReadOptions::default(),
-        }))
+        let db = Db::open(dir, &options(settings))?;
+        Ok(Box::new(Opened::new(
+            db,
+            settings.durability == Durability::Synced,
+        )))
     }
 }
 
-struct Opened {
-    db: Db,
-    write: WriteOptions,
-    read: ReadOptions,
-}
-
-impl Opened {
-    fn write(&self, add: impl FnOnce(&mut WriteBatch) -> titan::Result<()>) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        add(&mut batch)?;
-        Ok(self.db.write(batch, &self.write)?)
-    }
-}
+/// An open database; its errors become those of this program.
+type Opened = titan_workload::titan::Titan<anyhow::Error>;
 
 impl Store for Opened {
-    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
-        self.write(|batch| batch.put(ColumnFamilyId::DEFAULT, key, value))
-    }
-
-    fn get(&self, key: &Key, value: OnValue<'_>) -> Result<bool> {
-        let found = self.db.get_with(key, &self.read)?;
-        hand_over(found.as_deref(), value)
-    }
-
-    fn multi_get(&self, keys: &[Key], value: OnEach<'_>) -> Result<()> {
-        hand_over_each(self.db.multi_get(keys, &self.read), value)
-    }
-
-    fn scan(&self, from: &[u8], entry: Visitor<'_>) -> Result<()> {
-        let mut entries = self.db.iter(&self.read)?;
-        entries.seek(from)?;
-        while entries.valid() {
-            let value = entries.value()?;
-            if !entry(entries.key(), &value)? {
-                break;
-            }
-            entries.next()?;
-        }
-        Ok(())
-    }
-
-    fn delete(&self, key: &Key) -> Result<()> {
-        self.write(|batch| batch.delete(ColumnFamilyId::DEFAULT, key))
-    }
-
-    fn delete_range(&self, from: &Key, to: &Key) -> Result<()> {
-        self.write(|batch| batch.delete_range(ColumnFamilyId::DEFAULT, from, to))
-    }
-
     fn snapshot(&self) -> Result<Box<dyn Held + '_>> {
-        Ok(Box::new(self.db.snapshot()))
+        Ok(Box::new(self.db().snapshot()))
     }
 
     fn written(&self) -> Vec<(String, u64)> {
-        let statistics = self.db.statistics();
+        let statistics = self.db().statistics();
         let kinds = [
             ("WAL", statistics.wal_bytes()),
             ("SST by flushes", statistics.flush_sst_bytes()),
@@ -149,6 +97,6 @@ impl Store for Opened {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.db.close()?)
+        Ok(Opened::close(*self)?)
     }
 }

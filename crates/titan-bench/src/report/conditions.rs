@@ -6,7 +6,7 @@
 use super::units::{bytes, bytes_a_second, count, memory, number};
 use crate::results::{AboutEngine, Ceilings, Report};
 use crate::settings::{Compression, Durability, Settings};
-use crate::work::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
+use titan_workload::step::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
 /// The name and value of a condition.
 pub(crate) type Condition = (String, String);
@@ -76,8 +76,8 @@ fn settings(settings: &Settings) -> impl Iterator<Item = Condition> {
         "kept from step to step"
     };
     let direct_io = match settings.direct_io {
-        true => "around the page cache, by RocksDB too",
-        false => "as each engine does by default: by Titan around the page cache",
+        true => "around the page cache, by Titan and RocksDB",
+        false => "as each engine does by default, most through the page cache",
     };
     [
         ("durability", durability.to_owned()),
@@ -119,7 +119,7 @@ pub(crate) fn data(workload: &Workload) -> String {
         ),
     };
     let order = match workload.key_order {
-        KeyOrder::Numbered => "keys sorted by their numbers",
+        KeyOrder::Numbered | KeyOrder::DbBench => "keys sorted by their numbers",
         KeyOrder::Hashed => "keys sorted as if drawn",
     };
     format!("{} records, {sizes}, {order}.", count(workload.records))
@@ -181,7 +181,7 @@ fn mix(mix: &[(Operation, u32)]) -> String {
 fn keys(choice: Choice) -> String {
     match choice {
         Choice::Uniform => "any key as likely".to_owned(),
-        Choice::Zipf(skew) => format!("few keys popular (Zipf {skew})"),
+        Choice::Zipf(skew) | Choice::ZipfOfEach(skew) => format!("few keys popular (Zipf {skew})"),
         Choice::Latest(skew) => format!("newest keys popular (Zipf {skew})"),
     }
 }

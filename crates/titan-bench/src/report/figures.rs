@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::units;
 use crate::results::{Measured, Outcome, Report, StepRun};
-use crate::work::{Step, Workload};
+use titan_workload::step::{Step, Workload};
 
 /// The median of some rounds, and their range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use crate::results::{
     StepRun, TICK_SECONDS, WorkDone,
 };
 use crate::settings::{Compression, Durability, Settings};
-use crate::work::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
+use titan_workload::step::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
 const ENGINES: [&str; 4] = ["titan", "rocksdb", "lmdb", "redb"];
 

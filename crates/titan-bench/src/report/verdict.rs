@@ -11,7 +11,7 @@ use super::figures::{
     Better, CPU, MEMORY, Measure, OPENING, P99, PEAK_SPACE_AMPLIFICATION, RATE, Rounds, Spread,
     StepFigures, WRITE_AMPLIFICATION, WorkloadFigures, ratio,
 };
-use crate::work::Step;
+use titan_workload::step::Step;
 
 /// The engine that the report judges.
 pub(crate) const SUBJECT: &str = "titan";

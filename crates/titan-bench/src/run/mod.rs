@@ -20,11 +20,11 @@ use crate::measure::{fio, machine};
 use crate::report::units;
 use crate::results::{AboutEngine, Measured, Outcome, Report, SCHEMA, StepRun};
 use crate::settings::Settings;
-use crate::work::Workload;
 use crate::worker::Job;
 use crate::worker::db_bench::Program;
 use process::Surroundings;
 use progress::Progress;
+use titan_workload::step::Workload;
 
 /// The subcommand of this program that runs a [`Job`]. Not for users.
 pub(crate) const WORKER: &str = "worker";

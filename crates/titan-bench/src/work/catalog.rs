@@ -2,9 +2,10 @@
 
 use anyhow::{Result, bail};
 
-use super::keys::KEY_BYTES;
+use titan_workload::keys::KEY_BYTES;
+use titan_workload::step::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
+
 use super::profile::Scale;
-use super::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
 
 /// The names of the workloads, in the order in which they run.
 pub(crate) const NAMES: &[&str] = &[

@@ -7,7 +7,6 @@
 
 pub(crate) mod db_bench;
 mod step;
-mod thread;
 mod usage;
 
 use std::io::{Read, Write};
@@ -18,12 +17,14 @@ use std::{fs, io, thread as threads};
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use titan_workload::live::{LiveKeys, ROOM};
+use titan_workload::run::Made;
+use titan_workload::values::Contents;
 
 use crate::engine;
 use crate::results::WorkDone;
-use crate::settings::Settings;
-use crate::work::Workload;
-use crate::work::live::LiveKeys;
+use crate::settings::{Compression, Settings};
+use titan_workload::step::{Step, Workload};
 
 use db_bench::Program;
 pub(crate) use usage::Usage;
@@ -97,12 +98,12 @@ pub(crate) fn run() -> Result<()> {
     if let Some(program) = &job.program {
         return db_bench::run(&job, step, program);
     }
-    let (records, sizes) = (job.workload.records, job.workload.value_sizes);
+    let (room, sizes) = (job.workload.records + ROOM, job.workload.value_sizes);
     let live = match step.fresh {
-        true => LiveKeys::none(records, sizes),
-        false => LiveKeys::load(&job.live, records, sizes)?,
+        true => LiveKeys::none(room, sizes),
+        false => LiveKeys::load(&job.live, room, sizes)?,
     };
-    let values = step::Made::new(&job, step);
+    let made = made(&job, step);
     let engine = engine::named(&job.engine)?;
     // This program's own usage is not the engine's.
     let before = Usage::of_this_process();
@@ -111,7 +112,7 @@ pub(crate) fn run() -> Result<()> {
     let store = engine.open(&job.dir, &job.settings).context("opening")?;
     let seconds = opening.elapsed().as_secs_f64();
     tell(&Event::Opened { seconds })?;
-    let (work, peak_memory) = step::run(&job, step, &*store, &live, values)?;
+    let (work, peak_memory) = step::run(&job, step, &*store, &live, made)?;
     let used = usage();
     let worked = Worked {
         work,
@@ -132,6 +133,16 @@ pub(crate) fn run() -> Result<()> {
     let seconds = closing.elapsed().as_secs_f64();
     let usage = usage();
     tell(&Event::Closed { seconds, usage })
+}
+
+/// The values of the step's threads.
+fn made(job: &Job, step: &Step) -> Made {
+    let contents = match job.settings.compression {
+        Compression::None => Contents::Random,
+        Compression::Lz4 | Compression::Zstd => Contents::Compressible,
+    };
+    let (sizes, beside) = (job.workload.value_sizes, step.writer_beside.is_some());
+    Made::new(step, sizes, contents, job.seed, beside)
 }
 
 fn tell(event: &Event) -> Result<()> {

@@ -1,27 +1,22 @@
-//! Runs the threads of a step, and adds up their results.
+//! Runs a step, reports its progress, and describes its results.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Barrier, OnceLock};
-use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
-use hdrhistogram::Histogram;
+use anyhow::{Context, Result};
+use titan_workload::live::LiveKeys;
+use titan_workload::run::{self, Look, Made, Plan};
+use titan_workload::shared::Conventions;
+use titan_workload::step::{Amount, Choice, Operation, Step};
+use titan_workload::tally::Latencies;
 
-use super::thread::{Shared, Tally, Thread, random};
 use super::{Event, Job, tell, usage};
 use crate::engine::Store;
 use crate::results::{Latency, TICK_SECONDS, WorkDone};
-use crate::settings::Compression;
-use crate::work::live::LiveKeys;
-use crate::work::values::Values;
-use crate::work::{Amount, Choice, Operation, Step};
 
 /// The name of the additional writer's operations.
 const BESIDE: &str = "put beside";
-/// The share of due operations that may be waiting when time is up.
-const BEHIND: f64 = 0.01;
 /// So that the live bytes are as recent as the samples of the disk.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 /// Percentiles of the curves in reports.
@@ -40,110 +35,61 @@ pub(super) fn run(
 ) -> Result<(WorkDone, u64)> {
     let held = step.holds_snapshot.then(|| store.snapshot()).transpose();
     let held = held.context("taking a snapshot")?;
-    let writer = step.writer_beside.map(|rate| writer(step, rate));
-    // Including this thread.
-    let barrier = Barrier::new(1 + step.threads as usize + usize::from(writer.is_some()));
-    let began = OnceLock::new();
-    let shared = Shared::new(job, step, store, live, &began);
-    let beside = writer.as_ref();
-    let beside = beside.map(|step| Shared::new(job, step, store, live, &began));
-    let work = |shared: &Shared<'_>, number: u64, values: Option<Values>| -> Result<Tally> {
-        let thread = Thread::new(shared, number, values);
-        barrier.wait();
-        let result = thread.and_then(Thread::run);
-        if result.is_err() {
-            // After a failure the other threads have nothing to add.
-            shared.stop.store(true, Relaxed);
-        }
-        result
+    let plan = Plan {
+        workload: &job.workload,
+        step,
+        conventions: Conventions::default(),
+        seed: job.seed,
+        exact: job.exact,
+        live: Some(live),
+        target: store,
+        before_rate: sleep_precisely,
     };
-    let mut values = made.threads.into_iter();
+    let writer = step.writer_beside.map(|rate| writer(step, rate));
     let mut seen = Seen::default();
-    let (tallies, of_writer) = thread::scope(|scope| {
-        let (work, main) = (&work, &shared);
-        let threads: Vec<_> = (0..u64::from(step.threads))
-            .map(|number| {
-                let values = values.next();
-                scope.spawn(move || work(main, number, values))
-            })
-            .collect();
-        let writer = beside.as_ref().map(|shared| {
-            let values = made.beside;
-            scope.spawn(move || work(shared, u64::MAX, values))
-        });
-        barrier.wait();
-        seen.follow(main, &threads);
-        let tallies: Vec<Result<Tally>> = threads.into_iter().map(join).collect();
-        if let Some(shared) = &beside {
-            shared.stop.store(true, Relaxed);
-        }
-        (tallies, writer.map(join))
+    seen.look_at_memory();
+    let done = run::run(&plan, writer.as_ref(), made, TELL_EVERY, |look| {
+        seen.look(&look, live);
     });
+    let (done, beside) = done.map_err(|failed| failed.error.context(failed.doing))?;
     drop(held);
     let puts = |(operation, _): &(Operation, u32)| *operation == Operation::Put;
     if step.mix.iter().any(puts) {
         live.inserted_up_to(job.workload.records);
     }
-    let mut tallies = tallies.into_iter().collect::<Result<Vec<Tally>>>()?;
-    let operations = tallies.iter().map(|tally| tally.operations).sum();
-    let ended = tallies.iter().filter_map(|tally| tally.ended).max();
-    let ended = ended.unwrap_or_else(|| shared.began());
-    let name = step.main_operation().name();
-    let (unsent, mut fell_behind) = never_sent(&shared, operations, ended, name)?;
-    tallies.push(unsent);
-    if let Some((mut tally, shared)) = of_writer.transpose()?.zip(beside.as_ref()) {
-        let of_puts = std::mem::take(&mut tally.latencies).into_values();
-        tally.latencies = of_puts.map(|histogram| (BESIDE, histogram)).collect();
-        let (unsent, behind) = never_sent(shared, tally.operations, ended, BESIDE)?;
-        fell_behind |= behind;
-        tallies.extend([tally, unsent]);
+    let (operations, mut fell_behind) = (done.tally.operations, done.fell_behind);
+    let (mut tally, mut distributions) = (done.tally, done.latencies);
+    if let Some(beside) = beside {
+        fell_behind |= beside.fell_behind;
+        tally.add(&beside.tally);
+        let of_puts = beside.latencies.into_values();
+        distributions.extend(of_puts.map(|histogram| (BESIDE, histogram)));
     }
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum();
     let work = WorkDone {
         operations,
-        seconds: (ended - shared.began()).as_secs_f64(),
+        seconds: done.seconds,
         cut_short: step.amount.operations.is_some_and(|all| operations < all) || fell_behind,
-        looked_up: sum(|tally| tally.looked_up),
-        found: sum(|tally| tally.found),
-        bytes_read: sum(|tally| tally.bytes_read),
-        bytes_written: sum(|tally| tally.bytes_written),
+        looked_up: tally.looked_up,
+        found: tally.found,
+        bytes_read: tally.bytes_read,
+        bytes_written: tally.bytes_written,
         live_bytes: live.bytes(),
         live_entries: live.entries(),
-        latencies: latencies(&tallies, step)?,
+        latencies: latencies(distributions, step),
         over_time: seen.over_time,
     };
     Ok((work, seen.peak_memory))
 }
 
-/// The values' buffers for threads: made before the engine is opened, and so not counted as the
-/// engine's memory.
-pub(super) struct Made {
-    /// One for each thread of the step, if it writes.
-    threads: Vec<Values>,
-    /// One for the additional writer.
-    beside: Option<Values>,
-}
-
-impl Made {
-    pub(super) fn new(job: &Job, step: &Step) -> Self {
-        let sizes = job.workload.value_sizes;
-        let compressible = job.settings.compression != Compression::None;
-        let values = |number| {
-            let seed = random(job.seed, u64::from(number)).u64(..);
-            Values::new(sizes, compressible, seed)
-        };
-        let writes = step.mix.iter().any(|(operation, _)| operation.writes());
-        let threads = if writes { step.threads } else { 0 };
-        Made {
-            threads: (0..threads).map(values).collect(),
-            beside: step.writer_beside.map(|_| values(threads)),
-        }
-    }
+/// Makes sleeps of this thread end on time, not within the default of 50 microseconds.
+fn sleep_precisely() -> Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
 /// The operations of the additional writer, which runs as long as the step's threads.
 fn writer(step: &Step, rate: f64) -> Step {
     Step {
+        threads: 1,
         mix: vec![(Operation::Put, 1)],
         keys: Choice::Uniform,
         rate: Some(rate),
@@ -155,58 +101,32 @@ fn writer(step: &Step, rate: f64) -> Step {
     }
 }
 
-/// The operations that were due and not sent, with their delay at the end; and whether that is more
-/// than a short delay at the end.
-fn never_sent(
-    shared: &Shared<'_>,
-    sent: u64,
-    ended: Instant,
-    name: &'static str,
-) -> Result<(Tally, bool)> {
-    let (mut tally, mut count) = (Tally::default(), 0);
-    for late in shared.overdue(sent, ended) {
-        tally.record(name, late)?;
-        count += 1;
-    }
-    Ok((tally, count as f64 > sent as f64 * BEHIND + 1.0))
-}
-
-fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
-    let result = thread.join();
-    result.unwrap_or_else(|_| Err(anyhow!("a thread of the step panicked")))
-}
-
 /// Samples of a step while it runs.
 #[derive(Default)]
 struct Seen {
     over_time: Vec<u64>,
+    /// Operations up to the last interval of `over_time`.
+    before: u64,
     peak_memory: u64,
 }
 
 impl Seen {
-    /// Samples progress and reports it, until all threads have ended.
-    fn follow(&mut self, shared: &Shared<'_>, threads: &[ScopedJoinHandle<'_, Result<Tally>>]) {
-        let interval = Duration::from_secs_f64(TICK_SECONDS);
-        let (mut next, mut before) = (shared.began() + interval, 0);
+    /// Samples progress and reports it.
+    fn look(&mut self, look: &Look<'_>, live: &LiveKeys) {
+        let operations = look.operations;
+        let told = tell(&Event::Progress {
+            operations,
+            live_bytes: live.bytes(),
+        });
+        if told.is_err() {
+            // The driver is gone.
+            look.stop.store(true, Relaxed);
+        }
         self.look_at_memory();
-        while !threads.iter().all(ScopedJoinHandle::is_finished) {
-            thread::sleep(TELL_EVERY);
-            let operations = shared.done.load(Relaxed);
-            let live_bytes = shared.live.bytes();
-            let told = tell(&Event::Progress {
-                operations,
-                live_bytes,
-            });
-            if told.is_err() {
-                // The driver is gone.
-                shared.stop.store(true, Relaxed);
-            }
-            self.look_at_memory();
-            if Instant::now() >= next {
-                next += interval;
-                self.over_time.push(operations - before);
-                before = operations;
-            }
+        let next = (self.over_time.len() + 1) as f64 * TICK_SECONDS;
+        if look.began.elapsed().as_secs_f64() >= next {
+            self.over_time.push(operations - self.before);
+            self.before = operations;
         }
     }
 
@@ -216,17 +136,8 @@ impl Seen {
     }
 }
 
-/// The distributions of all threads together.
-fn latencies(tallies: &[Tally], step: &Step) -> Result<Vec<Latency>> {
-    let mut all: BTreeMap<&'static str, Histogram<u64>> = BTreeMap::new();
-    for (operation, histogram) in tallies.iter().flat_map(|tally| &tally.latencies) {
-        match all.get_mut(operation) {
-            Some(sum) => sum.add(histogram)?,
-            None => {
-                all.insert(operation, histogram.clone());
-            }
-        }
-    }
+/// The distributions, described; the step's main operation first.
+fn latencies(all: Latencies, step: &Step) -> Vec<Latency> {
     let described = all.into_iter().map(|(operation, histogram)| {
         let at = |percentile| histogram.value_at_percentile(percentile) as f64 / 1e3;
         Latency {
@@ -248,7 +159,7 @@ fn latencies(tallies: &[Tally], step: &Step) -> Result<Vec<Latency>> {
     let mut described: Vec<Latency> = described.collect();
     let main = step.main_operation().name();
     described.sort_by_key(|latency| latency.operation != main);
-    Ok(described)
+    described
 }
 
 #[cfg(test)]

@@ -1,30 +1,29 @@
 //! `titan bench`: db_bench's workloads, with its definitions, and their cost in space and writes.
 //!
-//! `values` makes keys and values, `live` knows which keys exist, `workloads` has the loops that
-//! threads run, `worker` has what a loop uses, `step` runs the threads of one step and measures,
-//! `report` prints, `verify` checks whether the entries of a database are ones that these steps
-//! write.
+//! `titan-workload` has keys, values and the threads that use them. `step` says what a step is in
+//! its terms, and measures it; `report` prints; `verify` checks whether the entries of a database
+//! are ones that these steps write.
 
-mod live;
 mod memory;
 mod report;
 mod step;
-mod values;
 mod verify;
-mod worker;
-mod workloads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
+use serde::Serialize;
 use titan::{CompressionType, Db, DbIterator, Error, Options, ReadOptions, Result};
+use titan_workload::keys::{self, Chooser, KEY_BYTES};
+use titan_workload::live::LiveKeys;
+use titan_workload::step::{Choice, KeyOrder, ValueSizes};
+use titan_workload::titan::Titan;
 
 use crate::output::Out;
-use crate::{Global, config};
+use crate::{Global, config, progress, usage};
 
-use live::LiveKeys;
 use report::{Report, StepReport};
 
 /// Run workloads as db_bench defines them
@@ -198,6 +197,10 @@ impl Benchmark {
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut options = config::options_over(global, &base())?;
+    if let Some(exponent) = args.zipf {
+        // Before anything is written.
+        Chooser::new(Choice::Zipf(exponent), 1).map_err(|e| e.context("--zipf"))?;
+    }
     if args.existing || args.verify {
         options.db.create_if_missing = false;
     }
@@ -228,7 +231,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         steps.push(step);
     }
     if let Some(open) = bench.open {
-        open.db.close()?;
+        open.titan.close()?;
     }
     if global.json {
         out.json(&Report::new(args, seed, steps))?;
@@ -258,19 +261,60 @@ struct Bench<'a> {
 }
 
 struct Open {
-    db: Db,
+    titan: Titan,
     /// `None` for an existing database, until a step needs it.
-    live: Option<LiveKeys>,
+    live: Option<Live>,
+}
+
+/// The existing keys: the base of space amplification.
+struct Live {
+    keys: LiveKeys,
+    known_by: KnownBy,
+}
+
+/// How the initial keys of a database were determined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum KnownBy {
+    /// There were none.
+    Tracking,
+    /// They were counted.
+    Scan,
+    /// All keys were assumed to exist.
+    Assumption,
+}
+
+impl Live {
+    /// For this database, whose keys are determined in this way.
+    fn of(args: &Args, db: &Db, known_by: KnownBy) -> Result<Self> {
+        let keys = LiveKeys::none(args.num, ValueSizes::Fixed(args.value_size));
+        match known_by {
+            KnownBy::Tracking => {}
+            KnownBy::Assumption => (0..args.num).for_each(|number| keys.add(number)),
+            KnownBy::Scan => {
+                let progress = progress::operations("counting keys", None);
+                usage::for_each_key(db, |key, stored| {
+                    match number(key) {
+                        Some(number) if number < args.num => keys.add(number),
+                        _ => keys.add_foreign(key.len() as u64 + stored),
+                    }
+                    progress.inc(1);
+                })?;
+                progress.finish_and_clear();
+            }
+        }
+        Ok(Live { keys, known_by })
+    }
+}
+
+/// The number of a key, if a step can have written the key.
+fn number(key: &[u8]) -> Option<u64> {
+    keys::number(key, KeyOrder::DbBench)
 }
 
 impl Bench<'_> {
     fn step(&mut self, index: usize, benchmark: Benchmark) -> Result<StepReport> {
-        let Args {
-            db: path,
-            num,
-            value_size,
-            ..
-        } = self.args;
+        let path = &self.args.db;
         let fresh = benchmark.fills() && !self.args.existing;
         if self.open.is_none() && benchmark.writes() && !self.args.existing {
             refuse_what_is_others(path, &self.options)?;
@@ -279,7 +323,7 @@ impl Bench<'_> {
             Some(open) if !fresh => open,
             open => {
                 if let Some(open) = open {
-                    open.db.close()?;
+                    open.titan.close()?;
                 }
                 if fresh {
                     match Db::destroy(path, &self.options) {
@@ -288,20 +332,20 @@ impl Bench<'_> {
                     }
                 }
                 let db = Db::open(path, &self.options)?;
+                let live = fresh.then(|| Live::of(self.args, &db, KnownBy::Tracking));
                 Open {
-                    db,
-                    live: fresh.then(|| LiveKeys::none(*num, *value_size)),
+                    live: live.transpose()?,
+                    titan: Titan::new(db, self.args.sync),
                 }
             }
         };
         let open = self.open.insert(open);
         if benchmark.writes() && open.live.is_none() {
-            let live = if self.args.no_scan {
-                LiveKeys::all(*num, *value_size)
-            } else {
-                LiveKeys::scan(&open.db, *num, *value_size)?
+            let known_by = match self.args.no_scan {
+                true => KnownBy::Assumption,
+                false => KnownBy::Scan,
             };
-            open.live = Some(live);
+            open.live = Some(Live::of(self.args, open.titan.db(), known_by)?);
         }
         step::run(self.args, self.seed, index, benchmark, open)
     }
@@ -315,7 +359,7 @@ fn refuse_what_is_others(path: &Path, options: &Options) -> Result<()> {
         Err(error) => return Err(error.context("open the database to be destroyed")),
     };
     let mut iterator = db.iter(&ReadOptions::default())?;
-    let foreign = |at: &DbIterator| at.valid() && values::number(at.key()).is_none();
+    let foreign = |at: &DbIterator| at.valid() && number(at.key()).is_none();
     iterator.seek_to_first()?;
     let mut is_foreign = foreign(&iterator);
     iterator.seek_to_last()?;

@@ -17,9 +17,9 @@ use anyhow::{Context, Result, bail};
 
 use super::{Event, Job, Usage, Worked, tell, usage};
 use crate::pipe::Said;
-use crate::work::keys::KEY_BYTES;
-use crate::work::{Operation, Step, ValueSizes};
 pub(crate) use program::Program;
+use titan_workload::keys::KEY_BYTES;
+use titan_workload::step::{Operation, Step, ValueSizes};
 
 /// Runs the job with the program.
 pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {

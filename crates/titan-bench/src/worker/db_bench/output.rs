@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::results::{Latency, WorkDone};
-use crate::work::{Operation, Step};
+use titan_workload::step::{Operation, Step};
 
 /// From the histogram, in which a multi-get counts once.
 fn counted(lines: &[&str]) -> Option<f64> {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::AboutEngine;
 use crate::settings::{Compression, Durability, Settings};
-use crate::work::keys::KEY_BYTES;
-use crate::work::{Operation, Step, Workload};
 use crate::worker::Job;
+use titan_workload::keys::KEY_BYTES;
+use titan_workload::step::{Operation, Step, Workload};
 
 /// Steps that such programs can run, under the same names.
 const STEPS: &[&str] = &[

@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use super::*;
 use crate::engine;
 use crate::settings::Settings;
-use crate::work::{Amount, KeyOrder, ValueSizes, Workload};
+use crate::worker::made;
+use titan_workload::live::ROOM;
+use titan_workload::step::{KeyOrder, ValueSizes, Workload};
 
 fn step(mix: &[(Operation, u32)], operations: u64) -> Step {
     Step {
@@ -49,11 +51,11 @@ fn job(dir: &tempfile::TempDir) -> Job {
 fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&dir);
-    let live = LiveKeys::none(1000, ValueSizes::Fixed(300));
+    let live = LiveKeys::none(1000 + ROOM, ValueSizes::Fixed(300));
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
     let run = |step: &Step| {
-        super::run(&job, step, &*store, &live, Made::new(&job, step))
+        super::run(&job, step, &*store, &live, made(&job, step))
             .unwrap()
             .0
     };
@@ -102,7 +104,7 @@ fn steps_do_all_they_are_asked_and_find_what_they_wrote() {
 fn a_rate_is_kept_and_waiting_counts() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&dir);
-    let live = LiveKeys::none(1000, ValueSizes::Fixed(300));
+    let live = LiveKeys::none(1000 + ROOM, ValueSizes::Fixed(300));
     let engine = engine::named("titan").unwrap();
     let store = engine.open(&job.dir, &job.settings).unwrap();
     let paced = Step {
@@ -114,7 +116,7 @@ fn a_rate_is_kept_and_waiting_counts() {
         },
         ..step(&[(Operation::Put, 1)], 0)
     };
-    let work = super::run(&job, &paced, &*store, &live, Made::new(&job, &paced))
+    let work = super::run(&job, &paced, &*store, &live, made(&job, &paced))
         .unwrap()
         .0;
     assert_eq!(work.operations, 200);
@@ -134,7 +136,7 @@ fn a_rate_is_kept_and_waiting_counts() {
         writer_beside: Some(500.0),
         ..step(&[(Operation::Get, 1)], 5000)
     };
-    let work = super::run(&job, &read, &*store, &live, Made::new(&job, &read))
+    let work = super::run(&job, &read, &*store, &live, made(&job, &read))
         .unwrap()
         .0;
     assert_eq!(work.operations, 5000);

@@ -3,9 +3,7 @@
 use serde::Serialize;
 use titan::{DiskUsage, Result};
 
-use super::Args;
-use super::live::KnownBy;
-use super::worker::Tally;
+use super::{Args, KnownBy};
 use crate::output::{self, Out};
 
 /// The measurements of one step. The field names are the interface of `--json`.
@@ -97,18 +95,8 @@ impl WrittenBytes {
 /// The operations of the writer that accompanies the other threads.
 #[derive(Serialize)]
 pub(super) struct Background {
-    writes: u64,
-    writes_per_sec: f64,
-}
-
-impl Background {
-    pub(super) fn of(tally: &Tally) -> Self {
-        let seconds = (tally.ended - tally.started).as_secs_f64().max(1e-9);
-        Background {
-            writes: tally.operations,
-            writes_per_sec: tally.operations as f64 / seconds,
-        }
-    }
+    pub(super) writes: u64,
+    pub(super) writes_per_sec: f64,
 }
 
 /// All steps of a run, and the settings they ran with.

@@ -1,23 +1,26 @@
-//! Runs the threads of one step and measures it.
+//! Runs one step and measures it.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use titan::{Db, DiskUsage, Error, Result, Statistics};
+use titan::{Db, DiskUsage, Result, Statistics};
+use titan_workload::live::LiveKeys;
+use titan_workload::run::{self, Made, Plan};
+use titan_workload::shared::Conventions;
+use titan_workload::step::{Amount, Choice, KeyOrder, Operation, Step, ValueSizes, Workload};
+use titan_workload::tally::{Tally, histogram};
+use titan_workload::values::Contents;
 
-use super::live::LiveKeys;
 use super::report::{Background, StepReport, WrittenBytes};
-use super::worker::{self, Limit, Shared, Tally, Worker};
-use super::{Args, Benchmark, Open, memory, workloads};
+use super::{Args, Benchmark, KEY_BYTES, Open, memory};
 use crate::output;
 use crate::progress;
 use crate::usage::disk_usage;
 
 /// The interval between samples of space during a step.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// Keys that multireadrandom reads in one call by default.
+const READ_BATCH: u64 = 10;
 
 /// Runs the step, the `index`th of this process.
 pub(super) fn run(
@@ -27,66 +30,45 @@ pub(super) fn run(
     benchmark: Benchmark,
     open: &Open,
 ) -> Result<StepReport> {
-    let (db, live) = (&open.db, open.live.as_ref());
+    let db = open.titan.db();
+    let live = open.live.as_ref().map(|live| &live.keys);
     let statistics = db.statistics();
     let written_before = written(statistics);
     let stalled_before = statistics.stall_micros();
     memory::reset_peak();
 
-    let limit = limit(args, benchmark);
-    let shared = Shared::default();
-    let foreground = usize::from(args.threads);
+    let workload = workload(args);
+    let step = step(args, benchmark);
     let accompanied = benchmark == Benchmark::ReadWhileWriting;
-    let start = Barrier::new(foreground + usize::from(accompanied));
-    let running = AtomicUsize::new(foreground);
-    let main = thread::current();
-    // Runs one thread from start to end.
-    let work = |number: usize, limit: Limit| -> Result<Tally> {
-        let background = number == foreground;
-        // Only threads that write need values and must record what they wrote.
-        let noted = live.filter(|_| background || (benchmark.writes() && !accompanied));
-        let made = Worker::new(
-            args,
-            db,
-            noted,
-            &shared,
-            limit,
-            mix(seed, benchmark, index, number),
-        );
-        start.wait();
-        let result = made.and_then(|mut worker| {
-            worker.start();
-            if background {
-                workloads::write_random(&mut worker)?;
-            } else {
-                workloads::run(benchmark, &mut worker)?;
-            }
-            Ok(worker.finish())
-        });
-        let last = !background && running.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last || result.is_err() {
-            shared.stop.store(true, Ordering::Relaxed);
-        }
-        main.unpark();
-        result
+    let beside = accompanied.then(|| beside(args));
+    let plan = Plan {
+        workload: &workload,
+        step: &step,
+        conventions: Conventions {
+            counts_per_thread: true,
+            back_to_back: true,
+            checks_values: false,
+            batch: args.batch_size.unwrap_or(1),
+        },
+        seed: mix(seed, benchmark, index),
+        exact: false,
+        live,
+        target: &open.titan,
+        before_rate: || Ok(()),
     };
-
+    let sizes = workload.value_sizes;
+    let made = Made::new(&step, sizes, Contents::Checked, plan.seed, accompanied);
     let _held = args.hold_snapshot.then(|| db.snapshot());
     let mut space = SpaceWatch::new(args, db, live);
-    let (tallies, background) = thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = (0..foreground)
-            .map(|n| scope.spawn(move || work(n, limit)))
-            .collect();
-        let background = accompanied.then(|| scope.spawn(move || work(foreground, Limit::Never)));
-        watch(benchmark, limit, &threads, &shared, &mut space);
-        // Whether the threads succeeded, failed or panicked, the accompanying writer must
-        // stop.
-        shared.stop.store(true, Ordering::Relaxed);
-        let tallies: Result<Vec<Tally>> = threads.into_iter().map(join).collect();
-        (tallies, background.map(join).transpose())
+    let total = step.amount.operations;
+    let total = total.map(|each| each.saturating_mul(u64::from(args.threads)));
+    let bar = progress::operations(benchmark.name(), total);
+    let done = run::run(&plan, beside.as_ref(), made, SAMPLE_EVERY, |look| {
+        space.sample();
+        bar.set_position(look.operations);
     });
-    let (tallies, background) = (tallies?, background?);
+    bar.finish_and_clear();
+    let (done, background) = done.map_err(|failed| failed.error.context(failed.doing))?;
 
     let waited = Instant::now();
     if args.wait_compactions && benchmark.writes() {
@@ -96,22 +78,19 @@ pub(super) fn run(
     let disk = disk_usage(&args.db)?;
     space.note(&disk);
 
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
-    let seconds = seconds(&tallies);
-    let mut latencies = worker::latencies()?;
-    for tally in &tallies {
-        latencies
-            .add(&tally.latencies)
-            .map_err(|e| Error::invalid_argument(format!("adding latencies: {e}")))?;
-    }
-    let operations = sum(|t| t.operations);
-    let user_bytes = sum(|t| t.written) + background.as_ref().map_or(0, |t| t.written);
+    let (tally, seconds) = (done.tally, done.seconds);
+    // A step has operations of one kind.
+    let latencies = done.latencies.into_values().next();
+    let latencies = latencies.map_or_else(histogram, Ok)?;
+    let beside = background.as_ref();
+    let user_bytes = user_bytes(&tally) + beside.map_or(0, |beside| user_bytes(&beside.tally));
     let bytes_written = written(statistics).since(&written_before);
+    let bytes = tally.bytes_read + self::user_bytes(&tally);
     Ok(StepReport {
         name: benchmark.name(),
-        ops: operations,
-        ops_per_sec: operations as f64 / seconds,
-        mb_per_sec: sum(|t| t.bytes) as f64 / f64::from(1 << 20) / seconds,
+        ops: tally.operations,
+        ops_per_sec: tally.operations as f64 / seconds,
+        mb_per_sec: bytes as f64 / f64::from(1 << 20) / seconds,
         p50_us: microseconds(&latencies, 50.0),
         p99_us: microseconds(&latencies, 99.0),
         p999_us: microseconds(&latencies, 99.9),
@@ -123,87 +102,104 @@ pub(super) fn run(
         known_amp_mean: space.mean(space.known_sum),
         seconds,
         wait_seconds,
-        threads: foreground,
-        found: benchmark.looks_up().then(|| sum(|t| t.found)),
+        threads: usize::from(args.threads),
+        found: benchmark.looks_up().then_some(tally.found),
         user_bytes_written: user_bytes,
         bytes_written,
         disk,
-        live_keys: live.map(LiveKeys::keys),
+        live_keys: live.map(LiveKeys::entries),
         live_bytes: live.map(LiveKeys::bytes),
-        live_known_by: live.map(LiveKeys::known_by),
+        live_known_by: open.live.as_ref().map(|live| live.known_by),
         stall_seconds: (statistics.stall_micros() - stalled_before) as f64 / 1e6,
         peak_memory_bytes: memory::peak_bytes(),
-        background: background.map(|tally| Background::of(&tally)),
+        background: beside.map(|beside| Background {
+            writes: beside.tally.operations,
+            writes_per_sec: beside.tally.operations as f64 / beside.seconds,
+        }),
         histogram: args.histogram.then(|| distribution(&latencies)),
     })
 }
 
-fn limit(args: &Args, benchmark: Benchmark) -> Limit {
-    let reads = Limit::Operations(args.reads.unwrap_or(args.num));
-    let writes = Limit::Operations(args.writes.unwrap_or(args.num));
-    let time = args
-        .duration
-        .map(|seconds| Limit::Time(Duration::from_secs(seconds)));
-    match benchmark {
-        // Steps that go through the keys in order end with the keys.
-        Benchmark::FillSeq => writes,
-        Benchmark::ReadSeq => reads,
-        Benchmark::FillRandom | Benchmark::Overwrite | Benchmark::DeleteRandom => {
-            time.unwrap_or(writes)
-        }
-        _ => time.unwrap_or(reads),
+/// The keys and values of all steps.
+fn workload(args: &Args) -> Workload {
+    Workload {
+        name: "titan bench".to_owned(),
+        about: String::new(),
+        records: args.num,
+        key_order: KeyOrder::DbBench,
+        value_sizes: ValueSizes::Fixed(args.value_size),
+        steps: Vec::new(),
     }
 }
 
-/// A seed for each thread of each step, so that steps with equal seeds draw different keys.
-fn mix(seed: u64, benchmark: Benchmark, index: usize, thread: usize) -> u64 {
-    let parts = [seed, index as u64, thread as u64];
-    let words = benchmark.name().bytes().map(u64::from).chain(parts);
+fn step(args: &Args, benchmark: Benchmark) -> Step {
+    let (reads, writes) = (
+        args.reads.unwrap_or(args.num),
+        args.writes.unwrap_or(args.num),
+    );
+    let keys_per_call = args.batch_size.unwrap_or(READ_BATCH);
+    let keys_per_call = u32::try_from(keys_per_call).unwrap_or(u32::MAX);
+    let (operation, count) = match benchmark {
+        Benchmark::FillSeq => (Operation::PutInOrder, writes),
+        Benchmark::FillRandom | Benchmark::Overwrite => (Operation::Put, writes),
+        Benchmark::ReadRandom | Benchmark::ReadWhileWriting => (Operation::Get, reads),
+        Benchmark::MultiReadRandom => (Operation::MultiGet(keys_per_call), reads),
+        Benchmark::SeekRandom => (Operation::Seek(args.seek_nexts), reads),
+        Benchmark::ReadSeq => (Operation::ReadNext, reads),
+        Benchmark::DeleteRandom => (Operation::Delete, writes),
+    };
+    // Steps that go through the keys in order end with the keys.
+    let in_order = matches!(operation, Operation::PutInOrder | Operation::ReadNext);
+    Step {
+        name: benchmark.name().to_owned(),
+        threads: u32::from(args.threads),
+        mix: vec![(operation, 1)],
+        keys: args.zipf.map_or(Choice::Uniform, Choice::ZipfOfEach),
+        amount: match args.duration.filter(|_| !in_order) {
+            Some(seconds) => Amount {
+                operations: None,
+                seconds: seconds as f64,
+            },
+            None => Amount {
+                operations: Some(count),
+                seconds: f64::INFINITY,
+            },
+        },
+        rate: args.rate.map(|rate| rate as f64),
+        writer_beside: None,
+        holds_snapshot: args.hold_snapshot,
+        ends_killed: false,
+        fresh: benchmark.fills(),
+    }
+}
+
+/// The writer of readwhilewriting. It has the rate of one thread.
+fn beside(args: &Args) -> Step {
+    let one = |rate| rate as f64 / f64::from(args.threads);
+    Step {
+        threads: 1,
+        amount: Amount {
+            operations: None,
+            seconds: f64::INFINITY,
+        },
+        rate: args.rate.map(one),
+        ..step(args, Benchmark::Overwrite)
+    }
+}
+
+/// A seed for each step, so that steps with equal seeds draw different keys.
+fn mix(seed: u64, benchmark: Benchmark, index: usize) -> u64 {
+    let words = benchmark.name().bytes().map(u64::from);
+    let words = words.chain([seed, index as u64]);
     words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
         let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^ (hash >> 29)
     })
 }
 
-fn join(thread: ScopedJoinHandle<'_, Result<Tally>>) -> Result<Tally> {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Draws progress and samples space until the threads are done.
-fn watch(
-    benchmark: Benchmark,
-    limit: Limit,
-    threads: &[ScopedJoinHandle<'_, Result<Tally>>],
-    shared: &Shared,
-    space: &mut SpaceWatch<'_>,
-) {
-    let total = match limit {
-        Limit::Operations(n) => Some(n.saturating_mul(threads.len() as u64)),
-        Limit::Time(_) | Limit::Never => None,
-    };
-    let bar = progress::operations(benchmark.name(), total);
-    let mut next = Instant::now() + SAMPLE_EVERY;
-    while !threads.iter().all(ScopedJoinHandle::is_finished) {
-        thread::park_timeout(next.saturating_duration_since(Instant::now()));
-        if Instant::now() >= next {
-            next = Instant::now() + SAMPLE_EVERY;
-            space.sample();
-            bar.set_position(shared.done.load(Ordering::Relaxed));
-        }
-    }
-    bar.finish_and_clear();
-}
-
-/// The time from the first start to the last end.
-fn seconds(tallies: &[Tally]) -> f64 {
-    let started = tallies.iter().map(|tally| tally.started).min();
-    let ended = tallies.iter().map(|tally| tally.ended).max();
-    let time = started
-        .zip(ended)
-        .map_or(Duration::ZERO, |(start, end)| end - start);
-    time.as_secs_f64().max(1e-9)
+/// Bytes of keys and values written, and of keys deleted.
+fn user_bytes(tally: &Tally) -> u64 {
+    tally.bytes_written + tally.deleted * KEY_BYTES as u64
 }
 
 fn microseconds(latencies: &Histogram<u64>, percentile: f64) -> f64 {

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use titan::{Db, Error, Options, ReadOptions, Result};
+use titan_workload::step::ValueSizes;
+use titan_workload::values::{Contents, Values};
 
 use super::Args;
-use super::values::{self, Values};
 use crate::keys;
 use crate::output::{self, Out};
 use crate::progress;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, options: &Options, json: bool) -> Result<ExitCode
 }
 
 fn verify(db: &Db, args: &Args) -> Result<u64> {
-    let values = Values::new(args.value_size, 0);
+    let values = Values::new(ValueSizes::Fixed(args.value_size), Contents::Checked, 0);
     let options = ReadOptions {
         fill_cache: false,
         ..ReadOptions::default()
@@ -48,7 +49,7 @@ fn verify(db: &Db, args: &Args) -> Result<u64> {
             let key = keys::hex(key);
             Error::corruption(format!("entry {key}, after {entries} correct ones: {why}"))
         };
-        let number = values::number(key)
+        let number = super::number(key)
             .filter(|&number| number < args.num)
             .ok_or_else(|| wrong("no step writes this key"))?;
         if previous.is_some_and(|previous| previous >= number) {

@@ -1,22 +1,23 @@
 //! Tracks the existing keys: the base of space amplification, and where inserts continue.
 //!
-//! Kept in a file between the processes of a workload's steps.
+//! It can be kept in a file between the processes of a workload's steps.
 
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use anyhow::{Context, Result, ensure};
+use titan::{Error, Result};
 
-use super::ValueSizes;
-use super::keys::KEY_BYTES;
+use crate::keys::KEY_BYTES;
+use crate::step::ValueSizes;
 
-/// Keys that may be inserted beyond the records of a workload.
-const ROOM: u64 = 1 << 25;
+/// Keys that steps with [`Operation::Insert`](crate::step::Operation::Insert) may add beyond the
+/// records of a workload.
+pub const ROOM: u64 = 1 << 25;
 
 /// One bit per key, shared by all threads that write.
-pub(crate) struct LiveKeys {
+pub struct LiveKeys {
     bits: Vec<AtomicU64>,
     sizes: ValueSizes,
     /// Numbers below it have been inserted.
@@ -28,9 +29,9 @@ pub(crate) struct LiveKeys {
 }
 
 impl LiveKeys {
-    /// For an empty database.
-    pub(crate) fn none(records: u64, sizes: ValueSizes) -> Self {
-        let words = (records + ROOM).div_ceil(64);
+    /// For an empty database, and numbers below `room`.
+    pub fn none(room: u64, sizes: ValueSizes) -> Self {
+        let words = room.div_ceil(64);
         LiveKeys {
             bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
             sizes,
@@ -42,18 +43,16 @@ impl LiveKeys {
     }
 
     /// The state written by [`store`](Self::store).
-    pub(crate) fn load(path: &Path, records: u64, sizes: ValueSizes) -> Result<Self> {
-        let stored = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let live = Self::none(records, sizes);
+    pub fn load(path: &Path, room: u64, sizes: ValueSizes) -> Result<Self> {
+        let stored = fs::read(path).map_err(|e| Error::io(e, "read", path))?;
+        let live = Self::none(room, sizes);
         let words: Vec<u64> = stored
             .chunks_exact(8)
             .filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
             .collect();
-        ensure!(
-            words.len() == live.bits.len() + 2,
-            "{} is of another workload",
-            path.display()
-        );
+        if words.len() != live.bits.len() + 2 {
+            return Err(Error::invalid_argument("it is of another workload").in_file(path));
+        }
         live.next.store(words[0], Relaxed);
         live.first.store(words[1], Relaxed);
         for (at, word) in words[2..].iter().enumerate() {
@@ -66,13 +65,14 @@ impl LiveKeys {
         Ok(live)
     }
 
-    pub(crate) fn store(&self, path: &Path) -> Result<()> {
+    /// Writes the state for [`load`](Self::load).
+    pub fn store(&self, path: &Path) -> Result<()> {
         let head = [&self.next, &self.first];
         let words = head.into_iter().chain(&self.bits);
         let bytes: Vec<u8> = words
             .flat_map(|word| word.load(Relaxed).to_le_bytes())
             .collect();
-        fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+        fs::write(path, bytes).map_err(|e| Error::io(e, "write", path))
     }
 
     fn word(&self, number: u64) -> Option<(&AtomicU64, u64)> {
@@ -85,7 +85,7 @@ impl LiveKeys {
     }
 
     /// Notes that the key was written.
-    pub(crate) fn add(&self, number: u64) {
+    pub fn add(&self, number: u64) {
         if let Some((word, bit)) = self.word(number)
             && word.fetch_or(bit, Relaxed) & bit == 0
         {
@@ -95,7 +95,7 @@ impl LiveKeys {
     }
 
     /// Notes that the key was deleted.
-    pub(crate) fn remove(&self, number: u64) {
+    pub fn remove(&self, number: u64) {
         if let Some((word, bit)) = self.word(number)
             && word.fetch_and(!bit, Relaxed) & bit != 0
         {
@@ -104,31 +104,37 @@ impl LiveKeys {
         }
     }
 
-    pub(crate) fn contains(&self, number: u64) -> bool {
+    /// Counts an entry that no step writes, and that steps leave as it is.
+    pub fn add_foreign(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Whether the key exists.
+    pub fn contains(&self, number: u64) -> bool {
         let word = self.word(number);
         word.is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
     }
 
     /// The number of the next new key; `None` if no more fit.
-    pub(crate) fn insert(&self) -> Option<u64> {
+    pub fn insert(&self) -> Option<u64> {
         let number = self.next.fetch_add(1, Relaxed);
         (number < self.bits.len() as u64 * 64).then_some(number)
     }
 
     /// Numbers below this have been inserted, or are being inserted.
-    pub(crate) fn inserted(&self) -> u64 {
+    pub fn inserted(&self) -> u64 {
         self.next.load(Relaxed)
     }
 
     /// Counts numbers up to `records` as inserted: called at the end of steps that write keys in
     /// any order.
-    pub(crate) fn inserted_up_to(&self, records: u64) {
+    pub fn inserted_up_to(&self, records: u64) {
         self.next.fetch_max(records, Relaxed);
     }
 
     /// The oldest numbers beyond the `left` newest; `None` if there are none. The caller removes
     /// them from the database; they count as deleted.
-    pub(crate) fn expire(&self, left: u64) -> Option<Range<u64>> {
+    pub fn expire(&self, left: u64) -> Option<Range<u64>> {
         let end = self.inserted().saturating_sub(left);
         let start = self.first.fetch_max(end, Relaxed);
         (start < end).then(|| {
@@ -137,12 +143,13 @@ impl LiveKeys {
         })
     }
 
-    pub(crate) fn entries(&self) -> u64 {
+    /// The number of existing keys that steps write.
+    pub fn entries(&self) -> u64 {
         self.entries.load(Relaxed)
     }
 
     /// Bytes of all existing keys and values.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 }
@@ -154,7 +161,7 @@ mod tests {
     #[test]
     fn a_key_counts_once_and_comes_back_from_the_file() {
         let sizes = ValueSizes::Fixed(84);
-        let live = LiveKeys::none(100, sizes);
+        let live = LiveKeys::none(200, sizes);
         for number in [3, 3, 99, 64] {
             live.add(number);
         }
@@ -165,7 +172,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("live");
         live.store(&file).unwrap();
-        let again = LiveKeys::load(&file, 100, sizes).unwrap();
+        let again = LiveKeys::load(&file, 200, sizes).unwrap();
         assert!(LiveKeys::load(&file, 10_000, sizes).is_err());
         assert_eq!(
             (again.entries(), again.bytes(), again.inserted()),
@@ -177,5 +184,7 @@ mod tests {
         again.remove(64);
         again.remove(64);
         assert_eq!(again.bytes(), 200);
+        again.add_foreign(7);
+        assert_eq!((again.entries(), again.bytes()), (2, 207));
     }
 }
