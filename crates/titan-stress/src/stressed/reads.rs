@@ -76,6 +76,7 @@ impl Window {
     pub(super) fn options(&self, snapshot: Option<&Snapshot>, rng: &mut Rng) -> ReadOptions {
         let (lower, upper) = self.bounds();
         ReadOptions {
+            prefix_same_as_start: false,
             snapshot: snapshot.cloned(),
             lower_bound: Some(lower),
             upper_bound: Some(upper),
