@@ -260,11 +260,7 @@ pub(super) const CASES: &[Case] = &[
              range default m 10 20
              merge default m 10 30 1
              close",
-        )
-        .expect(Expect::Unreadable {
-            prefix: "m",
-            text: "merge operand",
-        }),
+        ),
     case("merged-and-compacted", "@merge=stringappend").steps(
         "merge default m 0 60 1
          merge default m 0 60 2
