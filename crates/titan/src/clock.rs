@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where they belong")]
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock, given in [`DbOptions::clock`](crate::DbOptions::clock).
@@ -41,6 +41,49 @@ impl fmt::Debug for dyn SystemClock {
     }
 }
 
+/// The time of one opening: it is set once, when the opening begins, and follows the monotonic time
+/// from then on. So steps of the system's clock do not make data look older than it is.
+///
+/// Assumes that the system's clock is right when the database opens. If it is behind then, what is
+/// written looks older once the clock has been put right and the database is opened again.
+#[derive(Clone)]
+pub(crate) struct SteadyClock {
+    clock: Arc<dyn SystemClock>,
+    unix: Duration,
+    monotonic: Duration,
+}
+
+impl SteadyClock {
+    /// An opening begins.
+    pub(crate) fn new(clock: Arc<dyn SystemClock>) -> Self {
+        SteadyClock {
+            unix: clock.unix_time(),
+            monotonic: clock.monotonic(),
+            clock,
+        }
+    }
+
+    fn steady(&self) -> Duration {
+        let passed = self.clock.monotonic().saturating_sub(self.monotonic);
+        self.unix.saturating_add(passed)
+    }
+
+    /// A time that is not before the present: for the times of writes. The system's clock may be
+    /// ahead: if the machine slept, monotonic time stood still.
+    pub(crate) fn latest(&self) -> Duration {
+        self.steady().max(self.clock.unix_time())
+    }
+
+    /// A time that is not after the present: to be compared with the times of writes.
+    pub(crate) fn earliest(&self) -> Duration {
+        // MUTANT: a step of the system's clock makes values look older than they are.
+        match mutant!("clock-steps-age-values", "-p titan --lib clock") {
+            true => self.clock.unix_time(),
+            false => self.steady().min(self.clock.unix_time()),
+        }
+    }
+}
+
 /// The operating system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdClock;
@@ -56,5 +99,43 @@ impl SystemClock for StdClock {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// The two times in seconds.
+    #[derive(Default)]
+    struct ByHand {
+        unix: AtomicU64,
+        monotonic: AtomicU64,
+    }
+
+    impl SystemClock for ByHand {
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.monotonic.load(Ordering::SeqCst))
+        }
+
+        fn unix_time(&self) -> Duration {
+            Duration::from_secs(self.unix.load(Ordering::SeqCst))
+        }
+    }
+
+    #[test]
+    fn no_step_of_the_clock_makes_anything_look_older() {
+        let clock = Arc::new(ByHand::default());
+        clock.unix.store(1000, Ordering::SeqCst);
+        let steady = SteadyClock::new(clock.clone());
+        // 10 seconds pass, then the clock is set ahead or back, or the machine has slept.
+        clock.monotonic.store(10, Ordering::SeqCst);
+        for (unix, latest, earliest) in [(1010, 1010, 1010), (9000, 9000, 1010), (20, 1010, 20)] {
+            clock.unix.store(unix, Ordering::SeqCst);
+            let found = (steady.latest().as_secs(), steady.earliest().as_secs());
+            assert_eq!(found, (latest, earliest), "at {unix}");
+        }
     }
 }

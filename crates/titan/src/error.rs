@@ -52,6 +52,9 @@ pub enum ErrorKind {
     Deadlock,
     /// A transaction would lock more keys than are allowed.
     LockLimit,
+    /// A compaction filter of the application failed or panicked. Nothing of its job took effect,
+    /// and the database goes on.
+    CompactionFilter,
     /// The database was closed.
     Closed,
     /// A bug of the engine or of code that it calls: a thread panicked, or an assumption does not
@@ -79,6 +82,7 @@ impl ErrorKind {
             ErrorKind::LockTimeout => "lock timeout",
             ErrorKind::Deadlock => "deadlock",
             ErrorKind::LockLimit => "lock limit",
+            ErrorKind::CompactionFilter => "compaction filter",
             ErrorKind::Closed => "closed",
             ErrorKind::Internal => "internal error",
         }

@@ -16,6 +16,8 @@
 //! | `batch` | write batches, and the hook that is shown them |
 //! | [`merge`] | merge operators |
 //! | `clock` | time, and the random numbers of names |
+//! | `lazy_value` | values that are read when they are asked for |
+//! | `filter` | what compaction filters see and decide; time to live |
 //! | `locks` | which transaction has which key locked |
 //! | [`vfs`] | files and directories; everything the engine asks of the operating system |
 //! | `stats`, `options` | statistics and listeners; configuration |
@@ -47,12 +49,14 @@ mod clock;
 mod compaction;
 mod db;
 mod error;
+mod filter;
 mod format;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
 mod iterator;
+mod lazy_value;
 mod locks;
 mod memtable;
 pub mod merge;
@@ -82,6 +86,10 @@ pub use db::{
     LevelMetrics, Metrics, Secondary,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use filter::{
+    CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
+    Revisit, TimeToLive,
+};
 pub use format::prefix;
 pub use format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, Comparator, CompressionType, FileNumber,
@@ -94,11 +102,12 @@ pub use gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport,
     SpaceUsage,
 };
+pub use lazy_value::LazyValue;
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
     TakenOptions,
 };
-pub use read::{DbIterator, LazyValue, ReadOptions, Snapshot};
+pub use read::{DbIterator, ReadOptions, Snapshot};
 pub use stats::{
     CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
     StallEvent, Statistics,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::filter::FilterReason;
 use crate::format::FileNumber;
 use crate::version::{TableFile, Version};
 
@@ -17,6 +18,8 @@ pub(crate) struct Compaction {
     pub(crate) output_level_inputs: Vec<Arc<TableFile>>,
     /// Rewrite even where moving the files would do.
     pub(crate) force_rewrite: bool,
+    /// Why it runs.
+    pub(crate) reason: FilterReason,
     /// Whether the inputs are all of level 0 and can change level together as they are.
     pub(super) in_order: bool,
     marks: InputMarks,
@@ -55,8 +58,16 @@ impl Compaction {
             inputs,
             output_level_inputs,
             force_rewrite: false,
+            reason: FilterReason::Automatic,
             in_order: false,
         }
+    }
+
+    /// The same, but tables are rewritten even where moving them would do.
+    pub(crate) fn forced(mut self, reason: FilterReason) -> Self {
+        self.force_rewrite = true;
+        self.reason = reason;
+        self
     }
 
     /// Every input with its level.
@@ -81,6 +92,19 @@ impl Compaction {
             && self.start_level != self.output_level
             && is_free
             && (self.start_level > 0 || self.inputs.len() == 1 || self.in_order)
+    }
+
+    /// Whether no level below the output has a key in the range of the inputs.
+    pub(crate) fn is_bottommost(&self) -> bool {
+        let version = &self.version;
+        let below = self.output_level + 1..version.num_levels();
+        let overlaps = |file: &TableFile, level| {
+            version.has_overlapping(level, Some(file.smallest_user_key()), file.end())
+        };
+        below.into_iter().all(|level| {
+            let mut inputs = self.all_inputs();
+            inputs.all(|(_, file)| !overlaps(file, level))
+        })
     }
 
     /// Drops everything except the marks. The marks are dropped under the state lock, the version

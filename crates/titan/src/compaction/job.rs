@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::combine::Combiner;
+use super::filter::{FilterCounts, FilteredJob, Filtering, JobFilter};
 use super::grandparents::Grandparents;
 use super::inputs::Compaction;
 use super::job_env::{JobEnv, OutputFamily};
@@ -12,6 +13,7 @@ use super::output::OutputWriter;
 use super::shadows::OlderTables;
 use super::shadows::outputs::hand_on;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::sequence_times::SequenceTimes;
 use crate::format::{SequenceNumber, total};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
@@ -48,6 +50,22 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cancel: &'a AtomicBool,
     /// Called every few entries: the job may sleep here to yield to reads.
     pub(crate) yield_to_reads: &'a dyn Fn(),
+    /// How the job filters, if it may.
+    pub(crate) filtering: Option<&'a Filtering>,
+}
+
+impl JobContext<'_> {
+    /// Yields to reads, unless the job is to stop.
+    fn pause(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the compaction was cancelled",
+            ));
+        }
+        (self.yield_to_reads)();
+        Ok(())
+    }
 }
 
 /// Runs a compaction. Nothing is installed; on an error every file written is removed.
@@ -65,6 +83,7 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         let output = JobOutput {
             tables: Vec::new(),
             blob_files: Vec::new(),
+            filtered: FilterCounts::default(),
         };
         return Ok(CompactionResult {
             edit,
@@ -83,6 +102,25 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     let older = LevelsBelow::new(Arc::clone(&compaction.version), compaction.output_level);
     let surviving = surviving_tombstones(&tombstones, &context.snapshots, &older);
     let input = input_iterator(compaction, &context)?;
+    let times = input_times(compaction, &context)?;
+    let pause = || context.pause();
+    let filter = match context.filtering {
+        Some(filtering) => JobFilter::create(
+            filtering,
+            &FilteredJob {
+                family: context.family,
+                level: compaction.output_level,
+                is_bottommost: compaction.is_bottommost(),
+                snapshots: &context.snapshots,
+                version: &compaction.version,
+                open_files: context.open_files,
+                times: times.as_ref(),
+                pause: &pause,
+            },
+            &older,
+        )?,
+        None => None,
+    };
     let mut survivors = SurvivorIterator::new(
         input,
         older,
@@ -94,31 +132,34 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             &compaction.version,
             context.open_files,
         ),
+        filter,
     )?;
     let mut writer = OutputWriter::cut(
         context.env.clone(),
         context.family.clone(),
         surviving,
         Grandparents::new(&compaction.version, compaction.output_level),
-    );
+    )
+    .recording(times.clone());
     let mut entries = 0_u64;
     let written = (|| {
         while survivors.valid() {
-            if context.cancel.load(Ordering::Relaxed) {
-                return Err(Error::new(
-                    ErrorKind::Closed,
-                    "the compaction was cancelled",
-                ));
-            }
             if entries.is_multiple_of(YIELD_EVERY) {
-                (context.yield_to_reads)();
+                context.pause()?;
             }
             entries += 1;
             writer.add(survivors.key(), survivors.value())?;
             survivors.next()?;
         }
-        let output = writer.finish()?;
-        let garbage = survivors.read_references().garbage(writer.carried_on())?;
+        let mut output = writer.finish()?;
+        let mut garbage = survivors.read_references().garbage(writer.carried_on())?;
+        output.filtered = survivors.filter_counts();
+        // MUTANT: what a filter drops is not booked as garbage.
+        if output.filtered.removed > 0
+            && mutant!("filtered-not-booked", "-p titan --test it filters::")
+        {
+            garbage.clear();
+        }
         Ok((output, garbage))
     })();
     let (mut output, garbage) = match written {
@@ -128,7 +169,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             return Err(e);
         }
     };
-    let still_shadowed = still_shadowed(compaction, &context, &garbage);
+    let dropped_by_filter = output.filtered.dropped_blob_bytes;
+    let still_shadowed = still_shadowed(compaction, &context, &garbage, dropped_by_filter);
     let older = OlderTables {
         version: &compaction.version,
         open_files: context.open_files,
@@ -158,6 +200,7 @@ fn still_shadowed(
     compaction: &Compaction,
     context: &JobContext<'_>,
     found: &[BlobFileGarbage],
+    dropped_by_filter: u64,
 ) -> u64 {
     let version = &compaction.version;
     let deepest = (compaction.output_level + 1..version.num_levels())
@@ -171,7 +214,40 @@ fn still_shadowed(
         return 0;
     }
     let shadowed = total(compaction.all_inputs().map(|(_, f)| f.shadowed_bytes()));
-    shadowed.saturating_sub(total(found.iter().map(|garbage| garbage.bytes)))
+    let found = total(found.iter().map(|garbage| garbage.bytes));
+    // What a filter dropped was not shadowed by anything.
+    shadowed.saturating_sub(found.saturating_sub(dropped_by_filter))
+}
+
+/// When the entries of the inputs had been written, as far as it is recorded.
+fn input_times(
+    compaction: &Compaction,
+    context: &JobContext<'_>,
+) -> Result<Option<Arc<SequenceTimes>>> {
+    let filtering = context.filtering.filter(|f| f.revisit.is_some());
+    let Some(filtering) = filtering else {
+        return Ok(None);
+    };
+    let comparator = &context.family.comparator;
+    let mut pairs = Vec::new();
+    // The latest of all tables with such entries, if it is known of all.
+    let mut zero = Some(0);
+    for (_, file) in compaction.all_inputs() {
+        let table = context.open_files.table(file.meta.identity(), comparator)?;
+        if let Some(times) = table.properties().sequence_times() {
+            pairs.extend(times.pairs());
+        }
+        // What is in a table was written before the table.
+        let made = file.meta.file_creation_time;
+        if file.meta.smallest_seq == SequenceNumber::ZERO {
+            let by = (made > 0).then_some(made.saturating_add(1));
+            zero = zero.zip(by).map(|(zero, by)| zero.max(by));
+        }
+        if made > 0 {
+            pairs.push((file.meta.largest_seq, made.saturating_add(1)));
+        }
+    }
+    Ok(filtering.times(pairs, zero))
 }
 
 fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<MergingIterator> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::clock::SystemClock;
+use crate::clock::SteadyClock;
 use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
@@ -15,7 +15,7 @@ use crate::vfs::Vfs;
 #[derive(Clone)]
 pub(crate) struct JobEnv {
     pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) clock: Arc<dyn SystemClock>,
+    pub(crate) clock: SteadyClock,
     pub(crate) dir: PathBuf,
     pub(crate) counters: Arc<Counters>,
     /// Whether SST and blob files are written with direct I/O, where that is possible.
@@ -27,7 +27,7 @@ pub(crate) struct JobEnv {
 impl JobEnv {
     /// Seconds since 1970, for the times that RocksDB stores in tables and about them.
     pub(crate) fn unix_seconds(&self) -> u64 {
-        self.clock.unix_time().as_secs()
+        self.clock.latest().as_secs()
     }
 
     /// Removes files that a failed job left and no MANIFEST can name. What cannot be removed now

@@ -1,5 +1,6 @@
 //! What a flush or compaction wrote, and the edit that says so.
 
+use super::filter::FilterCounts;
 use crate::blob::BlobFileSummary;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, FileNumber};
@@ -12,12 +13,17 @@ pub(crate) struct OutputTable {
     pub(crate) summary: TableSummary,
     /// See [`TableFacts::shadowed_bytes`].
     pub(crate) shadowed_bytes: u64,
+    /// A time by which its oldest value had been written, in seconds since 1970, if times are
+    /// recorded.
+    pub(crate) oldest_time: Option<u64>,
 }
 
 /// Everything a job wrote; all of it synced, names included.
 pub(crate) struct JobOutput {
     pub(crate) tables: Vec<OutputTable>,
     pub(crate) blob_files: Vec<BlobFileSummary>,
+    /// What the compaction filter did.
+    pub(crate) filtered: FilterCounts,
 }
 
 impl JobOutput {
@@ -57,7 +63,7 @@ impl JobOutput {
                     largest_seq: summary.largest_seq,
                     oldest_blob_file: summary.oldest_blob_file(),
                     unique_id: summary.unique_id,
-                    oldest_ancester_time: now,
+                    oldest_ancester_time: table.oldest_time.unwrap_or(now),
                     file_creation_time: now,
                     ..NewFile::default()
                 },

@@ -15,6 +15,10 @@
 //! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the family
 //!   has an operator, with the value below them if that is of the same stripe; so is what nothing lies
 //!   below.
+//! * A [compaction filter](super::filter) decides about the newest version of a key that is here, if
+//!   it is a value and none of the rules above drops it. A value that it removes becomes a deletion
+//!   with the same sequence number, for which the same rules hold: it stays as long as it may shadow
+//!   something, and as long as it may be evidence of a write.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -23,11 +27,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::combine::{Below, Combined, Combiner, Entry, Run};
+use super::filter::{Effect, FilterCounts, JobFilter};
 use super::references::ReferenceCounts;
 use crate::error::Result;
+use crate::filter::KeysBelow;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::version::{TableFile, Version};
@@ -51,6 +57,18 @@ impl OlderVersions for UnknownOlderVersions {
 
     fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
         false
+    }
+}
+
+impl KeysBelow for UnknownOlderVersions {
+    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
+        OlderVersions::nothing_in(self, start, end)
+    }
+}
+
+impl KeysBelow for LevelsBelow {
+    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
+        OlderVersions::nothing_in(self, start, end)
     }
 }
 
@@ -142,10 +160,42 @@ enum Position {
     OnInput,
     OnPending,
     OnCombined,
+    OnFiltered,
+}
+
+/// An entry of the input as a compaction filter has changed it.
+#[derive(Default)]
+struct FilteredEntry {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl FilteredEntry {
+    /// Becomes the entry that a effect leaves in the place of one of the input. Returns its type;
+    /// none if the effect changes nothing.
+    fn set(&mut self, effect: Effect, key: &[u8], sequence: SequenceNumber) -> Option<ValueType> {
+        self.value.clear();
+        // MUTANT: a changed value is newer than the one that was written.
+        let later = u64::from(mutant!(
+            "changed-value-is-newer",
+            "-p titan --lib compaction::tests::filtered"
+        ));
+        let (value_type, sequence) = match effect {
+            Effect::Keep => return None,
+            Effect::Remove => (ValueType::Deletion, sequence),
+            Effect::Change(value) => {
+                self.value = value;
+                (ValueType::Value, sequence.plus(later))
+            }
+        };
+        self.key.clear();
+        append_internal_key(&mut self.key, key, sequence, value_type as u8);
+        Some(value_type)
+    }
 }
 
 /// Walks a sorted input and stops only at entries that survive.
-pub(crate) struct SurvivorIterator<I, B> {
+pub(crate) struct SurvivorIterator<'a, I, B> {
     input: I,
     older: B,
     newest: SequenceNumber,
@@ -163,9 +213,11 @@ pub(crate) struct SurvivorIterator<I, B> {
     combiner: Option<Combiner>,
     /// What combined operands became, to be shown before the input goes on.
     combined: VecDeque<Entry>,
+    filter: Option<JobFilter<'a>>,
+    filtered: FilteredEntry,
 }
 
-impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
+impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
     /// Starts at the first survivor. Entries newer than `newest` are skipped as if they did not
     /// exist. `snapshots` ascend; `tombstones` are those of the inputs.
     pub(crate) fn new(
@@ -175,6 +227,7 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
         snapshots: Vec<SequenceNumber>,
         tombstones: TombstoneCursor,
         combiner: Option<Combiner>,
+        filter: Option<JobFilter<'a>>,
     ) -> Result<Self> {
         input.seek_to_first()?;
         let mut this = SurvivorIterator {
@@ -192,6 +245,8 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             references: ReferenceCounts::default(),
             combiner,
             combined: VecDeque::new(),
+            filter,
+            filtered: FilteredEntry::default(),
         };
         this.count_references()?;
         this.find_next()?;
@@ -207,6 +262,7 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
             (Position::OnPending, Some(pending)) => &pending.key,
             (Position::OnInput, _) => self.input.key(),
             (Position::OnCombined, _) => self.combined.front().map_or(&[], |(key, _)| key),
+            (Position::OnFiltered, _) => &self.filtered.key,
             _ => &[],
         }
     }
@@ -215,15 +271,24 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
         match self.position {
             Position::OnInput => self.input.value(),
             Position::OnCombined => self.combined.front().map_or(&[], |(_, value)| value),
+            Position::OnFiltered => &self.filtered.value,
             Position::OnPending | Position::Nowhere => &[],
         }
+    }
+
+    /// What the filter has done so far.
+    pub(crate) fn filter_counts(&self) -> FilterCounts {
+        self.filter
+            .as_ref()
+            .map(JobFilter::counts)
+            .unwrap_or_default()
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
         match self.position {
             Position::Nowhere => return Ok(()),
             Position::OnPending => self.pending = None,
-            Position::OnInput => self.advance()?,
+            Position::OnInput | Position::OnFiltered => self.advance()?,
             Position::OnCombined => drop(self.combined.pop_front()),
         }
         self.find_next()
@@ -350,6 +415,20 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
                     return Ok(());
                 }
             }
+            // MUTANT: a filter is also asked about the versions that only snapshots see.
+            let each = mutant!(
+                "filter-asked-about-older-versions",
+                "-p titan --test it filters::"
+            );
+            let filtered = match &mut self.filter {
+                Some(filter) if is_newest || each => {
+                    let value = self.input.value();
+                    let effect = filter.decide(&self.user_key, sequence, value_type, value)?;
+                    self.filtered.set(effect, &self.user_key, sequence)
+                }
+                _ => None,
+            };
+            let value_type = filtered.unwrap_or(value_type);
             // MUTANT: a single deletion and its value are dropped, and with them the only trace of
             // a write that is newer than a snapshot.
             let forgotten = mutant!(
@@ -380,7 +459,13 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
                         "tombstone-dropped-too-early",
                         "-p titan-campaigns --test it metamorphic::"
                     );
-                    if self.seen_by_all(sequence)
+                    // MUTANT: a value that a filter removes leaves no trace for conditions.
+                    let no_trace = filtered.is_some()
+                        && mutant!(
+                            "removal-leaves-no-evidence",
+                            "-p titan --lib compaction::tests::filtered"
+                        );
+                    if (self.seen_by_all(sequence) || no_trace)
                         && (too_early || self.older.nothing_at(&self.user_key))
                     {
                         self.advance()?;
@@ -394,7 +479,10 @@ impl<I: InternalIterator, B: OlderVersions> SurvivorIterator<I, B> {
                 ValueType::Merge => {}
                 _ => self.hides = Hides::ValuesIn(stripe),
             }
-            self.position = Position::OnInput;
+            self.position = match filtered {
+                Some(_) => Position::OnFiltered,
+                None => Position::OnInput,
+            };
             return Ok(());
         }
     }

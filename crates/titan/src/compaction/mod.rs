@@ -6,6 +6,8 @@
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
 //!   single deletions and range deletions impose.
 //! * [`combine`] makes one entry of merge operands.
+//! * [`filter`] runs the [compaction filter](crate::filter) of a family, and [`aged`] says which
+//!   tables must be compacted for it.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
 //!   tables at what [`grandparents`] says. Flushes use it too. [`job_env`] says where files go,
 //!   [`job_output`] what was written.
@@ -15,7 +17,9 @@
 //! A compaction copies blob pointers unchanged; it moves no values except from inline to a blob
 //! file. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
 
+pub(crate) mod aged;
 pub(crate) mod combine;
+pub(crate) mod filter;
 pub(crate) mod grandparents;
 pub(crate) mod inputs;
 pub(crate) mod job;

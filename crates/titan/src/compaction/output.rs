@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::filter::FilterCounts;
 use super::grandparents::Grandparents;
 use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::{JobOutput, OutputTable};
@@ -11,7 +12,8 @@ use crate::blob::{BlobSeparator, SeparatorOptions};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
-use crate::format::{BlobFileNumber, FileNumber};
+use crate::format::sequence_times::SequenceTimes;
+use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::range_del::{FragmentedTombstones, clip};
 use crate::table::{TableWriter, TableWriterOptions};
 
@@ -45,6 +47,10 @@ pub(crate) struct OutputWriter {
     /// Blob files created, once the separator is finished.
     created_blobs: Vec<BlobFileNumber>,
     carried_on: ReferenceCounts,
+    /// When entries had been written, if that is recorded.
+    times: Option<Arc<SequenceTimes>>,
+    /// A time by which the oldest value of the current table had been written.
+    oldest_time: Option<u64>,
     /// Reused for entries whose value is separated.
     key: Vec<u8>,
     pointer: Vec<u8>,
@@ -95,9 +101,17 @@ impl OutputWriter {
             created: Vec::new(),
             created_blobs: Vec::new(),
             carried_on: ReferenceCounts::default(),
+            times: None,
+            oldest_time: None,
             key: Vec::new(),
             pointer: Vec::new(),
         }
+    }
+
+    /// Records these times in the tables.
+    pub(crate) fn recording(mut self, times: Option<Arc<SequenceTimes>>) -> Self {
+        self.times = times;
+        self
     }
 
     /// Adds a survivor.
@@ -135,6 +149,14 @@ impl OutputWriter {
         if parsed.user_key != self.last_user_key {
             self.last_user_key.clear();
             self.last_user_key.extend_from_slice(parsed.user_key);
+        }
+        if let Some(times) = &self.times
+            && !parsed.value_type.is_point_deletion()
+            // Those of number zero are as old as this table, for the next job.
+            && parsed.sequence > SequenceNumber::ZERO
+            && let Some(time) = times.written_by(parsed.sequence)
+        {
+            self.oldest_time = Some(self.oldest_time.map_or(time, |oldest| oldest.min(time)));
         }
         match parsed.value_type {
             ValueType::Value if self.separates(value.len()) => {
@@ -246,11 +268,15 @@ impl OutputWriter {
         for tombstone in &tombstones {
             writer.add_range_tombstone(tombstone)?;
         }
+        if let Some(times) = &self.times {
+            writer.record_times(times);
+        }
         let summary = writer.finish()?;
         self.finished.push(OutputTable {
             number,
             summary,
             shadowed_bytes: 0,
+            oldest_time: self.oldest_time.take(),
         });
         Ok(())
     }
@@ -278,6 +304,7 @@ impl OutputWriter {
         Ok(JobOutput {
             tables: std::mem::take(&mut self.finished),
             blob_files,
+            filtered: FilterCounts::default(),
         })
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::inputs::Compaction;
 use super::level0_move;
 use super::levels::{Circumstances, LevelTargets, ShadowedData};
+use crate::filter::FilterReason;
+use crate::format::FileNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
@@ -55,7 +57,7 @@ fn pick_released(version: &Arc<Version>, circumstances: Circumstances) -> Option
 
 /// Compacts all of level 0 into the base level. Only one such compaction runs at a time, because
 /// files of level 0 overlap.
-fn pick_level0(
+pub(super) fn pick_level0(
     version: &Arc<Version>,
     base_level: usize,
     options: &ColumnFamilyOptions,
@@ -113,9 +115,28 @@ pub(crate) fn pick_range(
     )
 }
 
+/// Rewrites tables of the last level in a range that have numbers before `made_since`: the first of
+/// them, and those that follow it without another one between. `None` if there are none.
+pub(crate) fn pick_older(
+    version: &Arc<Version>,
+    level: usize,
+    begin: Option<&[u8]>,
+    end: Bound<&[u8]>,
+    made_since: FileNumber,
+) -> Option<Compaction> {
+    let is_older = |table: &&Arc<TableFile>| table.number() < made_since;
+    let tables = version.overlapping(level, begin, end).iter();
+    let older = tables
+        .skip_while(|table| !is_older(table))
+        .take_while(is_older);
+    let inputs = clean_cut(version, level, older.cloned().collect());
+    let compaction = complete(version, level, level, inputs)?;
+    Some(compaction.forced(FilterReason::Manual))
+}
+
 /// Adds neighbours of a sorted level that share a user key with the inputs: the versions of one key
 /// must stay together, or older ones would end up above newer ones.
-fn clean_cut(
+pub(super) fn clean_cut(
     version: &Version,
     level: usize,
     mut inputs: Vec<Arc<TableFile>>,
@@ -142,7 +163,7 @@ fn clean_cut(
 
 /// Adds what the output level has in the inputs' range. `None` if a table that is needed is being
 /// compacted already.
-fn complete(
+pub(super) fn complete(
     version: &Arc<Version>,
     level: usize,
     output_level: usize,

@@ -97,13 +97,21 @@ impl Shared {
             if self.lifecycle.is_closed() {
                 return None;
             }
-            let job = self.find_job(&mut self.state.lock());
+            let mut state = self.state.lock();
+            let job = self.find_job(&mut state);
+            let timeout = self.time_to_next_revisit(&state);
+            drop(state);
             if job.is_some() {
                 // There may be another job, for another thread.
                 self.signals.work.raise_for_one();
                 return job;
             }
-            self.signals.work.wait(seen);
+            match timeout {
+                None => self.signals.work.wait(seen),
+                // In real time: what a thread waits for here must not advance a clock that does not
+                // follow it.
+                Some(timeout) => self.signals.work.wait_for(seen, timeout),
+            }
         }
     }
 

@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, Comparator, SequenceNumber};
 use crate::gc::CollectGarbageOptions;
 use crate::gc::range::GarbageCollectionSummary;
+use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
-use crate::read::{DbIterator, IteratorSource, LazyValue, PointReader, ReadOptions, SuperVersion};
+use crate::read::{DbIterator, IteratorSource, PointReader, ReadOptions, SuperVersion};
 use crate::stats;
 use crate::write::WriteOptions;
 

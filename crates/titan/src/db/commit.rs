@@ -79,6 +79,7 @@ impl CommitEnv for Shared {
 
     fn published(&self, targets: &[Target<Arc<Family>>]) {
         self.signals.wrote();
+        self.note_write_times();
         self.request_estimates(targets.iter().map(|target| &*target.family));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::core::Shared;
 use super::family::{Family, dropped};
@@ -10,14 +11,17 @@ use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use super::yielding::YieldsToReads;
 use crate::compaction::CompactRangeOptions;
+use crate::compaction::aged;
+use crate::compaction::filter::Filtering;
 use crate::compaction::inputs::{Compaction, InputMarks};
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::levels::{Circumstances, LevelTargets};
 use crate::compaction::picker::{self, pick_range};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::FilterReason;
 use crate::format::ColumnFamilyId;
 use crate::stats::{self, CompactionEvent, EventListener};
-use crate::version::VersionSet;
+use crate::version::{Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
     is_due: |shared, state| shared.due_compaction(state).is_some(),
@@ -32,10 +36,26 @@ pub(super) struct CompactionJob {
     pub(super) is_manual: bool,
 }
 
+/// Seconds after which a compaction is tried again that was made for the age of a table, and in which
+/// the compaction filter has failed; or longer, if tables are revisited less often.
+const MIN_RETRY: u64 = 60;
+
+/// The longest wait for a table to become old enough. Shorter than that may be, so that steps of the
+/// clock are noticed.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// What a compaction has claimed.
+pub(super) struct CompactionClaim {
+    family: ColumnFamilyId,
+    marks: InputMarks,
+    /// When to try again, in seconds since 1970, if the compaction filter has failed.
+    again: Option<u64>,
+}
+
 impl Job for CompactionJob {
     const DOING: &'static str = "compacting";
     type Done = CompactionEvent;
-    type Claim = InputMarks;
+    type Claim = CompactionClaim;
 
     fn kind(&self) -> RunningJob {
         match self.is_manual {
@@ -48,18 +68,32 @@ impl Job for CompactionJob {
         &self.family
     }
 
-    fn run(self, shared: &Shared) -> (Result<CompactionEvent>, InputMarks) {
+    fn run(self, shared: &Shared) -> (Result<CompactionEvent>, CompactionClaim) {
         let yields = match self.is_manual {
             true => YieldsToReads::never(),
             false => YieldsToReads::of_compaction(shared),
         };
         let outcome = shared.compact_and_install(&self.family, &self.compaction, &yields);
-        (outcome, self.compaction.into_marks())
+        let failed = outcome.as_ref().err().map(Error::kind) == Some(ErrorKind::CompactionFilter);
+        let revisit = self.family.revisit.filter(|_| failed && !self.is_manual);
+        let again = revisit.map(|revisit| {
+            let wait = revisit.interval.as_secs().max(MIN_RETRY);
+            shared.aged_at().saturating_add(wait)
+        });
+        let claim = CompactionClaim {
+            family: self.family.id,
+            marks: self.compaction.into_marks(),
+            again,
+        };
+        (outcome, claim)
     }
 
     /// The picker reads the marks under the state lock.
-    fn release(marks: InputMarks, _: &Result<CompactionEvent>, _: &mut State) {
-        drop(marks);
+    fn release(claim: CompactionClaim, _: &Result<CompactionEvent>, state: &mut State) {
+        if let (Some(again), Some(family)) = (claim.again, state.families.get_mut(&claim.family)) {
+            family.due.revisit_failed(again);
+        }
+        drop(claim.marks);
     }
 
     fn report(event: &CompactionEvent, listener: &dyn EventListener) {
@@ -94,18 +128,43 @@ impl Shared {
             idle_cleanup: self.is_cleaning_up(state),
             oldest_snapshot: self.readers.snapshots.oldest(),
         };
+        let now = self.aged_at();
         let waiting = state.in_turn().filter(|f| {
             !f.family.options().disable_auto_compactions
                 && !f.jobs.manual_compaction
-                && f.nothing_due_under != Some(circumstances)
+                && f.due.may_be_some(circumstances, now)
         });
         let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
         waiting.into_iter().find_map(|id| {
             let family = state.families.get_mut(&id)?;
-            let picked = picker::pick(&family.version, &family.family.options(), circumstances);
-            family.nothing_due_under = picked.is_none().then_some(circumstances);
+            let options = family.family.options();
+            let picked = picker::pick(&family.version, &options, circumstances);
+            let picked = picked.or_else(|| {
+                let revisit = family.family.revisit?;
+                let base = LevelTargets::of(&family.version, &options).base_level;
+                let aged = || aged::pick(&family.version, &options, base, revisit, now);
+                family.due.may_revisit(now).then(aged).flatten()
+            });
+            match picked {
+                Some(_) => family.due.is_some(),
+                None => {
+                    let revisit = family.family.revisit;
+                    let aged_at = revisit.and_then(|r| aged::first_due(&family.version, r));
+                    // What is due and was not picked is being compacted: the end of that job counts.
+                    let aged_at = aged_at.map(|at| at.max(now + 1));
+                    family.due.none_under(circumstances, aged_at);
+                }
+            }
             Some((id, picked?))
         })
+    }
+
+    /// For how long nothing becomes due by the passing of time alone; `None` for ever.
+    pub(super) fn time_to_next_revisit(&self, state: &State) -> Option<Duration> {
+        let families = state.families.values();
+        let next = families.filter_map(|f| f.due.aged_at()).min()?;
+        let left = Duration::from_secs(next.saturating_sub(self.aged_at()).max(1));
+        Some(left.min(MAX_WAIT))
     }
 
     fn compact_and_install(
@@ -116,27 +175,45 @@ impl Shared {
     ) -> Result<CompactionEvent> {
         let output = family.output();
         let due = output.options.level0_file_num_compaction_trigger;
-        let context = JobContext {
-            env: &self.rewriting_env(),
-            family: &output,
-            open_files: &self.files.open,
-            // MUTANT: a compaction drops versions of keys that snapshots see.
-            snapshots: if mutant!(
-                "compaction-ignores-snapshots",
-                "-p titan-campaigns --test it metamorphic::"
-            ) {
-                Vec::new()
-            } else {
-                self.readers.snapshots.sequences()
-            },
-            cancel: self.lifecycle.closed(),
-            yield_to_reads: &|| match level0_has_grown(family, compaction, due) {
-                true => yields.hurry(),
-                false => yields.yield_to_reads(),
-            },
+        let env = self.rewriting_env();
+        let yield_to_reads = || match level0_has_grown(family, compaction, due) {
+            true => yields.hurry(),
+            false => yields.yield_to_reads(),
         };
-        gate!("compaction: snapshots listed");
-        let result = job::run(compaction, context);
+        let run = |filtering: &Filtering| {
+            let context = JobContext {
+                env: &env,
+                family: &output,
+                open_files: &self.files.open,
+                // MUTANT: a compaction drops versions of keys that snapshots see.
+                snapshots: if mutant!(
+                    "compaction-ignores-snapshots",
+                    "-p titan-campaigns --test it metamorphic::"
+                ) {
+                    Vec::new()
+                } else {
+                    self.readers.snapshots.sequences()
+                },
+                cancel: self.lifecycle.closed(),
+                yield_to_reads: &yield_to_reads,
+                filtering: Some(filtering),
+            };
+            gate!("compaction: snapshots listed");
+            job::run(compaction, context)
+        };
+        let mut filtering = self.filtering(family, compaction.reason);
+        let mut result = run(&filtering);
+        if self.is_failed_filter(&result) && compaction.reason == FilterReason::Automatic {
+            // The tree must not wait for it. The entries stay, and later compactions ask again.
+            // MUTANT: a compaction that is due is not made if its filter fails.
+            if !mutant!(
+                "failed-filter-stops-compactions",
+                "-p titan --test it filters::"
+            ) {
+                filtering.asks = false;
+                result = run(&filtering);
+            }
+        }
         // Flushes wait for what follows.
         yields.hurry();
         let result = result?;
@@ -153,6 +230,7 @@ impl Shared {
             stats::add(&counters.compaction_sst_bytes, result.output.table_bytes());
             stats::add(&counters.compaction_blob_bytes, result.output.blob_bytes());
         }
+        self.count_filtered(&result.output.filtered);
         let outputs = result.edit.new_files.iter().map(|(_, f)| f.number);
         Ok(CompactionEvent {
             column_family: family.id,
@@ -226,6 +304,7 @@ impl Shared {
         end: Bound<&[u8]>,
         options: &CompactRangeOptions,
     ) -> Result<()> {
+        let made_since = self.counters.next_file_number();
         let (last, base) = {
             let state = self.state.lock();
             let Some(f) = state.families.get(&family.id) else {
@@ -238,23 +317,33 @@ impl Shared {
         };
         for level in 0..last {
             let output_level = if level == 0 { base } else { level + 1 };
-            self.compact_one(family, level, output_level, begin, end, false)?;
+            let pick =
+                |version: &Arc<Version>| pick_range(version, level, output_level, begin, end);
+            self.compact_one(family, pick)?;
         }
         if options.force_bottommost {
-            self.compact_one(family, last, last, begin, end, true)?;
+            let pick = |version: &Arc<Version>| {
+                let picked = pick_range(version, last, last, begin, end)?;
+                Some(picked.forced(FilterReason::Manual))
+            };
+            self.compact_one(family, pick)?;
+        } else if family.options().compaction_filter.is_some() {
+            // Those that were written just now have been filtered; moved ones have not.
+            // MUTANT: a manual compaction does not filter what is in the last level already.
+            let unseen = !mutant!("last-level-not-filtered", "-p titan --test it filters::");
+            let pick =
+                |version: &Arc<Version>| picker::pick_older(version, last, begin, end, made_since);
+            while unseen && self.compact_one(family, pick)? {}
         }
         Ok(())
     }
 
+    /// Runs the compaction that `pick` returns, if any; returns whether there was one.
     fn compact_one(
         &self,
         family: &Arc<Family>,
-        level: usize,
-        output_level: usize,
-        begin: Option<&[u8]>,
-        end: Bound<&[u8]>,
-        force_rewrite: bool,
-    ) -> Result<()> {
+        pick: impl FnOnce(&Arc<Version>) -> Option<Compaction>,
+    ) -> Result<bool> {
         let picked = {
             let mut state = self.state.lock();
             // Under the lock: closing and resuming wait for the jobs that they find counted.
@@ -263,24 +352,22 @@ impl Shared {
             let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
             };
-            let picked = pick_range(&f.version, level, output_level, begin, end);
+            let picked = pick(&f.version);
             if picked.is_some() {
                 state.begin(RunningJob::ManualCompaction, family.id);
             }
             picked
         };
-        match picked {
-            Some(mut compaction) => {
-                compaction.force_rewrite = force_rewrite;
-                self.run_job(CompactionJob {
-                    family: Arc::clone(family),
-                    compaction,
-                    is_manual: true,
-                })
-                .map(drop)
-            }
-            None => Ok(()),
-        }
+        let Some(mut compaction) = picked else {
+            return Ok(false);
+        };
+        compaction.reason = FilterReason::Manual;
+        self.run_job(CompactionJob {
+            family: Arc::clone(family),
+            compaction,
+            is_manual: true,
+        })?;
+        Ok(true)
     }
 }
 

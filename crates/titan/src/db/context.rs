@@ -1,5 +1,6 @@
-//! What is fixed when a database opens: its options, and where events and counts go.
+//! What is fixed when a database opens: its options, and where events, counts and times of writes go.
 
+use super::write_times::WriteTimes;
 use crate::batch::OpeningId;
 use crate::options::{DbOptions, TakenOptions};
 use crate::stats::{Listeners, Statistics};
@@ -16,5 +17,6 @@ pub(crate) struct Context {
     /// The moment that is shown, if it is not the present.
     pub(super) moment: Option<Moment>,
     pub(super) statistics: Arc<Statistics>,
+    pub(super) write_times: WriteTimes,
     pub(super) listeners: Listeners,
 }

@@ -7,6 +7,7 @@ use super::family::{Family, dropped};
 use super::state::FamilyState;
 use crate::batch::BypassedRange;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::revisit_of;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::{ColumnFamilyId, Comparator, FileNumber};
 use crate::gc::space::loosened_allowance;
@@ -56,6 +57,7 @@ impl Shared {
         })
         .inspect(|family| {
             self.report_loosened_bound(family);
+            self.record_times_for(family);
             // It may be the first with idle cleanup.
             self.signals.collector.raise();
         })
@@ -246,6 +248,8 @@ pub(super) fn family_state(
         immutables: Vec::new(),
         version: Arc::clone(&version),
     };
+    let factory = options.compaction_filter.as_deref();
+    let revisit = factory.and_then(revisit_of);
     let family = Arc::new(Family {
         id,
         name: recovered.name.clone(),
@@ -255,6 +259,7 @@ pub(super) fn family_state(
         comparator: recovered.comparator.clone(),
         super_version: ArcSwap::from_pointee(super_version),
         dropped: AtomicBool::new(false),
+        revisit,
         scans: Arc::default(),
     });
     FamilyState::new(family, memtable, wal_number, version)

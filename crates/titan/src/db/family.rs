@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::compaction::job_env::OutputFamily;
 use crate::error::Error;
+use crate::filter::Revisit;
 use crate::format::ColumnFamilyId;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::prefix::PrefixExtractor;
@@ -27,6 +28,8 @@ pub(crate) struct Family {
     /// Replaced whole under the state lock; read without any lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
     pub(crate) dropped: AtomicBool,
+    /// What the factory of its compaction filter said, if it has one.
+    pub(crate) revisit: Option<Revisit>,
     /// How far scans go.
     pub(crate) scans: Arc<ScanHistory>,
 }

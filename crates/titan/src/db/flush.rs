@@ -8,22 +8,26 @@ use super::job::{Claimed, Job, JobSource, claimed};
 use super::running::RunningJob;
 use super::state::{FamilyState, FlushBarrier, Immutable, State};
 use crate::compaction::combine::Combiner;
+use crate::compaction::filter::{FilteredJob, Filtering, JobFilter};
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::compaction::job_output::JobOutput;
 use crate::compaction::merge::{SurvivorIterator, UnknownOlderVersions, surviving_tombstones};
 use crate::compaction::output::OutputWriter;
 use crate::compaction::shadows::{Effort, OlderTables, Shadows};
 use crate::error::{Error, Result};
+use crate::filter::FilterReason;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::InternalKeyComparator;
+use crate::format::sequence_times::SequenceTimes;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
+use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::stats::{self, EventListener, FlushEvent};
-use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
+use crate::version::{Version, VersionSet};
 use crate::write::queue::Lead;
 
 pub(super) const FLUSHES: JobSource = JobSource {
@@ -32,19 +36,20 @@ pub(super) const FLUSHES: JobSource = JobSource {
 };
 
 /// What a flush writes of memtables: not the entries of failed commits.
-struct Survivors {
-    entries: SurvivorIterator<MergingIterator, UnknownOlderVersions>,
+struct Survivors<'a> {
+    entries: SurvivorIterator<'a, MergingIterator, UnknownOlderVersions>,
     /// All range deletions.
     tombstones: Arc<FragmentedTombstones>,
 }
 
-impl Survivors {
+impl<'a> Survivors<'a> {
     /// Of memtables, newest last.
     fn of(
         memtables: &[Arc<Memtable>],
         comparator: &InternalKeyComparator,
         snapshots: Vec<SequenceNumber>,
         combiner: Option<Combiner>,
+        filter: Option<JobFilter<'a>>,
     ) -> Result<Self> {
         let accepted_to = memtables.iter().map(|m| m.accepted_to()).min();
         let accepted_to = accepted_to.unwrap_or(SequenceNumber::MAX);
@@ -69,6 +74,7 @@ impl Survivors {
             snapshots,
             cursor,
             combiner,
+            filter,
         )?;
         Ok(Survivors {
             entries,
@@ -77,18 +83,63 @@ impl Survivors {
     }
 }
 
+/// The compaction filter of a flush, to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct FlushFilter<'a> {
+    filtering: &'a Filtering,
+    version: &'a Arc<Version>,
+    open_files: &'a Arc<OpenFiles>,
+}
+
+impl<'j> FlushFilter<'j> {
+    /// Makes it.
+    fn start(
+        self,
+        family: &'j OutputFamily,
+        snapshots: &'j [SequenceNumber],
+        times: Option<&'j Arc<SequenceTimes>>,
+    ) -> Result<Option<JobFilter<'j>>> {
+        let job = FilteredJob {
+            family,
+            level: 0,
+            is_bottommost: false,
+            snapshots,
+            version: self.version,
+            open_files: self.open_files,
+            times,
+            // The memtables take memory until they are flushed.
+            pause: &|| Ok(()),
+        };
+        JobFilter::create(self.filtering, &job, &UnknownOlderVersions)
+    }
+}
+
 /// Writes memtables, newest last, to one table and its blob files, all of it durable. On an error
 /// every file written is removed: the memtables still have the data. Estimates and records what the
-/// table shadows in `older` ones, if they are known.
+/// table shadows in `older` ones, if they are known. A flush that `filters` does so with the values
+/// of the version that it is given.
 pub(crate) fn write_memtables(
     memtables: &[Arc<Memtable>],
     env: &JobEnv,
     family: OutputFamily,
     snapshots: Vec<SequenceNumber>,
     older: Option<OlderTables<'_>>,
+    filters: Option<FlushFilter<'_>>,
 ) -> Result<JobOutput> {
     let combiner = Combiner::of_inline_values(family.options.merge_operator.as_ref());
-    let survivors = Survivors::of(memtables, &family.comparator, snapshots.clone(), combiner)?;
+    let times = filters.and_then(|f| f.filtering.times(Vec::new(), None));
+    let filtered_family = family.clone();
+    let filter = match filters {
+        Some(filters) => filters.start(&filtered_family, &snapshots, times.as_ref())?,
+        None => None,
+    };
+    let survivors = Survivors::of(
+        memtables,
+        &family.comparator,
+        snapshots.clone(),
+        combiner,
+        filter,
+    )?;
     let Survivors {
         mut entries,
         tombstones,
@@ -97,7 +148,7 @@ pub(crate) fn write_memtables(
     let mut shadows = older
         .and_then(|older| Shadows::of(memtables, &tombstones, older, min_blob_size, Effort::FLUSH));
     let surviving = surviving_tombstones(&tombstones, &snapshots, &UnknownOlderVersions);
-    let mut writer = OutputWriter::uncut(env.clone(), family, surviving);
+    let mut writer = OutputWriter::uncut(env.clone(), family, surviving).recording(times.clone());
     let written = (|| {
         while entries.valid() {
             writer.add(entries.key(), entries.value())?;
@@ -107,6 +158,7 @@ pub(crate) fn write_memtables(
             entries.next()?;
         }
         let mut output = writer.finish()?;
+        output.filtered = entries.filter_counts();
         // A flush writes one.
         if let (Some(table), Some(shadows)) = (output.tables.first_mut(), &shadows) {
             // MUTANT: a flush does not note what it shadows, so nothing looks for it until there
@@ -132,7 +184,7 @@ pub(super) fn shadowed_by_memtables(
     family: &Family,
     older: OlderTables<'_>,
 ) -> Result<u64> {
-    let survivors = Survivors::of(memtables, &family.comparator, Vec::new(), None)?;
+    let survivors = Survivors::of(memtables, &family.comparator, Vec::new(), None, None)?;
     let Survivors {
         mut entries,
         tombstones,
@@ -316,13 +368,32 @@ impl Shared {
             version: &version,
             open_files: &self.files.open,
         };
-        let output = write_memtables(
-            &memtables,
-            &self.files.env,
-            family.output(),
-            snapshots,
-            Some(older),
-        )?;
+        let mut filtering = self.filtering(family, FilterReason::Flush);
+        let write = |filtering: &Filtering| {
+            let filter = FlushFilter {
+                filtering,
+                version: &version,
+                open_files: &self.files.open,
+            };
+            let (env, snapshots) = (&self.files.env, snapshots.clone());
+            let output = family.output();
+            write_memtables(
+                &memtables,
+                env,
+                output,
+                snapshots,
+                Some(older),
+                Some(filter),
+            )
+        };
+        let mut written = write(&filtering);
+        if self.is_failed_filter(&written) {
+            // The memtables must go, and compactions will ask the filter again.
+            filtering.asks = false;
+            written = write(&filtering);
+        }
+        let output = written?;
+        self.count_filtered(&output.filtered);
         stats::add(
             &self.context.statistics.flush_sst_bytes,
             output.table_bytes(),

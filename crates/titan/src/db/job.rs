@@ -83,11 +83,11 @@ impl Shared {
     }
 
     /// What the failure of a job means: nothing to the database if the job was abandoned, since the
-    /// database closes, collections are paused or the family was dropped. Any other failure stops
-    /// writes. Returns the error, with what the job did.
+    /// database closes, collections are paused, the family was dropped or its compaction filter
+    /// failed. Any other failure stops writes. Returns the error, with what the job did.
     pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
         match error.kind() {
-            ErrorKind::Closed | ErrorKind::Busy => error,
+            ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
             _ if family.is_dropped() => error,
             _ => {
                 let doing = format!("{doing} column family {}", family.name);

@@ -55,6 +55,7 @@ mod failure;
 mod families;
 mod family;
 mod files;
+mod filtering;
 mod flush;
 mod follower;
 mod foreign;
@@ -100,6 +101,7 @@ mod wal_dir;
 mod wal_limit;
 mod wals;
 mod warm_up;
+mod write_times;
 mod writing;
 mod yielding;
 

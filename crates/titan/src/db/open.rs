@@ -21,17 +21,20 @@ use super::signals::Signals;
 use super::state::{Collections, LiveWal, Stalls, State};
 use super::wal_dir::{record_wal_dir, with_wal_dir};
 use super::wals::Wals;
+use super::write_times::WriteTimes;
 use super::writing::Writing;
 use crate::batch::OpeningId;
 use crate::block_cache::BlockCache;
-use crate::clock::SystemClock;
+use crate::clock::{SteadyClock, SystemClock};
 use crate::compaction::job_env::JobEnv;
 use crate::error::Result;
+use crate::filter::name_of;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::Options;
+use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
@@ -50,6 +53,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Core> {
     shared.purge();
     for family in shared.families.load().values() {
         shared.report_loosened_bound(family);
+        shared.record_times_for(family);
     }
     let signals = Arc::clone(&shared.signals);
     let released = move || signals.snapshot_released();
@@ -147,7 +151,7 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
 
     let env = JobEnv {
         vfs: Arc::clone(&vfs),
-        clock,
+        clock: SteadyClock::new(clock),
         dir: dir.to_owned(),
         counters: Arc::clone(&counters),
         direct_io: options.db.use_direct_io_for_flush_and_compaction,
@@ -179,6 +183,13 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     let number = counters.new_file_number();
     let mut options_file = versions.options_file();
     record_wal_dir(dir, &options.db, &mut options_file)?;
+    let names = versions.families().values().map(|family| &family.name);
+    for name in names {
+        let factory = options.family(name).compaction_filter.as_deref();
+        if let Some(factory) = factory {
+            options_file.set(CF_OPTIONS, name, COMPACTION_FILTER, name_of(factory));
+        }
+    }
     options_file.write(&*vfs, dir, number)?;
     let listeners = Listeners(options.db.listeners.clone());
     remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
@@ -296,6 +307,7 @@ fn assemble(
             taken: Vec::new(),
             moment: None,
             statistics,
+            write_times: WriteTimes::default(),
             listeners,
         },
         readers: Readers::default(),

@@ -39,7 +39,8 @@ impl ReplayTarget {
             return Ok(None);
         }
         let full = std::mem::replace(&mut self.memtable, empty_memtable(&self.family));
-        write_memtables(&[full], env, self.family.clone(), Vec::new(), older).map(Some)
+        let family = self.family.clone();
+        write_memtables(&[full], env, family, Vec::new(), older, None).map(Some)
     }
 }
 

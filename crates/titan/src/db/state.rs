@@ -45,11 +45,54 @@ pub(crate) struct FamilyState {
     /// Whether garbage is given back as holes: configured, and punching has freed space so far.
     pub(crate) punches_holes: bool,
     pub(crate) evaluation: Evaluation,
-    /// The circumstances under which no compaction was due; `None` once something ended or changed
-    /// that could make one due.
-    pub(crate) nothing_due_under: Option<Circumstances>,
+    pub(crate) due: DueCompactions,
     /// How writes are stalled on account of this family.
     pub(crate) stall: StallEvent,
+}
+
+/// Whether compactions of a family are due.
+#[derive(Default)]
+pub(crate) struct DueCompactions {
+    /// The circumstances under which none was due; `None` once something ended or changed that
+    /// could make one due.
+    circumstances: Option<Circumstances>,
+    /// When one is due because of the age of a table, in seconds since 1970, if that is to come.
+    aged_at: Option<u64>,
+    /// Before this time none is made for the age of a table: the compaction filter has failed.
+    not_before: u64,
+}
+
+impl DueCompactions {
+    /// Whether a compaction may be due, so that the family must be evaluated.
+    pub(super) fn may_be_some(&self, circumstances: Circumstances, now: u64) -> bool {
+        self.circumstances != Some(circumstances) || self.aged_at.is_some_and(|at| at <= now)
+    }
+
+    /// None is due under these circumstances, until the time `aged_at`.
+    pub(super) fn none_under(&mut self, circumstances: Circumstances, aged_at: Option<u64>) {
+        self.circumstances = Some(circumstances);
+        self.aged_at = aged_at.map(|at| at.max(self.not_before));
+    }
+
+    /// One is due.
+    pub(super) fn is_some(&mut self) {
+        self.circumstances = None;
+    }
+
+    /// Whether one may be made for the age of a table.
+    pub(super) fn may_revisit(&self, now: u64) -> bool {
+        now >= self.not_before
+    }
+
+    /// The compaction filter has failed in one that was made for the age of a table.
+    pub(super) fn revisit_failed(&mut self, not_before: u64) {
+        self.not_before = not_before;
+    }
+
+    /// When one is due because of the age of a table.
+    pub(super) fn aged_at(&self) -> Option<u64> {
+        self.aged_at
+    }
 }
 
 /// The jobs of a family that run now.
@@ -94,7 +137,7 @@ impl FamilyState {
                 garbage: None,
                 tree_stall: StallEvent::Normal,
             },
-            nothing_due_under: None,
+            due: DueCompactions::default(),
             stall: StallEvent::Normal,
         }
     }
@@ -151,7 +194,7 @@ impl FamilyState {
     /// Notes that the family must be evaluated again.
     pub(crate) fn has_changed(&mut self) {
         self.evaluation.is_current = false;
-        self.nothing_due_under = None;
+        self.due.circumstances = None;
     }
 
     /// How urgent collecting the family's garbage is.
@@ -348,7 +391,7 @@ impl State {
             (job, Some(family)) if job.is_compaction() => {
                 family.jobs.compactions -= 1;
                 // Its inputs may be taken again.
-                family.nothing_due_under = None;
+                family.due.circumstances = None;
             }
             _ => {}
         }

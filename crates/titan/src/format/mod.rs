@@ -13,6 +13,7 @@ pub(crate) mod internal_key;
 pub(crate) mod numbers;
 pub mod prefix;
 pub(crate) mod range_tombstone;
+pub(crate) mod sequence_times;
 pub(crate) mod unique_id;
 
 pub use comparator::{BytewiseComparator, Comparator, KeyOrder, ReverseBytewiseComparator};

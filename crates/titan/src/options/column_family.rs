@@ -10,6 +10,7 @@ use super::require;
 use super::setting::{Setting, SettingTexts};
 use super::stated::Stated;
 use crate::error::Result;
+use crate::filter::CompactionFilterFactory;
 use crate::format::prefix::PrefixExtractor;
 use crate::format::{BytewiseComparator, Comparator, CompressionType};
 use crate::merge::MergeOperator;
@@ -124,6 +125,11 @@ options! {
         /// is opened without it, and reads of keys with operands fail. Default: none.
         #[serde(skip)]
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
+        /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS; the
+        /// database opens without it too, and then nothing is filtered. Applies only to a family for
+        /// which an opening gives these options by its name. Default: none.
+        #[serde(skip)]
+        compaction_filter: Option<Arc<dyn CompactionFilterFactory>> = None;
     }
 }
 

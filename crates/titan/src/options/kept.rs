@@ -135,6 +135,8 @@ impl Kept {
             let own = given.given_for(name);
             let stated = own.map(ColumnFamilyOptions::settings_stated);
             let stated = stated.unwrap_or_default();
+            // Not that of other families: it would delete what it was not written for.
+            let filter = own.and_then(|own| own.compaction_filter.clone());
             let complete = match self.families.get(name) {
                 Some(kept) => {
                     let mut complete = ColumnFamilyOptions {
@@ -159,6 +161,7 @@ impl Kept {
                 stated: Stated::all(),
                 merge_operator,
                 prefix_extractor,
+                compaction_filter: filter,
                 ..complete
             };
             let mut texts = match kept {

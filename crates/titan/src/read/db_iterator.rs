@@ -8,19 +8,21 @@ use super::resolve::Stored;
 use super::source::{PrefixFilter, Source};
 use super::value_window::{ScanHistory, ValueWindow};
 use super::visible::VisibleIterator;
-use super::{LazyValue, ListedIterator, SuperVersion};
+use super::{ListedIterator, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::prefix::PrefixExtractor;
 use crate::format::{BytewiseComparator, Comparator, SequenceNumber};
 use crate::iterator::merging::MergingIterator;
+use crate::lazy_value::LazyValue;
 use crate::merge::{MergeOperator, Operands};
 use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::read::ReadOptions;
 use crate::read::Snapshot;
 use crate::table::TableIterOptions;
+use crate::version::StoredValues;
 use crate::version::tombstones::version_tombstones;
 
 /// What an iterator is made from.
@@ -245,8 +247,7 @@ impl DbIterator {
             Some(index) => Some(LazyValue::blob(
                 Bytes::copy_from_slice(self.key()),
                 index,
-                self.fetcher.clone(),
-                Arc::clone(&self.super_version.version),
+                StoredValues::of(&self.super_version.version, &self.fetcher),
             )),
             None if self.has_base() => {
                 Some(LazyValue::inline(Bytes::copy_from_slice(self.stored())))

@@ -6,15 +6,17 @@ use bytes::Bytes;
 
 use super::found::Merged;
 use super::get::{FoundValue, Lookup, lookup};
-use super::{LazyValue, PrefixSearch, ReadOptions, SuperVersion};
+use super::{PrefixSearch, ReadOptions, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::prefix::PrefixExtractor;
+use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::open_files::OpenFiles;
 use crate::stats::{self, Statistics};
+use crate::version::StoredValues;
 
 /// See the module.
 pub(crate) struct PointReader<'a> {
@@ -72,8 +74,7 @@ impl PointReader<'_> {
             FoundValue::Blob(index) => LazyValue::blob(
                 Bytes::copy_from_slice(key),
                 index,
-                self.fetcher.clone(),
-                Arc::clone(&self.super_version.version),
+                StoredValues::of(&self.super_version.version, self.fetcher),
             ),
             FoundValue::Merged(merged) => {
                 let Merged { base, operands } = *merged;

@@ -186,6 +186,12 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
+    /// A compaction filter failed or panicked. Nothing of its job took effect; see
+    /// [`CompactionFilterFactory`](crate::CompactionFilterFactory) for what follows.
+    fn compaction_filter_failed(&self, error: &Error) {
+        let _ = error;
+    }
+
     /// A file could not be deleted; the next opening of the database tries again.
     fn deletion_failed(&self, error: &Error) {
         let _ = error;

@@ -62,6 +62,18 @@ counters! {
     compaction_sst_bytes,
     /// Blob bytes that compactions wrote.
     compaction_blob_bytes,
+    /// Entries about which compaction filters were asked.
+    filter_entries,
+    /// Entries that compaction filters removed, those that they skipped included.
+    filter_removed,
+    /// Entries whose value compaction filters changed.
+    filter_changed,
+    /// Values that compaction filters read from blob files. Not in `blob_reads`.
+    filter_blob_reads,
+    /// Bytes of these values.
+    filter_blob_read_bytes,
+    /// Jobs in which a compaction filter failed or panicked.
+    filter_failures,
     /// Collections finished.
     garbage_collections,
     /// Blob bytes that collections read.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
+use crate::format::sequence_times::SequenceTimes;
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
 use crate::table::block::Block;
@@ -56,6 +57,8 @@ pub(super) mod name {
     pub(crate) const COLLECTORS: &str = "rocksdb.property.collectors";
     pub(crate) const RAW_KEY_SIZE: &str = "rocksdb.raw.key.size";
     pub(crate) const RAW_VALUE_SIZE: &str = "rocksdb.raw.value.size";
+    /// See [`SequenceTimes`](crate::format::sequence_times::SequenceTimes).
+    pub(crate) const SEQUENCE_TIMES: &str = "rocksdb.seqno.time.map";
     /// Written by RocksDB 11 if an index of the application is to be used instead of its own.
     pub(crate) const USER_INDEX_IS_PRIMARY: &str = "rocksdb.udi.is.primary.index";
     /// Written by RocksDB 11 if the table has embedded blobs.
@@ -265,6 +268,11 @@ impl TableProperties {
             self.get(name::DB_SESSION_ID)?,
             number,
         )
+    }
+
+    /// Which entries had been written by which time, if the table has that and it can be read.
+    pub(crate) fn sequence_times(&self) -> Option<SequenceTimes> {
+        SequenceTimes::decode(self.get(name::SEQUENCE_TIMES)?).ok()
     }
 
     /// The property as stored, if the table has it.

@@ -17,6 +17,7 @@ use crate::format::internal_key::{
 };
 use crate::format::prefix::PrefixExtractor;
 use crate::format::range_tombstone::RangeTombstone;
+use crate::format::sequence_times::SequenceTimes;
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
 use crate::table::block::builder::BlockBuilder;
@@ -166,6 +167,8 @@ pub(crate) struct TableWriter {
     num_merge_operands: u64,
     raw_key_size: u64,
     raw_value_size: u64,
+    /// The property about times; empty if they are not recorded.
+    times: Vec<u8>,
 }
 
 impl TableWriter {
@@ -205,6 +208,7 @@ impl TableWriter {
             num_merge_operands: 0,
             raw_key_size: 0,
             raw_value_size: 0,
+            times: Vec::new(),
             options,
         }
     }
@@ -254,14 +258,8 @@ impl TableWriter {
             && (first || user_key(&self.last_key) != parsed.user_key)
         {
             filter.add(parsed.user_key);
-            if let Some(extractor) = &self.options.prefix_extractor
-                && let Some(prefix) = extractor.prefix(parsed.user_key)
-                && (!self.has_prefix || self.last_prefix != prefix)
-            {
-                filter.add(prefix);
-                self.has_prefix = true;
-                self.last_prefix.clear();
-                self.last_prefix.extend_from_slice(prefix);
+            if self.options.prefix_extractor.is_some() {
+                self.add_prefix(parsed.user_key);
             }
         }
         self.data.add(ikey, value);
@@ -270,6 +268,21 @@ impl TableWriter {
         self.count(parsed.sequence, ikey.len(), value.len());
         self.num_entries += 1;
         Ok(())
+    }
+
+    /// Adds the prefix of a key that was just added to the filter, unless the key before it had the same.
+    #[inline(never)]
+    fn add_prefix(&mut self, user_key: &[u8]) {
+        let extractor = self.options.prefix_extractor.as_ref();
+        let prefix = extractor.and_then(|extractor| extractor.prefix(user_key));
+        if let (Some(filter), Some(prefix)) = (&mut self.filter, prefix)
+            && (!self.has_prefix || self.last_prefix != prefix)
+        {
+            filter.add_prefix(prefix);
+            self.has_prefix = true;
+            self.last_prefix.clear();
+            self.last_prefix.extend_from_slice(prefix);
+        }
     }
 
     /// Adds a range tombstone; any time, in any order.
@@ -289,6 +302,14 @@ impl TableWriter {
         }
         self.tombstones.push(t.clone());
         Ok(())
+    }
+
+    /// Records when the entries so far had been written.
+    pub(crate) fn record_times(&mut self, times: &SequenceTimes) {
+        let times = times.between(self.smallest_seq, self.largest_seq);
+        if !times.is_empty() && self.num_entries > 0 {
+            self.times = times.encode();
+        }
     }
 
     /// Bytes so far, the block in progress and an estimate of the index included.
@@ -510,6 +531,9 @@ impl TableWriter {
         p.number(name::CREATION_TIME, o.creation_time);
         p.number(name::FILE_CREATION_TIME, o.creation_time);
         p.number(name::OLDEST_KEY_TIME, 0);
+        if !self.times.is_empty() {
+            p.bytes(name::SEQUENCE_TIMES, self.times.as_slice());
+        }
         p.number(name::FIXED_KEY_LEN, 0);
         // Not the footer's version: RocksDB writes 0 here, the one for "newest".
         p.number(name::FORMAT_VERSION, 0);

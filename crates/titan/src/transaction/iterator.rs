@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::index::{Index, Pending};
 use crate::error::{Error, Result};
-use crate::read::{DbIterator, LazyValue};
+use crate::lazy_value::LazyValue;
+use crate::read::DbIterator;
 use crate::shared_map::Place;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

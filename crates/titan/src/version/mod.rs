@@ -30,6 +30,7 @@ pub(crate) mod recorded;
 mod recorded_tests;
 mod recovery;
 mod set;
+mod stored_values;
 pub(crate) mod tombstones;
 #[expect(
     clippy::module_inception,
@@ -46,5 +47,6 @@ pub(crate) use manifest_reader::ManifestReader;
 pub use moment::Moment;
 pub(crate) use recovery::{Rebuilt, RecoveredState, choose_comparator};
 pub(crate) use set::{Counters, FamilyVersions, LogsSince, VersionSet};
+pub(crate) use stored_values::StoredValues;
 pub(crate) use version::Version;
 pub(crate) use watch::Watch;

@@ -60,6 +60,7 @@ fn any_family(rng: &mut Rng) -> ColumnFamilyOptions {
         comparator: default.comparator,
         prefix_extractor: None,
         merge_operator: None,
+        compaction_filter: None,
     }
 }
 

@@ -19,6 +19,7 @@ mod determinism;
 mod directory;
 mod downgrade;
 mod faults;
+mod filters;
 mod gc;
 mod golden;
 mod hooks;

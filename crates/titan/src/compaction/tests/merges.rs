@@ -103,6 +103,7 @@ fn compact(
         snapshots.to_vec(),
         cursor,
         Combiner::of_inline_values(Some(operator)),
+        None,
     )?;
     let mut output: Run = Vec::new();
     while survivors.valid() {

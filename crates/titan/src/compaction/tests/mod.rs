@@ -6,6 +6,7 @@
 //! | `picks` | the bounds of tables: which of them must be compacted together, which may be moved |
 //! | `below` | the bounds of tables: whether a key can be below a compaction |
 //! | `survivors` | the history of one key: which entries survive, in every order of compactions |
+//! | `filtered` | the same with compaction filters |
 //! | `worlds`, with `shapes` and `readers` | histories of some keys in real tables: what readers find after each compaction |
 //!
 //! A run takes a part of the larger enumerations, the same part each time. With
@@ -13,6 +14,7 @@
 //! operations each, which are too many.
 
 mod below;
+mod filtered;
 mod merges;
 mod picks;
 mod readers;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::order;
 use crate::blob::ValueFetcher;
 use crate::block_cache::BlockCache;
-use crate::clock::StdClock;
+use crate::clock::{StdClock, SteadyClock};
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
@@ -64,7 +64,7 @@ impl Bench {
         Bench {
             env: JobEnv {
                 vfs,
-                clock: Arc::new(StdClock),
+                clock: SteadyClock::new(Arc::new(StdClock)),
                 dir,
                 counters,
                 direct_io: false,

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::order;
 use super::readers::Bench;
+use crate::compaction::filter::FilterCounts;
 use crate::compaction::job_output::{JobOutput, OutputTable};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
@@ -249,6 +250,7 @@ impl Part {
             writer.add_range_tombstone(tombstone)?;
         }
         Ok(OutputTable {
+            oldest_time: None,
             number,
             summary: writer.finish()?,
             shadowed_bytes: 0,
@@ -258,6 +260,7 @@ impl Part {
     /// Adds the table to an edit.
     pub(super) fn add_to(&self, edit: &mut VersionEdit, level: usize, bench: &Bench) -> Result<()> {
         let output = JobOutput {
+            filtered: FilterCounts::default(),
             tables: vec![self.write(bench)?],
             blob_files: Vec::new(),
         };

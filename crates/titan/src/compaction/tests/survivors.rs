@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{order, stride};
+use crate::compaction::filter::JobFilter;
 use crate::compaction::merge::{OlderVersions, SurvivorIterator, surviving_tombstones};
 use crate::compaction::references::ReferenceCounts;
 use crate::error::{Error, Result};
@@ -21,9 +22,14 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 
 const KEY: &[u8] = b"k";
 
+/// The value that filters write.
+pub(super) const CHANGED: &[u8] = b"changed";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
+pub(super) enum Op {
     Put,
+    /// A value that a filter has changed.
+    Changed,
     /// A value in a blob file.
     Pointer,
     Delete,
@@ -33,13 +39,13 @@ enum Op {
 }
 
 impl Op {
-    fn is_value(self) -> bool {
-        matches!(self, Op::Put | Op::Pointer)
+    pub(super) fn is_value(self) -> bool {
+        matches!(self, Op::Put | Op::Changed | Op::Pointer)
     }
 
     fn value_type(self) -> ValueType {
         match self {
-            Op::Put => ValueType::Value,
+            Op::Put | Op::Changed => ValueType::Value,
             Op::Pointer => ValueType::BlobIndex,
             Op::Delete => ValueType::Deletion,
             Op::Single => ValueType::SingleDeletion,
@@ -47,7 +53,10 @@ impl Op {
         }
     }
 
-    fn of(value_type: ValueType) -> Op {
+    fn of(value_type: ValueType, value: &[u8]) -> Op {
+        if value_type == ValueType::Value && value == CHANGED {
+            return Op::Changed;
+        }
         let all = [Op::Put, Op::Pointer, Op::Delete, Op::Single, Op::Range];
         let op = all.into_iter().find(|op| op.value_type() == value_type);
         op.unwrap()
@@ -55,19 +64,19 @@ impl Op {
 }
 
 /// The operations in one sorted run, newest first, with their sequence numbers.
-type Run = Vec<Entry>;
+pub(super) type Run = Vec<Entry>;
 
-type Entry = (u64, Op);
+pub(super) type Entry = (u64, Op);
 
 /// The value that a reader finds who takes the newest of all entries, as scans do.
-fn by_age(runs: &[Run], reader: u64) -> Option<u64> {
+pub(super) fn by_age(runs: &[Run], reader: u64) -> Option<u64> {
     let all = runs.iter().flatten().filter(|(at, _)| *at <= reader);
     let newest = all.max_by_key(|(at, _)| *at)?;
     newest.1.is_value().then_some(newest.0)
 }
 
 /// The value that a reader finds who takes the first entry from the top, as lookups do.
-fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
+pub(super) fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
     for run in runs {
         let mut seen = run.iter().filter(|(at, _)| *at <= reader);
         let covered = seen.clone().find(|(_, op)| *op == Op::Range);
@@ -143,6 +152,9 @@ impl InternalIterator for Entries {
 fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
     let key = internal_key(KEY, SequenceNumber(at), op.value_type() as u8);
     let mut value = Vec::new();
+    if op == Op::Changed {
+        value.extend_from_slice(CHANGED);
+    }
     if op == Op::Pointer {
         let index = BlobIndex {
             file: BlobFileNumber(1),
@@ -156,7 +168,12 @@ fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// What a compaction of these operations, newest first, writes.
-fn compact(input: &[Entry], nothing_below: bool, snapshots: &[SequenceNumber]) -> Result<Run> {
+pub(super) fn compact(
+    input: &[Entry],
+    nothing_below: bool,
+    snapshots: &[SequenceNumber],
+    filter: Option<JobFilter<'_>>,
+) -> Result<Run> {
     let order = order();
     let points = input.iter().filter(|(_, op)| *op != Op::Range);
     let input_points = Entries {
@@ -181,6 +198,7 @@ fn compact(input: &[Entry], nothing_below: bool, snapshots: &[SequenceNumber]) -
         snapshots.to_vec(),
         cursor,
         None,
+        filter,
     )?;
     let mut written = ReferenceCounts::default();
     let mut output: Run = Vec::new();
@@ -189,7 +207,8 @@ fn compact(input: &[Entry], nothing_below: bool, snapshots: &[SequenceNumber]) -
         if parsed.value_type == ValueType::BlobIndex {
             written.add(parsed.user_key, survivors.value())?;
         }
-        output.push((parsed.sequence.0, Op::of(parsed.value_type)));
+        let op = Op::of(parsed.value_type, survivors.value());
+        output.push((parsed.sequence.0, op));
         survivors.next()?;
     }
     assert!(output.is_sorted_by(|a, b| a.0 > b.0), "{output:?}");
@@ -217,20 +236,20 @@ fn compact(input: &[Entry], nothing_below: bool, snapshots: &[SequenceNumber]) -
 
 /// A history of the key, by sequence number from 1 on, and the live snapshots.
 #[derive(Debug)]
-struct History {
-    ops: Vec<Op>,
-    snapshots: Vec<SequenceNumber>,
+pub(super) struct History {
+    pub(super) ops: Vec<Op>,
+    pub(super) snapshots: Vec<SequenceNumber>,
 }
 
 impl History {
-    fn runs(&self) -> Vec<Run> {
+    pub(super) fn runs(&self) -> Vec<Run> {
         let numbered = (1..).zip(self.ops.iter().copied());
         let mut runs: Vec<Run> = numbered.map(|op| vec![op]).collect();
         runs.reverse();
         runs
     }
 
-    fn readers(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn readers(&self) -> impl Iterator<Item = u64> {
         self.snapshots.iter().map(|s| s.0).chain([u64::MAX])
     }
 
@@ -257,7 +276,7 @@ impl History {
             compactions += 1 + self.compact_on(&after, expected);
         }
         if let [last] = runs {
-            let released = compact(last, true, &[]).unwrap();
+            let released = compact(last, true, &[], None).unwrap();
             let newest = expected.last().copied().flatten();
             let left: Vec<u64> = released.iter().map(|(at, _)| *at).collect();
             assert_eq!(left, Vec::from_iter(newest), "left of {last:?} of {self:?}");
@@ -269,13 +288,13 @@ impl History {
         let input = [upper, lower].concat();
         let is_point = |entry: &Entry| entry.1 != Op::Range;
         let nothing_below = !below.iter().flatten().any(is_point);
-        compact(&input, nothing_below, &self.snapshots)
+        compact(&input, nothing_below, &self.snapshots, None)
             .unwrap_or_else(|e| panic!("{e}: {input:?} over {below:?} of {self:?}"))
     }
 }
 
 /// Every set of snapshots between and after so many operations.
-fn every_snapshots(ops: usize) -> impl Iterator<Item = Vec<SequenceNumber>> {
+pub(super) fn every_snapshots(ops: usize) -> impl Iterator<Item = Vec<SequenceNumber>> {
     (0_usize..1 << ops).map(move |set| {
         let at = (0..ops).filter(|at| (set >> at) & 1 == 1);
         at.map(|at| SequenceNumber(at as u64 + 1)).collect()
@@ -283,7 +302,7 @@ fn every_snapshots(ops: usize) -> impl Iterator<Item = Vec<SequenceNumber>> {
 }
 
 /// Every list of `len` operations of `menu`.
-fn every_list(menu: &[Op], len: u32) -> impl Iterator<Item = Vec<Op>> {
+pub(super) fn every_list(menu: &[Op], len: u32) -> impl Iterator<Item = Vec<Op>> {
     (0..menu.len().pow(len)).map(move |index| {
         let digit = |at| index / menu.len().pow(at) % menu.len();
         (0..len).map(|at| menu[digit(at)]).collect()

@@ -172,6 +172,7 @@ impl World {
                     snapshots: self.snapshots.clone(),
                     cancel: &AtomicBool::new(false),
                     yield_to_reads: &|| {},
+                    filtering: None,
                 };
                 let result = job::run(&picked, context)?;
                 let after = after(&version, &result.edit)?;

@@ -43,6 +43,8 @@ pub(crate) const VERSION: &str = "Version";
 pub(crate) const DB_OPTIONS: &str = "DBOptions";
 /// Kind of the sections about column families.
 pub(crate) const CF_OPTIONS: &str = "CFOptions";
+/// The name of the compaction filter of a family.
+pub(crate) const COMPACTION_FILTER: &str = "compaction_filter_factory";
 /// Kind of the sections about the tables of column families.
 pub(crate) const TABLE_OPTIONS: &str = "TableOptions/BlockBasedTable";
 

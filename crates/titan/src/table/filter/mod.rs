@@ -68,10 +68,15 @@ impl FilterBuilder {
         })
     }
 
-    /// Adds a user key or a prefix. The caller leaves out repeated ones.
+    /// Adds a user key. The caller leaves out repeated ones.
     #[inline]
     pub(in crate::table) fn add(&mut self, user_key: &[u8]) {
-        let hash = hash64(user_key);
+        self.hashes.push(hash64(user_key));
+    }
+
+    /// Adds a prefix, after the key that has it. The caller leaves out repeated ones.
+    pub(in crate::table) fn add_prefix(&mut self, prefix: &[u8]) {
+        let hash = hash64(prefix);
         // A key can be its own prefix.
         if self.hashes.last() != Some(&hash) {
             self.hashes.push(hash);

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use super::Progress;
 use crate::block_cache::BlockCache;
+use crate::clock::SteadyClock;
 use crate::compaction::job_env::{JobEnv, OutputFamily};
 use crate::db::{check_files_exist, files_of, require_database, session_id, with_wal_dir};
 use crate::error::Result;
@@ -125,7 +126,7 @@ impl<'d> Downgrade<'d> {
             open_files: OpenFiles::new(Arc::clone(&vfs), dir.to_owned(), limits, block_cache),
             env: JobEnv {
                 vfs: Arc::clone(&vfs),
-                clock: Arc::clone(&options.db.clock),
+                clock: SteadyClock::new(Arc::clone(&options.db.clock)),
                 dir: dir.to_owned(),
                 counters: Arc::clone(versions.counters()),
                 direct_io: options.db.tools_write_direct(),

@@ -68,6 +68,7 @@ use std::sync::Arc;
 
 use super::Progress;
 use crate::blob::BlobFileSummary;
+use crate::clock::SteadyClock;
 use crate::compaction::job_env::JobEnv;
 use crate::db::{create_dir_durably, files_of, has_directory, session_id, with_wal_dir};
 use crate::error::{Error, ErrorKind, Result};
@@ -169,7 +170,7 @@ pub fn repair(
         direct_io: options.db.tools_write_direct(),
         db_id: String::new(),
         session_id: session_id(&*options.db.clock),
-        clock: Arc::clone(&options.db.clock),
+        clock: SteadyClock::new(Arc::clone(&options.db.clock)),
     };
     let mut repair = Repair {
         from: Damaged {

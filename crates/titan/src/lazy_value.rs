@@ -1,16 +1,23 @@
 //! A value that is read when it is asked for.
+//!
+//! Owns [`LazyValue`]. Readers return it, and compaction filters get it. Assumes that the
+//! [`ValueSource`] of a separated value pins the file that has it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::CompressionType;
 use crate::format::blob_index::BlobIndex;
 use crate::merge::{MergeOperator, Operands};
-use crate::version::Version;
+
+/// Reads values from the blob files of one version, and pins them.
+pub(crate) trait ValueSource: Send + Sync {
+    /// The value of `user_key` to which `index` points.
+    fn fetch(&self, user_key: &[u8], index: &BlobIndex) -> Result<Bytes>;
+}
 
 /// A value that was found but, if it is in a blob file, not read yet. It stays readable for as long
 /// as it is alive, whatever is written, compacted or deleted meanwhile.
@@ -23,9 +30,7 @@ enum Kind {
     Blob {
         key: Bytes,
         index: BlobIndex,
-        fetcher: ValueFetcher,
-        /// Has the pointer, and pins its file. Not the memtables, which may be large.
-        version: Arc<Version>,
+        source: Arc<dyn ValueSource>,
     },
     Merged(Arc<Parts>),
 }
@@ -52,18 +57,8 @@ impl LazyValue {
         LazyValue(Kind::Inline(value))
     }
 
-    pub(crate) fn blob(
-        key: Bytes,
-        index: BlobIndex,
-        fetcher: ValueFetcher,
-        version: Arc<Version>,
-    ) -> Self {
-        LazyValue(Kind::Blob {
-            key,
-            index,
-            fetcher,
-            version,
-        })
+    pub(crate) fn blob(key: Bytes, index: BlobIndex, source: Arc<dyn ValueSource>) -> Self {
+        LazyValue(Kind::Blob { key, index, source })
     }
 
     pub(crate) fn merged(
@@ -89,12 +84,7 @@ impl LazyValue {
     pub fn fetch(&self) -> Result<Bytes> {
         match &self.0 {
             Kind::Inline(value) => Ok(value.clone()),
-            Kind::Blob {
-                key,
-                index,
-                fetcher,
-                version,
-            } => fetcher.fetch(&**version, key, index),
+            Kind::Blob { key, index, source } => source.fetch(key, index),
             Kind::Merged(parts) => parts.merge(),
         }
     }

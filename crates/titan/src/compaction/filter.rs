@@ -1,0 +1,336 @@
+//! Runs the compaction filter of a family in one job.
+//!
+//! Promises that a filter that fails or panics costs an error of the kind `CompactionFilter` and
+//! nothing else. Assumes that the job discards what it wrote when it gets that error. What a decision
+//! means for entries is said in [`merge`](super::merge): a removed value becomes a deletion with the
+//! same sequence number.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::job_env::OutputFamily;
+use crate::blob::ValueFetcher;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::{
+    CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
+    KeysBelow, Revisit, StoredValue, name_of,
+};
+use crate::format::SequenceNumber;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{InternalKeyComparator, ValueType};
+use crate::format::sequence_times::{SequenceTime, SequenceTimes};
+use crate::lazy_value::ValueSource;
+use crate::open_files::OpenFiles;
+use crate::stats::Statistics;
+use crate::version::{StoredValues, Version};
+
+/// Recorded times are so many to the age after which tables are revisited.
+const TIMES_PER_AGE: u64 = 64;
+
+/// Entries that a filter drops between two points at which its job may yield to reads.
+const PAUSE_EVERY: u64 = 32;
+
+/// How a job filters.
+#[derive(Clone)]
+pub(crate) struct Filtering {
+    pub(crate) reason: FilterReason,
+    /// See [`FilterContext::now`].
+    pub(crate) now: Duration,
+    /// What the factory said.
+    pub(crate) revisit: Option<Revisit>,
+    /// Whether the job asks the filter. Not if it has failed in the same job already.
+    pub(crate) asks: bool,
+    /// When recent entries had been written, for a flush.
+    pub(crate) recent: Vec<SequenceTime>,
+}
+
+/// The seconds between two recorded times of writes.
+pub(crate) fn spacing(revisit: Revisit) -> u64 {
+    (revisit.age.as_secs() / TIMES_PER_AGE).max(1)
+}
+
+impl Filtering {
+    /// The times of writes from these pairs and those of the flush, if they are recorded.
+    /// `zero` is that of entries with the sequence number zero.
+    pub(crate) fn times(
+        &self,
+        mut pairs: Vec<SequenceTime>,
+        zero: Option<u64>,
+    ) -> Option<Arc<SequenceTimes>> {
+        let spacing = spacing(self.revisit?);
+        pairs.extend(&self.recent);
+        let times = SequenceTimes::of(pairs).thinned(spacing);
+        Some(Arc::new(times.with_zero(zero)))
+    }
+}
+
+/// What a filter did in a job.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FilterCounts {
+    /// Entries about which it was asked.
+    pub(crate) asked: u64,
+    pub(crate) removed: u64,
+    pub(crate) changed: u64,
+    /// Entries that were removed without asking.
+    pub(crate) skipped: u64,
+    /// Bytes of the blob records to which dropped and changed entries pointed.
+    pub(crate) dropped_blob_bytes: u64,
+    pub(crate) blob_reads: u64,
+    pub(crate) blob_read_bytes: u64,
+}
+
+/// What becomes of an entry.
+pub(crate) enum Effect {
+    Keep,
+    Remove,
+    Change(Vec<u8>),
+}
+
+/// The job that a filter is made for.
+pub(crate) struct FilteredJob<'a> {
+    pub(crate) family: &'a OutputFamily,
+    pub(crate) level: usize,
+    pub(crate) is_bottommost: bool,
+    pub(crate) snapshots: &'a [SequenceNumber],
+    /// The version that has the values to which entries point.
+    pub(crate) version: &'a Arc<Version>,
+    pub(crate) open_files: &'a Arc<OpenFiles>,
+    pub(crate) times: Option<&'a Arc<SequenceTimes>>,
+    /// Called now and then while entries are dropped.
+    pub(crate) pause: &'a dyn Fn() -> Result<()>,
+}
+
+/// See the module.
+pub(crate) struct JobFilter<'a> {
+    /// None while this is dropped.
+    filter: Option<Box<dyn CompactionFilter>>,
+    name: String,
+    family: &'a OutputFamily,
+    comparator: InternalKeyComparator,
+    times: Option<&'a Arc<SequenceTimes>>,
+    source: Arc<dyn ValueSource>,
+    /// Of the filter alone: it counts what the filter fetches.
+    statistics: Arc<Statistics>,
+    pause: &'a dyn Fn() -> Result<()>,
+    /// Keys before this one are removed without asking.
+    skip_until: Option<Vec<u8>>,
+    counts: FilterCounts,
+}
+
+impl<'a> JobFilter<'a> {
+    /// The filter of the family for a job; `None` if it has none, or none for this job.
+    ///
+    /// # Errors
+    /// `CompactionFilter` if the factory panics.
+    pub(crate) fn create(
+        filtering: &Filtering,
+        job: &FilteredJob<'a>,
+        below: &dyn KeysBelow,
+    ) -> Result<Option<Self>> {
+        let factory = job.family.options.compaction_filter.as_deref();
+        let Some(factory) = factory.filter(|_| filtering.asks) else {
+            return Ok(None);
+        };
+        let Some(filter) = make(factory, filtering, job, below)? else {
+            return Ok(None);
+        };
+        let statistics = Arc::new(Statistics::default());
+        let readers = Arc::clone(job.open_files) as Arc<_>;
+        let fetcher = ValueFetcher::new(readers, Arc::clone(&statistics));
+        Ok(Some(JobFilter {
+            filter: Some(filter),
+            name: name_of(factory),
+            family: job.family,
+            comparator: job.family.comparator.clone(),
+            times: job.times,
+            source: StoredValues::of(job.version, &fetcher),
+            statistics,
+            pause: job.pause,
+            skip_until: None,
+            counts: FilterCounts::default(),
+        }))
+    }
+
+    /// Decides about the newest version of a key.
+    ///
+    /// # Errors
+    /// `CompactionFilter` if the filter fails or panics; `Corruption`; those of the pause.
+    pub(crate) fn decide(
+        &mut self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        value: &[u8],
+    ) -> Result<Effect> {
+        // MUTANT: a filter is asked about tombstones.
+        let tombstones = mutant!(
+            "filter-asked-about-tombstones",
+            "-p titan --lib compaction::tests::filtered"
+        );
+        if value_type.is_point_deletion() && !tombstones {
+            return Ok(Effect::Keep);
+        }
+        let stored = match value_type {
+            ValueType::BlobIndex => StoredValue::Blob(BlobIndex::decode(value)?),
+            _ => StoredValue::Inline(value),
+        };
+        let effect = if self.skips(key) {
+            self.counts.skipped += 1;
+            Effect::Remove
+        } else if matches!(value_type, ValueType::Merge | ValueType::WideColumnEntity) {
+            Effect::Keep
+        } else {
+            self.ask(key, sequence, stored)?
+        };
+        if let (Effect::Remove | Effect::Change(_), StoredValue::Blob(index)) = (&effect, stored) {
+            let bytes = index.record_len(key.len());
+            let dropped = &mut self.counts.dropped_blob_bytes;
+            *dropped = dropped.saturating_add(bytes);
+        }
+        let counts = &self.counts;
+        if matches!(effect, Effect::Remove)
+            && (counts.removed + counts.skipped).is_multiple_of(PAUSE_EVERY)
+        {
+            (self.pause)()?;
+        }
+        Ok(effect)
+    }
+
+    /// Whether the key is before the one to which the filter has skipped.
+    fn skips(&mut self, key: &[u8]) -> bool {
+        let Some(until) = &self.skip_until else {
+            return false;
+        };
+        let order = self.comparator.compare_user(key, until);
+        // MUTANT: the key to which a filter skips is removed too.
+        let too_far =
+            order.is_eq() && mutant!("skips-one-key-too-far", "-p titan --test it filters::");
+        if order.is_lt() || too_far {
+            return true;
+        }
+        self.skip_until = None;
+        false
+    }
+
+    fn ask(
+        &mut self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        stored: StoredValue<'_>,
+    ) -> Result<Effect> {
+        let written_by = self.times.and_then(|times| times.written_by(sequence));
+        let entry = FilterEntry {
+            key,
+            sequence,
+            stored,
+            written_by: written_by.map(Duration::from_secs),
+            source: &self.source,
+        };
+        let Some(filter) = &mut self.filter else {
+            return Err(Error::internal("a filter that is gone is asked"));
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| filter.filter(&entry)));
+        let decision = match outcome {
+            Ok(Ok(decision)) => decision,
+            Ok(Err(e)) => return Err(self.failed("failed", key).with_source(e)),
+            Err(panic) => {
+                let doing = format!("panicked{}", text_of(&*panic));
+                return Err(self.failed(&doing, key));
+            }
+        };
+        let counts = &mut self.counts;
+        counts.asked += 1;
+        Ok(match decision {
+            Decision::Keep => Effect::Keep,
+            Decision::Remove => {
+                counts.removed += 1;
+                Effect::Remove
+            }
+            Decision::ChangeValue(value) => {
+                counts.changed += 1;
+                Effect::Change(value)
+            }
+            Decision::SkipUntil(until) if self.comparator.compare_user(key, &until).is_lt() => {
+                counts.removed += 1;
+                self.skip_until = Some(until);
+                Effect::Remove
+            }
+            Decision::SkipUntil(_) => Effect::Keep,
+        })
+    }
+
+    fn failed(&self, doing: &str, key: &[u8]) -> Error {
+        let JobFilter { name, family, .. } = self;
+        let shown = key.get(..key.len().min(MAX_KEY)).unwrap_or_default();
+        let more = if shown.len() < key.len() { "..." } else { "" };
+        Error::new(
+            ErrorKind::CompactionFilter,
+            format!(
+                "the compaction filter {name} of column family {} {doing}, at the key \"{}{more}\"",
+                family.name,
+                shown.escape_ascii()
+            ),
+        )
+    }
+
+    /// What the filter has done so far.
+    pub(crate) fn counts(&self) -> FilterCounts {
+        FilterCounts {
+            blob_reads: self.statistics.blob_reads(),
+            blob_read_bytes: self.statistics.blob_read_bytes(),
+            ..self.counts
+        }
+    }
+}
+
+/// Bytes of a key in the text of an error.
+const MAX_KEY: usize = 64;
+
+impl Drop for JobFilter<'_> {
+    /// A panic in the destructor of the application's filter changes nothing.
+    fn drop(&mut self) {
+        let filter = self.filter.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(filter)));
+    }
+}
+
+fn make(
+    factory: &dyn CompactionFilterFactory,
+    filtering: &Filtering,
+    job: &FilteredJob<'_>,
+    below: &dyn KeysBelow,
+) -> Result<Option<Box<dyn CompactionFilter>>> {
+    let context = FilterContext {
+        level: job.level,
+        reason: filtering.reason,
+        column_family: job.family.id,
+        column_family_name: &job.family.name,
+        oldest_snapshot: job.snapshots.first().copied(),
+        is_bottommost: job.is_bottommost,
+        now: filtering.now,
+        below,
+    };
+    let is_flush = filtering.reason == FilterReason::Flush;
+    let create = || (!is_flush || factory.at_flush()).then(|| factory.create(&context));
+    match catch_unwind(AssertUnwindSafe(create)) {
+        Ok(filter) => Ok(filter.flatten()),
+        Err(panic) => Err(Error::new(
+            ErrorKind::CompactionFilter,
+            format!(
+                "the factory of the compaction filter {} of column family {} panicked{}",
+                name_of(factory),
+                job.family.name,
+                text_of(&*panic)
+            ),
+        )),
+    }
+}
+
+/// What a panic said.
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.map_or_else(String::new, |text| format!(" ({text})"))
+}

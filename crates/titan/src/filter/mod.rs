@@ -1,0 +1,253 @@
+//! Compaction filters: code of the application that decides, while a job rewrites entries, which of
+//! them stay.
+//!
+//! Owns what a filter sees and what it may decide, and the [filter that ships with the
+//! engine](TimeToLive). Promises nothing about when a filter runs: that is what
+//! [`CompactionFilterFactory`] describes and jobs do.
+
+mod ttl;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::format::blob_index::BlobIndex;
+use crate::format::{ColumnFamilyId, SequenceNumber};
+use crate::lazy_value::{LazyValue, ValueSource};
+
+pub use ttl::TimeToLive;
+
+/// Makes the filters of a family, one for each job. Given in
+/// [`ColumnFamilyOptions::compaction_filter`](crate::ColumnFamilyOptions::compaction_filter).
+///
+/// **When it runs.** In every compaction that rewrites tables, and in flushes if
+/// [`at_flush`](Self::at_flush) says so. A compaction that only moves tables to another level does
+/// not read them, and neither do collections of blob files. After
+/// [`compact_range`](crate::ColumnFamily::compact_range) every entry of the range has been seen. What
+/// opening a database replays from WAL files is not filtered before its first compaction.
+///
+/// **What it sees.** The newest version of each key among those that the job reads, if that is a
+/// value: no deletions, no merge operands and no wide columns. There may be newer versions of the
+/// key in places that the job does not read.
+///
+/// **Snapshots.** A filter does not wait for them: a snapshot no longer finds what a filter removed,
+/// and finds the new value of what it changed. A filter that must not disturb them keeps entries
+/// that are not newer than [`FilterContext::oldest_snapshot`], as snapshots may see these.
+///
+/// **Failures.** If a filter fails or panics, nothing of its job takes effect. Listeners are
+/// [notified](crate::EventListener::compaction_filter_failed). A flush, or a compaction that is due
+/// anyway, is repeated without the filter, so that the database goes on; later compactions try the
+/// filter again. A compaction that a caller asked for fails with
+/// [`ErrorKind::CompactionFilter`](crate::ErrorKind::CompactionFilter).
+pub trait CompactionFilterFactory: Send + Sync + 'static {
+    /// Names the filter in errors and in OPTIONS. Always the same.
+    fn name(&self) -> &str;
+
+    /// The filter for a job, or none if there is nothing to filter in it.
+    fn create(&self, context: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>>;
+
+    /// Whether flushes are filtered too. What a flush drops is never written to a blob file.
+    fn at_flush(&self) -> bool {
+        false
+    }
+
+    /// After which time tables are to be filtered by themselves. Asked once, when the family is
+    /// opened. Default: never.
+    fn revisit(&self) -> Option<Revisit> {
+        None
+    }
+}
+
+impl fmt::Debug for dyn CompactionFilterFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompactionFilterFactory")
+    }
+}
+
+/// Decides about the entries of one job, in the order of their keys.
+pub trait CompactionFilter: Send {
+    /// What becomes of an entry.
+    ///
+    /// # Errors
+    /// What the application reports: see [`CompactionFilterFactory`].
+    fn filter(&mut self, entry: &FilterEntry<'_>) -> Result<Decision>;
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It stays.
+    Keep,
+    /// The key is deleted, with everything older.
+    Remove,
+    /// The key gets this value, with the sequence number of the old one. The new value goes to a
+    /// blob file if it is large enough.
+    ChangeValue(Vec<u8>),
+    /// This key, and all keys before the given one, are deleted as by [`Decision::Remove`], and the
+    /// filter is not asked about them. Other than in RocksDB, older versions of these keys do not
+    /// reappear. If the given key is not after this one, the entry stays.
+    SkipUntil(Vec<u8>),
+}
+
+/// When tables are filtered by themselves.
+///
+/// With this, tables also record the times of writes: see [`FilterEntry::written_by`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revisit {
+    /// Tables with entries that are older than this are compacted.
+    pub age: Duration,
+    /// But a table is not compacted again for this long after it was written, whatever is in it.
+    /// So a table whose entries grow old one after the other is rewritten now and then, not for each.
+    pub interval: Duration,
+}
+
+/// Why a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterReason {
+    /// A memtable is flushed.
+    Flush,
+    /// A compaction is due.
+    Automatic,
+    /// A caller asked for the compaction.
+    Manual,
+    /// A table has entries that are older than [`Revisit::age`].
+    Age,
+}
+
+/// Answers whether a range has keys below a job.
+pub(crate) trait KeysBelow {
+    /// Whether nothing at lower levels has a key of `start..end`.
+    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool;
+}
+
+/// The job that a filter is made for.
+#[non_exhaustive]
+pub struct FilterContext<'a> {
+    /// The level that the job writes to.
+    pub level: usize,
+    /// Why it runs.
+    pub reason: FilterReason,
+    /// The family.
+    pub column_family: ColumnFamilyId,
+    /// Its name.
+    pub column_family_name: &'a str,
+    /// The newest sequence number that the oldest snapshot sees; none if there is no snapshot.
+    pub oldest_snapshot: Option<SequenceNumber>,
+    /// Whether nothing lies below the keys of the job: what the filter removes leaves no trace
+    /// then, but for entries that are newer than the oldest snapshot.
+    pub is_bottommost: bool,
+    /// The time since the beginning of 1970, UTC, or some time before it. Not affected by steps of
+    /// the system's clock: to be compared with [`FilterEntry::written_by`].
+    pub now: Duration,
+    pub(crate) below: &'a dyn KeysBelow,
+}
+
+impl FilterContext<'_> {
+    /// Whether nothing lies below the job in the range from `start` to before `end`. A flush does
+    /// not know it.
+    pub fn nothing_below(&self, start: &[u8], end: &[u8]) -> bool {
+        self.below.nothing_in(start, end)
+    }
+}
+
+impl fmt::Debug for FilterContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilterContext")
+            .field("level", &self.level)
+            .field("reason", &self.reason)
+            .field("column_family", &self.column_family)
+            .field("column_family_name", &self.column_family_name)
+            .field("oldest_snapshot", &self.oldest_snapshot)
+            .field("is_bottommost", &self.is_bottommost)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A value as a table has it.
+#[derive(Clone, Copy)]
+pub(crate) enum StoredValue<'a> {
+    Inline(&'a [u8]),
+    Blob(BlobIndex),
+}
+
+/// An entry that a filter decides about. Nothing here but the fetch of a [`LazyValue`] reads a file.
+pub struct FilterEntry<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) stored: StoredValue<'a>,
+    pub(crate) written_by: Option<Duration>,
+    pub(crate) source: &'a Arc<dyn ValueSource>,
+}
+
+impl FilterEntry<'_> {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.key
+    }
+
+    /// The position of the write in the order of all writes.
+    pub fn sequence(&self) -> SequenceNumber {
+        self.sequence
+    }
+
+    /// Whether the value is in a blob file, so that fetching it reads.
+    pub fn is_separated(&self) -> bool {
+        matches!(self.stored, StoredValue::Blob(_))
+    }
+
+    /// Bytes of the value as stored: after compression, where its blob file is compressed. Free.
+    pub fn stored_len(&self) -> u64 {
+        match self.stored {
+            StoredValue::Inline(value) => value.len() as u64,
+            StoredValue::Blob(index) => index.size,
+        }
+    }
+
+    /// A time by which the entry had been written, since the beginning of 1970, UTC: never before
+    /// it was written, and usually soon after. Not known if the factory asks for no
+    /// [revisits](CompactionFilterFactory::revisit).
+    pub fn written_by(&self) -> Option<Duration> {
+        self.written_by
+    }
+
+    /// The value. A separated one is read when it is fetched, and only then.
+    pub fn value(&self) -> LazyValue {
+        match self.stored {
+            StoredValue::Inline(value) => LazyValue::inline(Bytes::copy_from_slice(value)),
+            StoredValue::Blob(index) => {
+                let key = Bytes::copy_from_slice(self.key);
+                LazyValue::blob(key, index, Arc::clone(self.source))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FilterEntry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilterEntry")
+            .field("key", &self.key.escape_ascii().to_string())
+            .field("sequence", &self.sequence)
+            .field("is_separated", &self.is_separated())
+            .field("stored_len", &self.stored_len())
+            .field("written_by", &self.written_by)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name of a factory; without the one that it fails to return by a panic.
+pub(crate) fn name_of(factory: &dyn CompactionFilterFactory) -> String {
+    let name = catch_unwind(AssertUnwindSafe(|| factory.name().to_owned()));
+    name.unwrap_or_else(|_| "unknown".to_owned())
+}
+
+/// When tables are to be filtered; never, if the factory panics.
+pub(crate) fn revisit_of(factory: &dyn CompactionFilterFactory) -> Option<Revisit> {
+    let revisit = catch_unwind(AssertUnwindSafe(|| factory.revisit()));
+    revisit.unwrap_or_default()
+}
