@@ -83,7 +83,7 @@ impl KeptNames {
             self.merge_operator.as_deref().map(merge::recorded),
         ) {
             (given, _) if replaced(MERGE_OPERATOR) => given,
-            (Some(given), Some(recorded)) if given.name() != plain(recorded.name()) => {
+            (Some(given), Some(recorded)) if is_other(&*given, &*recorded) => {
                 let why = "its operands would mean something else";
                 return refused(MERGE_OPERATOR, recorded.name(), given.name(), why);
             }
@@ -105,9 +105,10 @@ impl KeptNames {
     }
 }
 
-/// An id without what follows the name.
-fn plain(id: &str) -> &str {
-    id.split(':').next().unwrap_or_default()
+/// Whether operands of the operator `recorded` mean nothing to `given`. A placeholder has the whole id
+/// for its name.
+fn is_other(given: &dyn MergeOperator, recorded: &dyn MergeOperator) -> bool {
+    given.name() != recorded.name() && given.id() != recorded.name()
 }
 
 /// The objects of a family.
@@ -142,7 +143,9 @@ pub(super) fn add_to_file(file: &mut OptionsFile, family: &str, texts: &SettingT
     for (name, id) in texts {
         if NAMED.contains(&name.as_str()) {
             let text = match id.split_once(':') {
-                Some((id, delimiter)) if name == MERGE_OPERATOR => {
+                Some((id, delimiter))
+                    if name == MERGE_OPERATOR && merge::builtin::by_name(id).is_some() =>
+                {
                     format!("{{id={id};delimiter={delimiter};}}")
                 }
                 _ => id.clone(),

@@ -34,7 +34,6 @@ fn with(name: &str) -> ColumnFamilyOptions {
 fn force(db: &Db) {
     let bottommost = CompactRangeOptions {
         force_bottommost: true,
-        ..CompactRangeOptions::default()
     };
     db.compact_range(None, None, &bottommost).unwrap();
 }
@@ -182,7 +181,7 @@ fn an_own_operator_that_is_not_given_again_is_missed_where_operands_are() {
 
     impl MergeOperator for Longest {
         fn name(&self) -> &str {
-            "longest"
+            "own::longest"
         }
 
         fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {

@@ -258,7 +258,6 @@ fn rocksdb_and_titan_use_each_others_prefix_filters() {
     // Now the tables are ours.
     let force = CompactRangeOptions {
         force_bottommost: true,
-        ..CompactRangeOptions::default()
     };
     db.compact_range(None, None, &force).unwrap();
     db.close().unwrap();
