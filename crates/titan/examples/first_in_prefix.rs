@@ -8,6 +8,9 @@
 //! bytes. Rounds of each kind of read alternate; the ratio is that of the medians. The blocks fit the
 //! block cache, or, with a cache of 1 MiB, come from the kernel's page cache.
 
+#![allow(clippy::disallowed_methods, reason = "it measures times")]
+
+use std::error::Error;
 use std::time::Instant;
 
 use titan::{CompactRangeOptions, Db, Options, ReadOptions, prefix};
@@ -30,8 +33,8 @@ fn median(mut rounds: Vec<f64>) -> f64 {
     rounds[rounds.len() / 2]
 }
 
-fn main() -> titan::Result<()> {
-    let temporary = tempfile::tempdir().expect("a temporary directory");
+fn main() -> Result<(), Box<dyn Error>> {
+    let temporary = tempfile::tempdir()?;
     let dir = std::env::args()
         .nth(1)
         .map_or(temporary.path().to_owned(), Into::into);
