@@ -488,6 +488,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
     }
 
     /// From the newest operand of a run, goes on to what is below the run and combines it.
+    #[cold]
     fn combine_operands(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> Result<()> {
         let mut run = Run::default();
         run.push(newest, self.input.value());

@@ -83,7 +83,7 @@ fn mix16(key: &[u8], at: usize, secret_at: usize) -> u64 {
 }
 
 /// The hash of a user key.
-#[inline]
+#[inline(always)]
 pub(in crate::table) fn hash64(key: &[u8]) -> u64 {
     match key.len() {
         0 => fold(secret(0), P64_2),
