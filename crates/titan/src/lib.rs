@@ -46,6 +46,7 @@ mod batch;
 mod blob;
 mod block_cache;
 mod clock;
+mod collector;
 mod compaction;
 mod db;
 mod error;
@@ -80,10 +81,14 @@ pub use batch::{
 };
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
+pub use collector::{
+    CollectorContext, EntryKind, GarbageByMoment, GarbageFrom, TableEntry,
+    TablePropertiesCollector, TablePropertiesCollectorFactory, TableReport,
+};
 pub use compaction::CompactRangeOptions;
 pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
-    LevelMetrics, Metrics, Secondary,
+    LevelMetrics, Metrics, Secondary, TableMetadata,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use filter::{

@@ -42,6 +42,8 @@ pub(crate) struct Filtering {
     pub(crate) revisit: Option<Revisit>,
     /// Whether the job asks the filter. Not if it has failed in the same job already.
     pub(crate) asks: bool,
+    /// Up to which moment the job can drop what collectors report as garbage.
+    pub(crate) garbage_moment: u64,
     /// When recent entries had been written, for a flush.
     pub(crate) recent: Vec<SequenceTime>,
 }

@@ -84,6 +84,7 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
             tables: Vec::new(),
             blob_files: Vec::new(),
             filtered: FilterCounts::default(),
+            collector_failures: Vec::new(),
         };
         return Ok(CompactionResult {
             edit,
@@ -140,7 +141,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         surviving,
         Grandparents::new(&compaction.version, compaction.output_level),
     )
-    .recording(times.clone());
+    .recording(times.clone())
+    .after_dropping_garbage(context.filtering.map(|f| f.garbage_moment));
     let mut entries = 0_u64;
     let written = (|| {
         while survivors.valid() {

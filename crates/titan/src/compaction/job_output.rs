@@ -2,6 +2,8 @@
 
 use super::filter::FilterCounts;
 use crate::blob::BlobFileSummary;
+use crate::collector::CollectedReport;
+use crate::error::Error;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, FileNumber};
 use crate::table::TableSummary;
@@ -16,6 +18,8 @@ pub(crate) struct OutputTable {
     /// A time by which its oldest value had been written, in seconds since 1970, if times are
     /// recorded.
     pub(crate) oldest_time: Option<u64>,
+    /// What collectors reported about it.
+    pub(crate) collected: CollectedReport,
 }
 
 /// Everything a job wrote; all of it synced, names included.
@@ -24,6 +28,8 @@ pub(crate) struct JobOutput {
     pub(crate) blob_files: Vec<BlobFileSummary>,
     /// What the compaction filter did.
     pub(crate) filtered: FilterCounts,
+    /// Why collectors reported nothing about a table.
+    pub(crate) collector_failures: Vec<Error>,
 }
 
 impl JobOutput {
@@ -94,6 +100,7 @@ fn table_facts(table: &OutputTable) -> TableFacts {
         raw_key_bytes: summary.raw_key_size,
         raw_value_bytes: summary.raw_value_size,
         blob_refs: summary.blob_refs.clone(),
+        collected: table.collected.clone(),
         foreign: false,
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Circumstances {
     pub(crate) idle_cleanup: bool,
     /// The oldest live snapshot.
     pub(crate) oldest_snapshot: Option<SequenceNumber>,
+    /// What collectors report as garbage from this moment on, or an earlier one, is garbage.
+    pub(crate) garbage_moment: u64,
 }
 
 /// Target sizes of one version's levels.
@@ -163,7 +165,7 @@ impl LevelTargets {
     }
 }
 
-/// Shadowed bytes, compared with how many are allowed.
+/// Shadowed bytes and garbage that collectors reported, each compared with how much is allowed.
 pub(crate) struct ShadowedData {
     /// From 1.0 on there are too many.
     urgency: f64,
@@ -182,6 +184,7 @@ impl ShadowedData {
         circumstances: Circumstances,
     ) -> Self {
         let last = version.num_levels().saturating_sub(1);
+        let reported = Reported::of(version, options, circumstances);
         let levels = (0..last).map(|level| version.sums(level).shadowed);
         let levels: Vec<u64> = levels.collect();
         let released = version.released_bytes(circumstances.oldest_snapshot);
@@ -201,10 +204,18 @@ impl ShadowedData {
         let urgency = match options.enable_blob_garbage_collection {
             true => shadowed as f64 / allowed,
             false => 0.0,
-        };
+        }
+        .max(reported.urgency);
+        let moment = circumstances.garbage_moment;
+        let levels: Vec<u64> = std::iter::zip(levels, &reported.levels)
+            .map(|(shadowed, reported)| shadowed.saturating_add(*reported))
+            .collect();
         let idle = (0..last).filter(|_| urgency >= 1.0).map(|level| {
             let idle = version.level(level).iter().filter(|f| !f.is_compacting());
-            total(idle.map(|f| f.shadowed_bytes()))
+            total(idle.map(|f| {
+                f.shadowed_bytes()
+                    .saturating_add(f.reported_garbage(moment))
+            }))
         });
         ShadowedData {
             urgency,
@@ -227,6 +238,45 @@ impl ShadowedData {
         }
         let idle = self.idle.get(level).copied().unwrap_or(0);
         self.urgency * (idle as f64 / self.most.max(1) as f64)
+    }
+}
+
+/// Garbage that collectors reported.
+struct Reported {
+    /// By level.
+    levels: Vec<u64>,
+    /// From 1.0 on there is too much.
+    urgency: f64,
+}
+
+impl Reported {
+    /// Cost: O(levels), and O(tables) if collectors reported any.
+    fn of(version: &Version, options: &ColumnFamilyOptions, circumstances: Circumstances) -> Self {
+        let moment = circumstances.garbage_moment;
+        let levels = (0..version.num_levels()).map(|n| version.reported_garbage(n, moment));
+        let levels: Vec<u64> = levels.collect();
+        let reported = total(levels.iter().copied());
+        if reported == 0 {
+            return Reported {
+                levels,
+                urgency: 0.0,
+            };
+        }
+        // It may be in tables and in blob files.
+        let separated = version.blob_files.live_bytes();
+        let all = separated.saturating_add(version.table_bytes());
+        let live = all.saturating_sub(reported) as f64;
+        let allowed = match circumstances.idle_cleanup {
+            true => live * IDLE_SHADOWED_SHARE,
+            false => {
+                let memtable = live.min(options.write_buffer_size as f64);
+                (live * options.shadowed_data_allowance()).max(memtable)
+            }
+        };
+        Reported {
+            levels,
+            urgency: reported as f64 / allowed.max(1.0),
+        }
     }
 }
 
@@ -272,6 +322,7 @@ mod tests {
         let circumstances = Circumstances {
             idle_cleanup: false,
             oldest_snapshot: None,
+            garbage_moment: 0,
         };
         let comparator = InternalKeyComparator::new(Arc::new(BytewiseComparator));
         let mut levels = vec![Vec::new(); 7];

@@ -9,7 +9,8 @@ use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::{JobOutput, OutputTable};
 use super::references::ReferenceCounts;
 use crate::blob::{BlobSeparator, SeparatorOptions};
-use crate::error::Result;
+use crate::collector::{CollectorContext, Collectors};
+use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
 use crate::format::sequence_times::SequenceTimes;
@@ -47,6 +48,9 @@ pub(crate) struct OutputWriter {
     /// Blob files created, once the separator is finished.
     created_blobs: Vec<BlobFileNumber>,
     carried_on: ReferenceCounts,
+    /// See [`CollectedReport::seen`](crate::collector::CollectedReport::seen).
+    seen_moment: Option<u64>,
+    collector_failures: Vec<Error>,
     /// When entries had been written, if that is recorded.
     times: Option<Arc<SequenceTimes>>,
     /// A time by which the oldest value of the current table had been written.
@@ -89,6 +93,7 @@ impl OutputWriter {
             BlobSeparator::new(Arc::clone(&env.vfs), env.dir.clone(), options, allocate);
         OutputWriter {
             max_table_bytes: family.options.target_file_size_base,
+            seen_moment: None,
             env,
             family,
             separator: Some(separator),
@@ -101,6 +106,7 @@ impl OutputWriter {
             created: Vec::new(),
             created_blobs: Vec::new(),
             carried_on: ReferenceCounts::default(),
+            collector_failures: Vec::new(),
             times: None,
             oldest_time: None,
             key: Vec::new(),
@@ -111,6 +117,12 @@ impl OutputWriter {
     /// Records these times in the tables.
     pub(crate) fn recording(mut self, times: Option<Arc<SequenceTimes>>) -> Self {
         self.times = times;
+        self
+    }
+
+    /// The job could drop garbage up to this moment, if any. What is left of it is not waited for.
+    pub(crate) fn after_dropping_garbage(mut self, moment: Option<u64>) -> Self {
+        self.seen_moment = moment;
         self
     }
 
@@ -225,7 +237,7 @@ impl OutputWriter {
             let file = self.env.vfs.create_bulk(&path, self.env.direct_io)?;
             self.created.push(number);
             let options = &self.family.options;
-            let writer = TableWriter::new(
+            let mut writer = TableWriter::new(
                 file,
                 &path,
                 TableWriterOptions {
@@ -243,6 +255,14 @@ impl OutputWriter {
                     creation_time: self.env.unix_seconds(),
                 },
             );
+            if !options.table_properties_collectors.is_empty() {
+                let context = CollectorContext {
+                    column_family: self.family.id,
+                    column_family_name: &self.family.name,
+                };
+                let factories = &options.table_properties_collectors;
+                writer.show_to(Collectors::create(factories, &context, self.seen_moment));
+            }
             self.current = Some((number, writer));
         }
         match &mut self.current {
@@ -271,12 +291,15 @@ impl OutputWriter {
         if let Some(times) = &self.times {
             writer.record_times(times);
         }
+        let content = writer.collect();
+        self.collector_failures.extend(content.failures);
         let summary = writer.finish()?;
         self.finished.push(OutputTable {
             number,
             summary,
             shadowed_bytes: 0,
             oldest_time: self.oldest_time.take(),
+            collected: content.report,
         });
         Ok(())
     }
@@ -305,6 +328,7 @@ impl OutputWriter {
             tables: std::mem::take(&mut self.finished),
             blob_files,
             filtered: FilterCounts::default(),
+            collector_failures: std::mem::take(&mut self.collector_failures),
         })
     }
 

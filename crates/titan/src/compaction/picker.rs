@@ -36,19 +36,28 @@ pub(crate) fn pick(
     }
     shadowed
         .is_too_much()
-        .then(|| pick_released(version, circumstances))
+        .then(|| pick_garbage_at_bottom(version, circumstances))
         .flatten()
 }
 
-/// Rewrites the table of the last level that shadows the most bytes that only released snapshots
-/// needed, to drop these.
-fn pick_released(version: &Arc<Version>, circumstances: Circumstances) -> Option<Compaction> {
+/// Rewrites the table of the last level that has the most bytes that only released snapshots needed,
+/// or that collectors reported as garbage, to drop these.
+fn pick_garbage_at_bottom(
+    version: &Arc<Version>,
+    circumstances: Circumstances,
+) -> Option<Compaction> {
     let last = version.num_levels().saturating_sub(1);
-    let released = version
-        .level(last)
-        .iter()
-        .filter(|f| !f.is_compacting() && f.released_bytes(circumstances.oldest_snapshot) > 0);
-    let most = released.max_by_key(|f| f.shadowed_bytes())?;
+    let garbage = |table: &TableFile| {
+        let reported = table.reported_garbage(circumstances.garbage_moment);
+        table
+            .released_bytes(circumstances.oldest_snapshot)
+            .saturating_add(reported)
+    };
+    let idle = version.level(last).iter().filter(|f| !f.is_compacting());
+    let most = idle.max_by_key(|table| garbage(table))?;
+    if garbage(most) == 0 {
+        return None;
+    }
     let inputs = clean_cut(version, last, vec![Arc::clone(most)]);
     let mut compaction = complete(version, last, last, inputs)?;
     compaction.force_rewrite = true;

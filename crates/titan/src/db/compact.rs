@@ -124,20 +124,26 @@ impl Shared {
 
     /// A compaction that is due. A family is evaluated again only after something has changed.
     fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction)> {
-        let circumstances = Circumstances {
+        let of_all = Circumstances {
             idle_cleanup: self.is_cleaning_up(state),
             oldest_snapshot: self.readers.snapshots.oldest(),
+            garbage_moment: 0,
+        };
+        let circumstances_of = |family: &Family| Circumstances {
+            garbage_moment: family.garbage_moment(),
+            ..of_all
         };
         let now = self.aged_at();
         let waiting = state.in_turn().filter(|f| {
             !f.family.options().disable_auto_compactions
                 && !f.jobs.manual_compaction
-                && f.due.may_be_some(circumstances, now)
+                && f.due.may_be_some(circumstances_of(&f.family), now)
         });
         let waiting: Vec<ColumnFamilyId> = waiting.map(|f| f.family.id).collect();
         waiting.into_iter().find_map(|id| {
             let family = state.families.get_mut(&id)?;
             let options = family.family.options();
+            let circumstances = circumstances_of(&family.family);
             let picked = picker::pick(&family.version, &options, circumstances);
             let picked = picked.or_else(|| {
                 let revisit = family.family.revisit?;
@@ -231,6 +237,7 @@ impl Shared {
             stats::add(&counters.compaction_blob_bytes, result.output.blob_bytes());
         }
         self.count_filtered(&result.output.filtered);
+        self.report_collectors(&result.output);
         let outputs = result.edit.new_files.iter().map(|(_, f)| f.number);
         Ok(CompactionEvent {
             column_family: family.id,

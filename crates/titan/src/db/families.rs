@@ -16,7 +16,7 @@ use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
 use crate::stats::StallEvent;
 use crate::sync::ArcSwap;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::version::{self, Version, VersionSet};
 use crate::write::queue::Lead;
 
@@ -260,6 +260,7 @@ pub(super) fn family_state(
         super_version: ArcSwap::from_pointee(super_version),
         dropped: AtomicBool::new(false),
         revisit,
+        garbage_moment: AtomicU64::new(0),
         scans: Arc::default(),
     });
     FamilyState::new(family, memtable, wal_number, version)

@@ -12,7 +12,7 @@ use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
 use crate::read::{ScanHistory, SuperVersion};
 use crate::sync::ArcSwap;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What readers and writers of a family share.
 pub(crate) struct Family {
@@ -30,6 +30,8 @@ pub(crate) struct Family {
     pub(crate) dropped: AtomicBool,
     /// What the factory of its compaction filter said, if it has one.
     pub(crate) revisit: Option<Revisit>,
+    /// What collectors report as garbage up to this moment is garbage. Grows.
+    pub(crate) garbage_moment: AtomicU64,
     /// How far scans go.
     pub(crate) scans: Arc<ScanHistory>,
 }
@@ -53,6 +55,10 @@ impl Family {
     pub(crate) fn collects_by_itself(&self) -> bool {
         let options = self.options.load();
         options.enable_blob_garbage_collection && !options.disable_auto_compactions
+    }
+
+    pub(crate) fn garbage_moment(&self) -> u64 {
+        self.garbage_moment.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

@@ -5,6 +5,7 @@ use super::core::Shared;
 use super::family::Family;
 use super::write_times::rounded_up;
 use crate::compaction::filter::{FilterCounts, Filtering, spacing};
+use crate::compaction::job_output::JobOutput;
 use crate::error::{ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::stats;
@@ -30,6 +31,7 @@ impl Shared {
             reason,
             now: self.files.env.clock.earliest(),
             revisit: family.revisit,
+            garbage_moment: family.garbage_moment(),
             asks: true,
             recent,
         }
@@ -58,6 +60,15 @@ impl Shared {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Notifies listeners of the collectors that failed in a job.
+    pub(super) fn report_collectors(&self, output: &JobOutput) {
+        for e in &output.collector_failures {
+            self.context
+                .listeners
+                .notify(|l| l.table_properties_collector_failed(e));
         }
     }
 

@@ -394,6 +394,7 @@ impl Shared {
         }
         let output = written?;
         self.count_filtered(&output.filtered);
+        self.report_collectors(&output);
         stats::add(
             &self.context.statistics.flush_sst_bytes,
             output.table_bytes(),

@@ -155,6 +155,7 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
     let after_cleanup = Circumstances {
         idle_cleanup: true,
         oldest_snapshot,
+        garbage_moment: family.family.garbage_moment(),
     };
     // Only an estimate can tell.
     may_shadow(family) || ShadowedData::of(&family.version, options, after_cleanup).is_too_much()

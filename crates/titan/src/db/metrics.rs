@@ -140,6 +140,7 @@ impl Shared {
         let circumstances = Circumstances {
             idle_cleanup: false,
             oldest_snapshot: self.readers.snapshots.oldest(),
+            garbage_moment: family.garbage_moment(),
         };
         let shadowed = ShadowedData::of(version, &family.options(), circumstances);
         let scores = targets.scores(version, &family.options(), &shadowed);

@@ -29,6 +29,8 @@
 //! | [`failure`], [`resume`] | refusing writes after a failure; accepting them again |
 //! | [`load_options`] | loading the options that a database has recorded |
 //! | [`metrics`] | sizes and counts |
+//! | [`set_options`] | changing options while the database is open; writing OPTIONS |
+//! | [`table_properties`] | what collectors reported about the tables of a range |
 //! | [`space`], [`pinned`], [`holders`], [`sizes`] | the report on space |
 //!
 //! Locks, in the order in which they are taken: the lead of the commit queue, the version set, the
@@ -88,6 +90,7 @@ mod replay_target;
 mod resume;
 mod running;
 mod secondary;
+mod set_options;
 mod signals;
 mod sizes;
 mod space;
@@ -95,6 +98,7 @@ mod staging;
 mod stall_notifier;
 mod stalls;
 mod state;
+mod table_properties;
 #[cfg(test)]
 mod test_clock;
 mod wal_dir;
@@ -123,3 +127,4 @@ pub use handle::Db;
 pub use metrics::{FamilyMetrics, LevelMetrics, Metrics};
 pub use pause::GarbageCollectionPause;
 pub use secondary::Secondary;
+pub use table_properties::TableMetadata;

@@ -17,9 +17,10 @@ use super::purge::remove_leftovers;
 use super::readers::Readers;
 use super::replay;
 use super::running::RunningCounts;
+use super::set_options::write_options_file;
 use super::signals::Signals;
 use super::state::{Collections, LiveWal, Stalls, State};
-use super::wal_dir::{record_wal_dir, with_wal_dir};
+use super::wal_dir::with_wal_dir;
 use super::wals::Wals;
 use super::write_times::WriteTimes;
 use super::writing::Writing;
@@ -28,13 +29,11 @@ use crate::block_cache::BlockCache;
 use crate::clock::{SteadyClock, SystemClock};
 use crate::compaction::job_env::JobEnv;
 use crate::error::Result;
-use crate::filter::name_of;
 use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::Options;
-use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
 use crate::stats::{Listeners, Statistics};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
@@ -180,17 +179,9 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     // adds them, ends the need for older WAL files, and records the options, in one step. After a
     // crash before it, recovery starts from the same state again.
     versions.start_manifest()?;
-    let number = counters.new_file_number();
-    let mut options_file = versions.options_file();
-    record_wal_dir(dir, &options.db, &mut options_file)?;
-    let names = versions.families().values().map(|family| &family.name);
-    for name in names {
-        let factory = options.family(name).compaction_filter.as_deref();
-        if let Some(factory) = factory {
-            options_file.set(CF_OPTIONS, name, COMPACTION_FILTER, name_of(factory));
-        }
-    }
-    options_file.write(&*vfs, dir, number)?;
+    write_options_file(&versions, dir, &options.db, |name| {
+        options.family(name).compaction_filter.clone()
+    })?;
     let listeners = Listeners(options.db.listeners.clone());
     remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
         listeners.notify(|l| l.deletion_failed(e));

@@ -9,6 +9,7 @@ use super::declare::{OptionInfo, OptionTraits, options};
 use super::require;
 use super::setting::{Setting, SettingTexts};
 use super::stated::Stated;
+use crate::collector::TablePropertiesCollectorFactory;
 use crate::error::Result;
 use crate::filter::CompactionFilterFactory;
 use crate::format::prefix::PrefixExtractor;
@@ -130,6 +131,10 @@ options! {
         /// which an opening gives these options by its name. Default: none.
         #[serde(skip)]
         compaction_filter: Option<Arc<dyn CompactionFilterFactory>> = None;
+        /// Describe the tables that are written. Their names are written into the tables. Apply only to
+        /// a family for which an opening gives these options by its name. Default: none.
+        #[serde(skip)]
+        table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new();
     }
 }
 

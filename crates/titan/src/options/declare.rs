@@ -254,26 +254,33 @@ macro_rules! options {
                 settings
             }
 
-            /// Sets an option by its name, to the nearest value in its range. The error says what was
-            /// wrong with the name or the value.
-            pub(crate) fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
+            /// Sets an option by its name, whatever its range. The error says what was wrong with the
+            /// name or the value.
+            pub(crate) fn parse(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
-                        let Some(value) = <$type as Setting>::parse(text) else {
-                            return Err(format!("{name}={text} is not understood"));
-                        };
-                        self.$field = Some(value);
-                        $(if !($low..=$high).contains(&value) {
-                            let nearest = if value > $high { $high } else { $low };
-                            self.$field = Some(nearest);
-                            return Err(format!(
-                                "{name}={text} is not {}: {nearest} is taken", $rule
-                            ));
-                        })?
+                        let parsed = <$type as Setting>::parse(text);
+                        let misunderstood = || format!("{name}={text} is not understood");
+                        self.$field = Some(parsed.ok_or_else(misunderstood)?);
                         Ok(())
                     })*
                     _ => Err(format!("{name} is no option")),
                 }
+            }
+
+            /// Sets an option by its name, to the nearest value in its range. The error says what was
+            /// wrong with the name or the value.
+            pub(crate) fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
+                self.parse(name, text)?;
+                $($(if name == stringify!($field)
+                    && let Some(value) = self.$field
+                    && !($low..=$high).contains(&value)
+                {
+                    let nearest = if value > $high { $high } else { $low };
+                    self.$field = Some(nearest);
+                    return Err(format!("{name}={text} is not {}: {nearest} is taken", $rule));
+                })?)*
+                Ok(())
             }
         }
     };

@@ -137,6 +137,7 @@ impl Kept {
             let stated = stated.unwrap_or_default();
             // Not that of other families: it would delete what it was not written for.
             let filter = own.and_then(|own| own.compaction_filter.clone());
+            let collectors = own.map(|own| own.table_properties_collectors.clone());
             let complete = match self.families.get(name) {
                 Some(kept) => {
                     let mut complete = ColumnFamilyOptions {
@@ -162,6 +163,7 @@ impl Kept {
                 merge_operator,
                 prefix_extractor,
                 compaction_filter: filter,
+                table_properties_collectors: collectors.unwrap_or_default(),
                 ..complete
             };
             let mut texts = match kept {

@@ -2,6 +2,7 @@
 //! RocksDB's where it has the same option.
 
 mod by_name;
+mod changes;
 mod column_family;
 mod database;
 mod declare;

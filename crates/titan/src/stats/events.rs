@@ -192,6 +192,12 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
+    /// A [collector](crate::TablePropertiesCollectorFactory) failed or panicked. The table was written
+    /// without what it reports.
+    fn table_properties_collector_failed(&self, error: &Error) {
+        let _ = error;
+    }
+
     /// A file could not be deleted; the next opening of the database tries again.
     fn deletion_failed(&self, error: &Error) {
         let _ = error;

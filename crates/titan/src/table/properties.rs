@@ -4,10 +4,12 @@
 //! fixed-width ones below. Unknown names are kept and otherwise ignored. RocksDB does the same, so
 //! it accepts the private `titan.*` ones.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::collector::CollectedReport;
 use crate::error::{Error, Result};
 use crate::format::coding::{Decoder, put_varint};
 use crate::format::sequence_times::SequenceTimes;
@@ -67,6 +69,8 @@ pub(super) mod name {
     pub(crate) const LIVENESS: &str = "titan.liveness";
     pub(crate) const LIVENESS_COUNT: &str = "titan.liveness.count";
     pub(crate) const LIVENESS_BYTES: &str = "titan.liveness.bytes";
+    /// See [`CollectedReport`](crate::collector::CollectedReport).
+    pub(crate) const GARBAGE: &str = "titan.garbage";
 }
 
 /// The first format version whose index normally is delta-coded and has user keys. Assumed where
@@ -275,6 +279,16 @@ impl TableProperties {
         SequenceTimes::decode(self.get(name::SEQUENCE_TIMES)?).ok()
     }
 
+    /// What collectors reported about the table: the properties of applications, and the garbage.
+    ///
+    /// # Errors
+    /// `Corruption`.
+    pub(crate) fn collected(&self) -> Result<CollectedReport> {
+        let all = self.all.iter().map(|(name, value)| (&name[..], &value[..]));
+        CollectedReport::of_table(all, self.get(name::GARBAGE))
+            .map_err(|e| e.context(format!("property {}", name::GARBAGE)))
+    }
+
     /// The property as stored, if the table has it.
     pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
         self.all.get(name.as_bytes()).map(|value| &value[..])
@@ -368,25 +382,36 @@ const TEXT: [&str; 13] = [
 /// Collects properties to be written.
 #[derive(Default)]
 pub(super) struct PropertiesBuilder {
-    all: BTreeMap<&'static str, Vec<u8>>,
+    all: BTreeMap<Cow<'static, [u8]>, Vec<u8>>,
 }
 
 impl PropertiesBuilder {
     pub(super) fn number(&mut self, name: &'static str, value: u64) {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, value);
-        self.all.insert(name, bytes);
+        self.bytes(name, bytes);
     }
 
     pub(super) fn bytes(&mut self, name: &'static str, value: impl Into<Vec<u8>>) {
+        let name = Cow::Borrowed(name.as_bytes());
         self.all.insert(name, value.into());
+    }
+
+    /// Adds what collectors reported.
+    pub(super) fn collected(&mut self, report: &CollectedReport) {
+        if let Some(garbage) = report.garbage_property() {
+            self.bytes(name::GARBAGE, garbage);
+        }
+        let properties = report.properties.iter();
+        self.all
+            .extend(properties.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
     }
 
     /// The block.
     pub(super) fn finish(self) -> Vec<u8> {
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in &self.all {
-            block.add(name.as_bytes(), value);
+            block.add(name, value);
         }
         block.finish().to_vec()
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{META_PROPERTIES, META_RANGE_DEL};
+use crate::collector::{CollectedReport, Collectors, TableContent};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::blob_index::BlobRefs;
@@ -169,6 +170,11 @@ pub(crate) struct TableWriter {
     raw_value_size: u64,
     /// The property about times; empty if they are not recorded.
     times: Vec<u8>,
+    /// Until [`TableWriter::collect`].
+    collectors: Option<Collectors>,
+    /// The names of the collectors, as the property has them.
+    collector_names: String,
+    collected: CollectedReport,
 }
 
 impl TableWriter {
@@ -209,8 +215,25 @@ impl TableWriter {
             raw_key_size: 0,
             raw_value_size: 0,
             times: Vec::new(),
+            collectors: None,
+            collector_names: "[]".to_owned(),
+            collected: CollectedReport::default(),
             options,
         }
+    }
+
+    /// Shows all entries to these collectors. To be called before the first.
+    pub(crate) fn show_to(&mut self, collectors: Collectors) {
+        self.collector_names = collectors.names();
+        self.collectors = Some(collectors);
+    }
+
+    /// Takes what the collectors report, which the table will have. To be called after the last entry.
+    pub(crate) fn collect(&mut self) -> TableContent {
+        let collectors = self.collectors.take();
+        let content = collectors.map(Collectors::finish).unwrap_or_default();
+        self.collected.clone_from(&content.report);
+        content
     }
 
     /// Adds a point entry.
@@ -262,6 +285,9 @@ impl TableWriter {
                 self.add_prefix(parsed.user_key);
             }
         }
+        if let Some(collectors) = &mut self.collectors {
+            collectors.add(&parsed, value)?;
+        }
         self.data.add(ikey, value);
         self.last_key.clear();
         self.last_key.extend_from_slice(ikey);
@@ -299,6 +325,9 @@ impl TableWriter {
             return Err(Error::invalid_argument(
                 "range tombstone that ends before it starts",
             ));
+        }
+        if let Some(collectors) = &mut self.collectors {
+            collectors.add_range_tombstone(t);
         }
         self.tombstones.push(t.clone());
         Ok(())
@@ -515,7 +544,8 @@ impl TableWriter {
         p.bytes(name::MERGE_OPERATOR, "nullptr");
         let extractor = extractor.map_or("nullptr", |extractor| extractor.name());
         p.bytes(name::PREFIX_EXTRACTOR, extractor);
-        p.bytes(name::COLLECTORS, "[]");
+        p.bytes(name::COLLECTORS, self.collector_names.as_str());
+        p.collected(&self.collected);
         p.bytes(name::COMPRESSION, o.compression.property_name());
         // RocksDB's text for its default options; nothing reads it back.
         p.bytes(

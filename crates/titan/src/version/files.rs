@@ -191,6 +191,17 @@ impl TableFile {
         }
     }
 
+    /// Bytes that collectors reported as garbage at a moment, and that no compaction could drop yet.
+    pub(crate) fn reported_garbage(&self, moment: u64) -> u64 {
+        let facts = self.facts();
+        facts.map_or(0, |facts| facts.collected.garbage_at(moment))
+    }
+
+    /// The same at the end of time.
+    pub(super) fn reported_garbage_ever(&self) -> u64 {
+        self.reported_garbage(u64::MAX)
+    }
+
     /// [`TableFile::logical_size`] plus the values in blob files that the table shadows, plus
     /// inline values of average size for tombstones if these outnumber other entries: tombstones
     /// free space below only once they are compacted.

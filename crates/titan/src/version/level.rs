@@ -26,6 +26,8 @@ pub(crate) struct LevelSums {
     pub(crate) logical_size: u64,
     /// See [`TableFile::shadowed_bytes`].
     pub(crate) shadowed: u64,
+    /// See [`TableFile::reported_garbage_ever`].
+    pub(crate) reported_garbage: u64,
     /// See [`TableFile::compensated_size`].
     pub(crate) compensated: u64,
 }
@@ -37,6 +39,7 @@ impl LevelSums {
             size: sum(TableFile::size),
             logical_size: sum(TableFile::logical_size),
             shadowed: sum(TableFile::shadowed_bytes),
+            reported_garbage: sum(TableFile::reported_garbage_ever),
             compensated: sum(TableFile::compensated_size),
         }
     }
@@ -46,6 +49,7 @@ impl LevelSums {
             size: self.size.saturating_add(other.size),
             logical_size: self.logical_size.saturating_add(other.logical_size),
             shadowed: self.shadowed.saturating_add(other.shadowed),
+            reported_garbage: self.reported_garbage.saturating_add(other.reported_garbage),
             compensated: self.compensated.saturating_add(other.compensated),
         }
     }

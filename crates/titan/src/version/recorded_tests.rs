@@ -9,6 +9,7 @@ use super::edit::{
 use super::recorded::{Counted, Recorded, assert_recovered, assert_same, recovered};
 use super::set::{FamilyVersions, VersionSet};
 use super::version::Version;
+use crate::collector::{CollectedReport, GarbageByMoment};
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key};
 use crate::format::{
@@ -57,6 +58,19 @@ fn table(number: u64, from: &str, to: &str) -> NewFile {
     }
 }
 
+fn collected(foreign: bool) -> CollectedReport {
+    if foreign {
+        return CollectedReport::default();
+    }
+    let mut garbage = GarbageByMoment::default();
+    garbage.add(3, 400);
+    CollectedReport {
+        properties: [(b"app.rows".to_vec(), vec![7])].into(),
+        garbage,
+        seen: Some(2),
+    }
+}
+
 fn facts(table: u64, foreign: bool) -> TableFacts {
     TableFacts {
         table: FileNumber(table),
@@ -71,6 +85,7 @@ fn facts(table: u64, foreign: bool) -> TableFacts {
             count: 4,
             bytes: 400,
         }],
+        collected: collected(foreign),
         foreign,
     }
 }

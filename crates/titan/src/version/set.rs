@@ -241,6 +241,19 @@ impl VersionSet {
         }
     }
 
+    /// Replaces the options that are kept for a family. The edit is durable on return.
+    pub(crate) fn set_options(&mut self, id: ColumnFamilyId, settings: SettingTexts) -> Result<()> {
+        self.log(&mut [VersionEdit {
+            column_family: id,
+            kept_settings: kept(Some(id), &settings),
+            ..VersionEdit::default()
+        }])?;
+        if let Some(family) = self.families.get_mut(&id) {
+            family.settings = settings;
+        }
+        Ok(())
+    }
+
     pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&FamilyVersions> {
         self.families.get(&id)
     }

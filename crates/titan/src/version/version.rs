@@ -260,6 +260,15 @@ impl Version {
         }
     }
 
+    /// Bytes of a level that collectors reported as garbage at a moment, and that no compaction could
+    /// drop yet. Cost: O(tables of the level) if there are any.
+    pub(crate) fn reported_garbage(&self, level: usize, moment: u64) -> u64 {
+        match self.sums(level).reported_garbage {
+            0 => 0,
+            _ => total(self.level(level).iter().map(|f| f.reported_garbage(moment))),
+        }
+    }
+
     /// Sums over the tables of a level; zero beyond the last level.
     pub(crate) fn sums(&self, level: usize) -> LevelSums {
         self.level(level).sums()

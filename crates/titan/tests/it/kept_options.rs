@@ -61,6 +61,7 @@ fn any_family(rng: &mut Rng) -> ColumnFamilyOptions {
         prefix_extractor: None,
         merge_operator: None,
         compaction_filter: None,
+        table_properties_collectors: Vec::new(),
     }
 }
 

@@ -94,6 +94,7 @@ impl Jobs {
 
     fn filter(&self) -> JobFilter<'_> {
         static FILTERING: LazyLock<Filtering> = LazyLock::new(|| Filtering {
+            garbage_moment: 0,
             reason: FilterReason::Automatic,
             now: Duration::ZERO,
             revisit: None,

@@ -44,6 +44,7 @@ fn stride(usual: usize, long: usize) -> usize {
 const NO_SNAPSHOTS: Circumstances = Circumstances {
     idle_cleanup: false,
     oldest_snapshot: None,
+    garbage_moment: 0,
 };
 
 fn order() -> InternalKeyComparator {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::order;
 use super::readers::Bench;
+use crate::collector::CollectedReport;
 use crate::compaction::filter::FilterCounts;
 use crate::compaction::job_output::{JobOutput, OutputTable};
 use crate::error::Result;
@@ -254,6 +255,7 @@ impl Part {
             number,
             summary: writer.finish()?,
             shadowed_bytes: 0,
+            collected: CollectedReport::default(),
         })
     }
 
@@ -261,6 +263,7 @@ impl Part {
     pub(super) fn add_to(&self, edit: &mut VersionEdit, level: usize, bench: &Bench) -> Result<()> {
         let output = JobOutput {
             filtered: FilterCounts::default(),
+            collector_failures: Vec::new(),
             tables: vec![self.write(bench)?],
             blob_files: Vec::new(),
         };

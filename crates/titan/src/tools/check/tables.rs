@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Check;
 use crate::block_cache::BlockCache;
+use crate::collector::CollectedReport;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::file_name::FileKind;
@@ -15,7 +16,7 @@ use crate::format::internal_key::{
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::table::writer::bounds;
-use crate::table::{TableCheck, TableReader, TableReaderOptions, TableVisitor};
+use crate::table::{TableCheck, TableProperties, TableReader, TableReaderOptions, TableVisitor};
 use crate::tools::pointers::{FileReferences, Pointer};
 use crate::version::edit::{NewFile, TableFacts};
 use crate::version::{FamilyVersions, TableFile, VersionSet};
@@ -185,6 +186,10 @@ impl Walk<'_, '_> {
         self.references.complete &= found.complete;
         if found.complete {
             self.compare(&found, table.facts(), reader.range_tombstones());
+            let facts = table.facts().filter(|facts| !facts.foreign);
+            if let Some(facts) = facts {
+                self.compare_collected(&facts.collected, reader.properties());
+            }
         }
         Ok(())
     }
@@ -202,6 +207,18 @@ impl Walk<'_, '_> {
                 self.meta.smallest_seq, self.meta.largest_seq, self.last_sequence
             );
             self.damage(Error::corruption(text).at(&self.path, block_offset));
+        }
+    }
+
+    /// Compares what the MANIFEST says that collectors reported with what the table says.
+    fn compare_collected(&mut self, recorded: &CollectedReport, properties: &TableProperties) {
+        match properties.collected() {
+            Ok(found) if found == *recorded => {}
+            Ok(found) => {
+                let text = format!("collectors reported {found:?}, the MANIFEST says {recorded:?}");
+                self.damage(Error::corruption(text));
+            }
+            Err(e) => self.damage(e),
         }
     }
 
@@ -256,6 +273,8 @@ impl Walk<'_, '_> {
         let actual = TableFacts {
             // An estimate: the shadowed entries are in other tables.
             shadowed_bytes: facts.shadowed_bytes,
+            // Compared with the properties.
+            collected: facts.collected.clone(),
             foreign: facts.foreign,
             ..TableFacts::of(facts.table, found)
         };

@@ -289,6 +289,14 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
         if facts.shadowed_bytes > 0 {
             fields = fields.with("shadowed_bytes", facts.shadowed_bytes);
         }
+        for garbage in facts.collected.garbage.iter() {
+            let name = format!("garbage_from_{}", garbage.moment);
+            fields = fields.with(&name, garbage.bytes);
+        }
+        for (name, value) in &facts.collected.properties {
+            let name = name.escape_ascii().to_string();
+            fields = fields.with(&name, value.escape_ascii().to_string());
+        }
         for refs in &facts.blob_refs {
             let text = format!("{} references to {} bytes", refs.count, refs.bytes);
             fields = fields.with(&format!("blob_file_{}", refs.file), text);

@@ -115,6 +115,10 @@ impl Repair<'_> {
         table.db_id = properties.and_then(|p| p.db_id());
         table.family = id;
         table.foreign = properties.is_some() && id.is_none();
+        if let Some(properties) = properties {
+            // Damaged reports are not worth a table.
+            table.facts.collected = properties.collected().unwrap_or_default();
+        }
         table.as_recorded &= !displaced;
         // If the bounds do not match, they are another table's: then only the file itself counts.
         if let Some(hinted) = hinted.filter(|_| table.as_recorded) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::survey::Table;
+use crate::collector::CollectedReport;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blob_index::{BlobIndex, BlobRefs};
 use crate::format::internal_key::{InternalKeyComparator, ParsedInternalKey, ValueType};
@@ -164,6 +165,7 @@ impl<'w> Walk<'w> {
                 raw_value_bytes: self.raw_value_size,
                 shadowed_bytes: 0,
                 blob_refs: blob_refs.collect(),
+                collected: CollectedReport::default(),
                 foreign: false,
             },
             meta: NewFile {

@@ -7,6 +7,9 @@
 //!                                                                          all varints
 //! ```
 //!
+//! Version 4 is the same as 2, followed by what collectors reported about the table
+//! ([`CollectedReport`]); it is written only if they reported something.
+//!
 //! Version 1 is the same without the shadowed bytes. Version 3 is the same as 2, for a table that
 //! another program wrote and that was counted later. Nothing else is certain about such a table,
 //! for example that its bounds are those of its content.
@@ -16,6 +19,7 @@
 //! it is trusted: reads do not look for range tombstones in tables that have none according to it.
 //! Its key is a file number, which is never reused, so an outdated field is about no live SST.
 
+use crate::collector::CollectedReport;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
 use crate::format::coding::{Decoder, put_varint};
@@ -24,6 +28,7 @@ use crate::table::TableCheck;
 
 const VERSION: u64 = 2;
 const COUNTED_VERSION: u64 = 3;
+const COLLECTED_VERSION: u64 = 4;
 /// The fewest bytes that the entry of a blob file takes.
 const MIN_REFERENCE_LEN: usize = 3;
 
@@ -46,6 +51,8 @@ pub(crate) struct TableFacts {
     pub(crate) shadowed_bytes: u64,
     /// Which blob files the SST points to.
     pub(crate) blob_refs: Vec<BlobRefs>,
+    /// What collectors reported about it.
+    pub(crate) collected: CollectedReport,
     /// Whether another program wrote the SST, and it was counted later.
     pub(crate) foreign: bool,
 }
@@ -62,6 +69,7 @@ impl TableFacts {
             raw_value_bytes: found.raw_value_size,
             shadowed_bytes: 0,
             blob_refs: found.blob_refs.clone(),
+            collected: CollectedReport::default(),
             foreign: false,
         }
     }
@@ -70,6 +78,7 @@ impl TableFacts {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let version = match self.foreign {
             true => COUNTED_VERSION,
+            false if !self.collected.is_empty() => COLLECTED_VERSION,
             false => VERSION,
         };
         put_varint(out, version);
@@ -86,13 +95,16 @@ impl TableFacts {
             put_varint(out, reference.count);
             put_varint(out, reference.bytes);
         }
+        if version == COLLECTED_VERSION {
+            self.collected.encode(out);
+        }
     }
 
     /// Reads the encoding; `None` if it is of a later version.
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let mut d = Decoder::new(bytes);
         let version = d.varint()?;
-        if !(1..=COUNTED_VERSION).contains(&version) {
+        if !(1..=COLLECTED_VERSION).contains(&version) {
             return Ok(None);
         }
         let mut facts = TableFacts {
@@ -107,6 +119,7 @@ impl TableFacts {
                 _ => d.varint()?,
             },
             blob_refs: Vec::new(),
+            collected: CollectedReport::default(),
             foreign: version == COUNTED_VERSION,
         };
         let n = d.varint()?;
@@ -122,6 +135,9 @@ impl TableFacts {
                 count: d.varint()?,
                 bytes: d.varint()?,
             });
+        }
+        if version == COLLECTED_VERSION {
+            facts.collected = CollectedReport::decode(&mut d)?;
         }
         if !d.is_empty() {
             return Err(Error::corruption("bytes after the facts about a table"));

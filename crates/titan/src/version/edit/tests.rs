@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorKind;
+use crate::collector::{CollectedReport, GarbageByMoment};
 use crate::format::blob_index::BlobRefs;
 use crate::format::coding::{put_length_prefixed, put_varint};
 use crate::format::file_name::FileKind;
@@ -29,6 +30,23 @@ fn maybe<T>(rng: &mut fastrand::Rng, make: impl FnOnce(&mut fastrand::Rng) -> T)
 
 fn some<T>(rng: &mut fastrand::Rng, mut make: impl FnMut(&mut fastrand::Rng) -> T) -> Vec<T> {
     (0..rng.usize(0..4)).map(|_| make(rng)).collect()
+}
+
+fn collected(rng: &mut fastrand::Rng) -> CollectedReport {
+    let mut report = CollectedReport::default();
+    for _ in 0..rng.usize(..3) {
+        let value = some(rng, |r| r.u8(..));
+        report.properties.insert(text(rng).into_bytes(), value);
+    }
+    let mut garbage = GarbageByMoment::default();
+    for _ in 0..rng.usize(..3) {
+        garbage.add(rng.u64(..1000), rng.u64(1..1 << 40));
+    }
+    report.garbage = garbage;
+    if !report.is_empty() {
+        report.seen = maybe(rng, |r| r.u64(..1 << 40));
+    }
+    report
 }
 
 fn text(rng: &mut fastrand::Rng) -> String {
@@ -119,20 +137,28 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
             family: maybe(r, |r| ColumnFamilyId(r.u32(..))),
             settings: some(r, |r| (text(r), text(r))),
         }),
-        table_facts: some(rng, |r| TableFacts {
-            table: FileNumber(number(r)),
-            num_entries: number(r),
-            num_deletions: number(r),
-            num_range_deletions: number(r),
-            raw_key_bytes: number(r),
-            shadowed_bytes: r.u64(..),
-            raw_value_bytes: number(r),
-            blob_refs: some(r, |r| BlobRefs {
-                file: BlobFileNumber(number(r)),
-                count: number(r),
-                bytes: number(r),
-            }),
-            foreign: r.bool(),
+        table_facts: some(rng, |r| {
+            let foreign = r.bool();
+            TableFacts {
+                table: FileNumber(number(r)),
+                num_entries: number(r),
+                num_deletions: number(r),
+                num_range_deletions: number(r),
+                raw_key_bytes: number(r),
+                shadowed_bytes: r.u64(..),
+                raw_value_bytes: number(r),
+                blob_refs: some(r, |r| BlobRefs {
+                    file: BlobFileNumber(number(r)),
+                    count: number(r),
+                    bytes: number(r),
+                }),
+                collected: if foreign {
+                    CollectedReport::default()
+                } else {
+                    collected(r)
+                },
+                foreign,
+            }
         }),
         synced_before: rng.bool().then(|| rng.u64(..1 << 40)),
         state_follows: rng.bool(),
@@ -306,7 +332,7 @@ fn impossible_content_is_corruption() {
     put_varint(&mut facts, u64::MAX);
     assert!(TableFacts::decode(&facts).unwrap_err().is_corruption());
     let future = VersionEdit {
-        unknown: vec![(12289, vec![4, 9])],
+        unknown: vec![(12289, vec![5, 9])],
         ..VersionEdit::default()
     };
     assert_eq!(VersionEdit::decode(&encoded(&future)).unwrap(), future);

@@ -1,0 +1,155 @@
+//! How much of a table is garbage, by the moment from which on it is.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::format::coding::{Decoder, put_varint};
+use crate::format::total;
+
+/// How many moments are left when neighbours are joined.
+const MAX_MOMENTS: usize = 64;
+
+/// Bytes that are garbage from a moment on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GarbageFrom {
+    /// A number whose meaning is the application's: a timestamp, a version, a day.
+    pub moment: u64,
+    /// Bytes that become garbage then.
+    pub bytes: u64,
+}
+
+/// Bytes of a table that are garbage, by moment.
+///
+/// At most 128 moments are kept apart. Beyond that, neighbours are joined at the later moment: bytes
+/// count as garbage too late rather than too early.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GarbageByMoment {
+    bytes: BTreeMap<u64, u64>,
+}
+
+impl GarbageByMoment {
+    /// Adds bytes that are garbage from `moment` on; from 0 on, they are garbage already. Cost:
+    /// O(log moments), now and then O(moments).
+    pub fn add(&mut self, moment: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let sum = self.bytes.entry(moment).or_default();
+        *sum = sum.saturating_add(bytes);
+        // Twice as many are let in before they are joined, so that joining is rare.
+        if self.bytes.len() > 2 * MAX_MOMENTS {
+            self.join();
+        }
+    }
+
+    /// Everything, by ascending moment.
+    pub fn iter(&self) -> impl Iterator<Item = GarbageFrom> + '_ {
+        self.bytes.iter().map(|(moment, bytes)| GarbageFrom {
+            moment: *moment,
+            bytes: *bytes,
+        })
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The bytes that become garbage after `seen` and not after `moment`.
+    pub(crate) fn between(&self, seen: Option<u64>, moment: u64) -> u64 {
+        // MUTANT: reported garbage is counted again after a compaction has seen it.
+        let again = mutant!(
+            "reported-garbage-for-ever",
+            "-p titan --test it collectors::"
+        );
+        let until = self.bytes.range(..=moment);
+        let unseen = until.filter(|(from, _)| again || seen.is_none_or(|seen| **from > seen));
+        total(unseen.map(|(_, bytes)| *bytes))
+    }
+
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        for (moment, bytes) in &other.bytes {
+            self.add(*moment, *bytes);
+        }
+    }
+
+    /// Joins neighbours until there are at most [`MAX_MOMENTS`].
+    fn join(&mut self) {
+        while self.bytes.len() > MAX_MOMENTS {
+            let mut joined = BTreeMap::new();
+            let mut pairs = std::mem::take(&mut self.bytes).into_iter();
+            while let Some((first, bytes)) = pairs.next() {
+                let (moment, bytes) = match pairs.next() {
+                    Some((second, more)) => (second, bytes.saturating_add(more)),
+                    None => (first, bytes),
+                };
+                joined.insert(moment, bytes);
+            }
+            self.bytes = joined;
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.bytes.len() as u64);
+        for (moment, bytes) in &self.bytes {
+            put_varint(out, *moment);
+            put_varint(out, *bytes);
+        }
+    }
+
+    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Self> {
+        let mut found = GarbageByMoment::default();
+        let n = d.varint()?;
+        if n > 2 * MAX_MOMENTS as u64 {
+            return Err(Error::corruption("garbage of too many moments"));
+        }
+        for _ in 0..n {
+            let (moment, bytes) = (d.varint()?, d.varint()?);
+            found.bytes.insert(moment, bytes);
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_between_two_moments() {
+        let mut garbage = GarbageByMoment::default();
+        for (moment, bytes) in [(0, 1), (5, 10), (5, 20), (9, 100), (7, 0)] {
+            garbage.add(moment, bytes);
+        }
+        assert_eq!(garbage.between(None, 0), 1);
+        assert_eq!(garbage.between(None, 4), 1);
+        assert_eq!(garbage.between(None, 5), 31);
+        assert_eq!(garbage.between(Some(0), 5), 30);
+        assert_eq!(garbage.between(Some(5), 9), 100);
+        assert_eq!(garbage.between(Some(9), 9), 0);
+        assert_eq!(garbage.between(None, u64::MAX), 131);
+        assert_eq!(garbage.iter().count(), 3);
+    }
+
+    #[test]
+    fn many_moments_are_joined_at_the_later_ones() {
+        let mut garbage = GarbageByMoment::default();
+        let mut all = Vec::new();
+        for n in 0..10_000_u64 {
+            let moment = n * 7919 % 10_007;
+            garbage.add(moment, 1);
+            all.push(moment);
+            assert!(garbage.iter().count() <= 2 * MAX_MOMENTS);
+        }
+        assert_eq!(garbage.between(None, u64::MAX), 10_000);
+        for moment in [0, 1, 17, 5_000, 9_999, 20_000] {
+            let true_bytes = all.iter().filter(|from| **from <= moment).count() as u64;
+            assert!(garbage.between(None, moment) <= true_bytes, "too early");
+        }
+        let mut bytes = Vec::new();
+        garbage.encode(&mut bytes);
+        let mut d = Decoder::new(&bytes);
+        assert_eq!(GarbageByMoment::decode(&mut d).unwrap(), garbage);
+        assert!(d.is_empty());
+    }
+}

@@ -1,0 +1,152 @@
+//! Runs the collectors of one table.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::{
+    CollectedReport, CollectorContext, EntryKind, TableEntry, TablePropertiesCollector,
+    TablePropertiesCollectorFactory,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{ParsedInternalKey, ValueType};
+use crate::format::range_tombstone::RangeTombstone;
+
+/// What a table is to be written with.
+#[derive(Default)]
+pub(crate) struct TableContent {
+    /// What is known of it.
+    pub(crate) report: CollectedReport,
+    /// Why a collector reported nothing.
+    pub(crate) failures: Vec<Error>,
+}
+
+/// The collectors of a table, in the order in which the family has them.
+pub(crate) struct Collectors {
+    running: Vec<(String, Option<Box<dyn TablePropertiesCollector>>)>,
+    seen: Option<u64>,
+    failures: Vec<Error>,
+}
+
+impl Collectors {
+    /// `seen` is the moment up to which the job that writes the table could drop garbage.
+    pub(crate) fn create(
+        factories: &[Arc<dyn TablePropertiesCollectorFactory>],
+        context: &CollectorContext<'_>,
+        seen: Option<u64>,
+    ) -> Self {
+        let mut this = Collectors {
+            running: Vec::new(),
+            seen,
+            failures: Vec::new(),
+        };
+        for factory in factories {
+            let name = guarded(|| Ok(factory.name().to_owned()));
+            let name = name.unwrap_or_else(|_| "unknown".to_owned());
+            match guarded(|| Ok(factory.create(context))) {
+                Ok(Some(collector)) => this.running.push((name, Some(collector))),
+                Ok(None) => {}
+                Err(e) => this.failures.push(failed(&name, e)),
+            }
+        }
+        this
+    }
+
+    /// The property with their names, as RocksDB writes it.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.running.iter().map(|(name, _)| &**name).collect();
+        format!("[{}]", names.join(","))
+    }
+
+    /// Shows an entry to all of them. Cost: what they do.
+    pub(crate) fn add(&mut self, key: &ParsedInternalKey<'_>, value: &[u8]) -> Result<()> {
+        let kind = match key.value_type {
+            ValueType::Value | ValueType::BlobIndex => EntryKind::Value,
+            ValueType::Deletion => EntryKind::Deletion,
+            ValueType::SingleDeletion => EntryKind::SingleDeletion,
+            ValueType::Merge => EntryKind::Merge,
+            ValueType::WideColumnEntity => EntryKind::WideColumns,
+            ValueType::RangeDeletion => EntryKind::RangeDeletion,
+        };
+        let separated = match key.value_type {
+            ValueType::BlobIndex => Some(BlobIndex::decode(value)?.size),
+            _ => None,
+        };
+        self.show(&TableEntry {
+            key: key.user_key,
+            kind,
+            sequence: key.sequence,
+            value: separated.is_none().then_some(value),
+            stored_len: separated.unwrap_or(value.len() as u64),
+        });
+        Ok(())
+    }
+
+    pub(crate) fn add_range_tombstone(&mut self, tombstone: &RangeTombstone) {
+        self.show(&TableEntry {
+            key: &tombstone.start,
+            kind: EntryKind::RangeDeletion,
+            sequence: tombstone.sequence,
+            value: Some(&tombstone.end),
+            stored_len: tombstone.end.len() as u64,
+        });
+    }
+
+    fn show(&mut self, entry: &TableEntry<'_>) {
+        for (name, running) in &mut self.running {
+            let Some(collector) = running else {
+                continue;
+            };
+            if let Err(e) = guarded(|| collector.add(entry)) {
+                self.failures.push(failed(name, e));
+                dropped(running);
+            }
+        }
+    }
+
+    /// What they report.
+    pub(crate) fn finish(mut self) -> TableContent {
+        let mut report = CollectedReport::default();
+        for (name, running) in &mut self.running {
+            let Some(collector) = running else {
+                continue;
+            };
+            let reported = guarded(|| collector.finish());
+            if let Err(e) = reported.and_then(|reported| report.absorb(reported)) {
+                self.failures.push(failed(name, e));
+            }
+            dropped(running);
+        }
+        if !report.is_empty() {
+            report.seen = self.seen;
+        }
+        TableContent {
+            report,
+            failures: std::mem::take(&mut self.failures),
+        }
+    }
+}
+
+impl Drop for Collectors {
+    fn drop(&mut self) {
+        for (_, running) in &mut self.running {
+            dropped(running);
+        }
+    }
+}
+
+/// Ends a collector, whose destructor may panic.
+fn dropped(running: &mut Option<Box<dyn TablePropertiesCollector>>) {
+    let collector = running.take();
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(collector)));
+}
+
+/// Calls code of the application.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    let panicked = |_| Err(Error::new(ErrorKind::Internal, "it panicked"));
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
+}
+
+fn failed(name: &str, error: Error) -> Error {
+    error.context(format!("table properties collector '{name}'"))
+}

@@ -1,0 +1,126 @@
+//! Changing the options of a family while it is open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::column_family::ColumnFamily;
+use super::core::Shared;
+use super::directory::files_of;
+use super::family::{Family, dropped};
+use super::wal_dir::record_wal_dir;
+use crate::error::Result;
+use crate::filter::{CompactionFilterFactory, name_of};
+use crate::format::file_name::FileKind;
+use crate::options::DbOptions;
+use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
+use crate::version::VersionSet;
+
+/// How many OPTIONS files are left.
+const OPTIONS_KEPT: usize = 2;
+
+impl ColumnFamily {
+    /// Changes options by their names, with values as text: `("write_buffer_size", "128M")`. Names and
+    /// values may be those of configuration files or RocksDB's. All changes apply, or none does.
+    ///
+    /// Everything that is kept with the family can change, except for `num_levels`. A write buffer has
+    /// its new size from the next memtable on; jobs that run go on with the options that they began
+    /// with; existing tables and blob files stay as they are until a compaction or a collection rewrites
+    /// them. Unless [`keep_options`](crate::DbOptions::keep_options) is off, the change is durable on
+    /// return, and the next opening takes it over.
+    ///
+    /// Cost: a synced write to the MANIFEST, and OPTIONS is written again.
+    ///
+    /// # Errors
+    /// `InvalidOption`, which names the option and the rule: nothing has changed. `InvalidArgument` if
+    /// the family was dropped; `ReadOnly`, `WritesStopped`, `Closed`; `Io`, `NoSpace`: if the MANIFEST
+    /// cannot be written, writes stop; if only OPTIONS cannot, the options have changed, and RocksDB's
+    /// tools see the old ones.
+    pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.core.shared.set_options(&self.family, changes)
+    }
+}
+
+impl Shared {
+    fn set_options(&self, family: &Family, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_open()?;
+        self.check_not_stopped()?;
+        // Changes apply in the order in which they are recorded.
+        let mut versions = self.versions.lock();
+        if versions.family(family.id).is_none() {
+            return Err(dropped(&family.name));
+        }
+        let options = family.options().changed(changes)?;
+        let keeps = self.context.options.keep_options;
+        // ORDER: the change is durable before anything is done by it. So nothing is ever found that
+        // the options in the MANIFEST do not explain.
+        // MUTANT: changed options are not kept.
+        if keeps
+            && !mutant!(
+                "changed-options-not-kept",
+                "-p titan --test it set_options::"
+            )
+        {
+            let kept = versions.set_options(family.id, options.kept_texts());
+            if let Err(e) = kept {
+                drop(versions);
+                return Err(self.failure.set(e));
+            }
+        }
+        family.options.store(Arc::new(options));
+        let written = match keeps {
+            true => self.rewrite_options_file(&versions),
+            false => Ok(()),
+        };
+        drop(versions);
+        self.report_loosened_bound(family);
+        let mut state = self.state.lock();
+        if let Some(family) = state.families.get_mut(&family.id) {
+            family.has_changed();
+        }
+        self.admission.wal_limit.set(&state, &self.context.options);
+        self.update_stalls(state);
+        // Jobs may be due, and writers may wait for what is allowed now.
+        self.signals.raise_all();
+        written
+    }
+
+    /// Writes OPTIONS again, and deletes all but the newest two, as RocksDB does.
+    fn rewrite_options_file(&self, versions: &VersionSet) -> Result<()> {
+        let (env, families) = (&self.files.env, self.families.load());
+        write_options_file(versions, &env.dir, &self.context.options, |name| {
+            let family = families.values().find(|family| family.name == name);
+            family.and_then(|family| family.options().compaction_filter.clone())
+        })?;
+        let mut listed: Vec<FileKind> = files_of(&*env.vfs, &env.dir)?
+            .into_iter()
+            .filter(|file| matches!(file, FileKind::Options(_)))
+            .collect();
+        listed.sort();
+        listed.truncate(listed.len().saturating_sub(OPTIONS_KEPT));
+        env.discard(&listed);
+        Ok(())
+    }
+}
+
+/// Writes an OPTIONS file with what the MANIFEST keeps, and with what only OPTIONS has: where WAL files
+/// are, and the names of compaction filters.
+pub(super) fn write_options_file(
+    versions: &VersionSet,
+    dir: &Path,
+    db: &DbOptions,
+    filter_of: impl Fn(&str) -> Option<Arc<dyn CompactionFilterFactory>>,
+) -> Result<()> {
+    let mut file = versions.options_file();
+    record_wal_dir(dir, db, &mut file)?;
+    for family in versions.families().values() {
+        if let Some(factory) = filter_of(&family.name) {
+            file.set(
+                CF_OPTIONS,
+                &family.name,
+                COMPACTION_FILTER,
+                name_of(&*factory),
+            );
+        }
+    }
+    file.write(&*db.vfs, dir, versions.counters().new_file_number())
+}

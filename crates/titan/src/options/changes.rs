@@ -1,0 +1,203 @@
+//! Changes to the options of a family that is open, as names and texts.
+//!
+//! Names and values are those of configuration files, or RocksDB's: its names of codecs, its suffixes
+//! of numbers (`64K`, `1M`), `block_based_table_factory={...}` around the options of tables, and
+//! `filter_policy`. All changes of a call are checked together: each by its range, and the result as a
+//! whole.
+
+use super::by_name::NAMED;
+use super::file::COMPACTION_FILTER;
+use super::setting::Setting;
+use super::{ColumnFamilyOptions, FamilySettings};
+use crate::error::{Error, Result};
+use crate::format::CompressionType;
+
+/// What a family is built on.
+const FIXED: [&str; 1] = ["num_levels"];
+
+impl ColumnFamilyOptions {
+    /// These options with some of them changed.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a name that is unknown, given twice, or fixed while the family is open; for a
+    /// value that is not understood or out of range; and for options that contradict each other.
+    pub(crate) fn changed(&self, changes: &[(&str, &str)]) -> Result<Self> {
+        let mut flat = Vec::new();
+        for (name, value) in changes {
+            match *name {
+                "block_based_table_factory" | "table_factory" => flat.extend(nested(name, value)?),
+                name => flat.push((name, *value)),
+            }
+        }
+        let mut settings = FamilySettings::default();
+        let mut seen = Vec::new();
+        for (name, value) in flat {
+            let (name, value) = translated(name.trim(), value.trim())?;
+            if seen.contains(&name) {
+                return Err(Error::invalid_option(format!("{name} is given twice")));
+            }
+            refuse_fixed(name)?;
+            let text = as_titan_has_it(name, &value);
+            let parsed = settings.parse(name, &text);
+            parsed.map_err(Error::invalid_option)?;
+            seen.push(name);
+        }
+        let mut changed = self.clone();
+        settings.put_into(&mut changed);
+        changed.validate()?;
+        Ok(changed)
+    }
+}
+
+/// The entries of `{a=1;b=2;}`.
+fn nested<'a>(name: &str, text: &'a str) -> Result<Vec<(&'a str, &'a str)>> {
+    let inside = text.trim().strip_prefix('{');
+    let inside = inside.and_then(|inside| inside.strip_suffix('}'));
+    let entries = inside.map(|inside| {
+        let entries = inside.split(';').map(str::trim);
+        let entries = entries.filter(|entry| !entry.is_empty());
+        entries.map(|entry| entry.split_once('=')).collect()
+    });
+    entries.flatten().ok_or_else(|| {
+        let form = "{option=value;option=value}";
+        Error::invalid_option(format!("{name}={text} is not of the form {form}"))
+    })
+}
+
+/// An option that RocksDB calls otherwise.
+fn translated<'a>(name: &'a str, value: &str) -> Result<(&'a str, String)> {
+    if name != "filter_policy" {
+        return Ok((name, value.to_owned()));
+    }
+    let bits = match value.split(':').collect::<Vec<_>>()[..] {
+        ["nullptr" | ""] => Some("0"),
+        ["bloomfilter" | "rocksdb.BuiltinBloomFilter", bits]
+        | ["bloomfilter", bits, "true" | "false"] => Some(bits),
+        _ => None,
+    };
+    let bits = bits.ok_or_else(|| {
+        let text = format!("filter_policy={value} is neither bloomfilter:BITS:false nor nullptr");
+        Error::invalid_option(text)
+    })?;
+    Ok(("bloom_bits_per_key", bits.to_owned()))
+}
+
+fn refuse_fixed(name: &str) -> Result<()> {
+    let given_by_programs = [
+        "comparator",
+        "compaction_filter",
+        COMPACTION_FILTER,
+        "table_properties_collectors",
+        "stated",
+    ];
+    let mut fixed = FIXED.into_iter().chain(NAMED).chain(given_by_programs);
+    match fixed.any(|fixed| fixed == name) {
+        true => Err(Error::invalid_option(format!(
+            "{name} cannot change while the column family is open"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// The text of a value without what only RocksDB writes.
+fn as_titan_has_it(name: &str, value: &str) -> String {
+    if ["compression", "blob_compression_type"].contains(&name) {
+        let codecs = [
+            CompressionType::None,
+            CompressionType::Snappy,
+            CompressionType::Lz4,
+            CompressionType::Zstd,
+        ];
+        let codec = codecs.into_iter().find(|c| c.option_name() == value);
+        return codec.map_or_else(|| value.to_owned(), Setting::text);
+    }
+    let shift = match value.as_bytes().last().map(u8::to_ascii_uppercase) {
+        Some(b'K') => 10,
+        Some(b'M') => 20,
+        Some(b'G') => 30,
+        Some(b'T') => 40,
+        _ => return value.to_owned(),
+    };
+    let digits = value.get(..value.len() - 1).unwrap_or_default();
+    let number = digits.parse::<u64>().ok();
+    let number = number.and_then(|number| number.checked_mul(1 << shift));
+    number.map_or_else(|| value.to_owned(), |number| number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn names_and_values_of_both_are_understood() {
+        let options = ColumnFamilyOptions::default();
+        let changed = options
+            .changed(&[
+                ("write_buffer_size", "1M"),
+                ("min_blob_size", " 512 "),
+                ("compression", "kZSTD"),
+                ("blob_compression_type", "lz4"),
+                ("disable_auto_compactions", "true"),
+                (
+                    "block_based_table_factory",
+                    "{block_size=8K; filter_policy=bloomfilter:12.5:false;}",
+                ),
+            ])
+            .unwrap();
+        assert_eq!(changed.write_buffer_size, 1 << 20);
+        assert_eq!(changed.min_blob_size, 512);
+        assert_eq!(changed.compression, CompressionType::Zstd);
+        assert_eq!(changed.blob_compression_type, CompressionType::Lz4);
+        assert!(changed.disable_auto_compactions);
+        assert_eq!(changed.block_size, 8192);
+        assert_eq!(changed.bloom_bits_per_key, 12.5);
+        let changed = changed.changed(&[("filter_policy", "nullptr")]).unwrap();
+        assert_eq!(changed.bloom_bits_per_key, 0.0);
+        assert_eq!(changed.block_size, 8192);
+        assert_eq!(changed.changed(&[]).unwrap().block_size, 8192);
+    }
+
+    #[test]
+    fn every_kept_option_can_be_given_by_its_text() {
+        let options = ColumnFamilyOptions::default();
+        for (name, value) in FamilySettings::of(&options).entries() {
+            let changed = options.changed(&[(name, &value)]);
+            assert_eq!(changed.is_err(), FIXED.contains(&name), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_changed_is_refused_by_name() {
+        let options = ColumnFamilyOptions::default();
+        let cases: [(&[(&str, &str)], &str); 12] = [
+            (&[("no_such", "1")], "no_such"),
+            (&[("write_buffer_size", "many")], "write_buffer_size=many"),
+            (&[("write_buffer_size", "1")], "64 KiB to 64 GiB"),
+            (&[("write_buffer_size", "-1")], "write_buffer_size=-1"),
+            (
+                &[("write_buffer_size", "99999999999T")],
+                "write_buffer_size",
+            ),
+            (&[("write_buffer_size", "\u{e9}")], "write_buffer_size"),
+            (&[("num_levels", "7")], "cannot change while"),
+            (&[("merge_operator", "put")], "cannot change while"),
+            (&[("min_blob_size", "1"), ("min_blob_size", "2")], "twice"),
+            (&[("level0_stop_writes_trigger", "1")], "at least"),
+            (&[("compression", "kXpressCompression")], "compression"),
+            (&[("block_based_table_factory", "block_size=1")], "form"),
+        ];
+        for (changes, text) in cases {
+            let e = options.changed(changes).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::InvalidOption, "{changes:?}: {e}");
+            assert!(e.message().contains(text), "{changes:?}: {e}");
+        }
+        // Contradictions are those of the result.
+        let all = [
+            ("level0_stop_writes_trigger", "3"),
+            ("level0_slowdown_writes_trigger", "2"),
+            ("level0_file_num_compaction_trigger", "1"),
+        ];
+        options.changed(&all).unwrap();
+    }
+}
