@@ -62,6 +62,14 @@ impl GarbageByMoment {
             "reported-garbage-for-ever",
             "-p titan --test it collectors::"
         );
+        // MUTANT: reported garbage counts before its moment.
+        let moment = match mutant!(
+            "reported-garbage-too-early",
+            "-p titan --test it collectors::what_a_compaction_leaves"
+        ) {
+            true => u64::MAX,
+            false => moment,
+        };
         let until = self.bytes.range(..=moment);
         let unseen = until.filter(|(from, _)| again || seen.is_none_or(|seen| **from > seen));
         total(unseen.map(|(_, bytes)| *bytes))

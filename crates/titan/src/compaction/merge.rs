@@ -21,120 +21,19 @@
 //!   something, and as long as it may be evidence of a write.
 
 use std::collections::VecDeque;
-use std::ops::Bound;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::combine::{Below, Combined, Combiner, Entry, Run};
 use super::filter::{Effect, FilterCounts, JobFilter};
+use super::older_versions::OlderVersions;
 use super::references::ReferenceCounts;
 use crate::error::Result;
-use crate::filter::KeysBelow;
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_key};
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
-use crate::version::{TableFile, Version};
-
-/// Answers whether there can be older versions of a key below the output of a job.
-pub(crate) trait OlderVersions: Send {
-    /// Whether nothing below has `user_key`. Must be called with ascending keys.
-    fn nothing_at(&mut self, user_key: &[u8]) -> bool;
-
-    /// Whether nothing below has a key of `start..end`.
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool;
-}
-
-/// For a flush: anything may be below.
-pub(crate) struct UnknownOlderVersions;
-
-impl OlderVersions for UnknownOlderVersions {
-    fn nothing_at(&mut self, _: &[u8]) -> bool {
-        false
-    }
-
-    fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
-        false
-    }
-}
-
-impl KeysBelow for UnknownOlderVersions {
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        OlderVersions::nothing_in(self, start, end)
-    }
-}
-
-impl KeysBelow for LevelsBelow {
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        OlderVersions::nothing_in(self, start, end)
-    }
-}
-
-/// The levels below a compaction's output level.
-pub(crate) struct LevelsBelow {
-    version: Arc<Version>,
-    first: usize,
-    /// Per level from `first` on: the files before this position end before every key still to
-    /// come.
-    positions: Vec<usize>,
-}
-
-impl LevelsBelow {
-    pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
-        // MUTANT: a compaction does not look for older entries in the level below its output level.
-        let missed = usize::from(mutant!(
-            "level-below-overlooked",
-            "-p titan --lib compaction::tests"
-        ));
-        let first = output_level + 1 + missed;
-        let positions = vec![0; version.num_levels().saturating_sub(first)];
-        LevelsBelow {
-            version,
-            first,
-            positions,
-        }
-    }
-}
-
-impl OlderVersions for LevelsBelow {
-    fn nothing_at(&mut self, user_key: &[u8]) -> bool {
-        let LevelsBelow {
-            version,
-            first,
-            positions,
-        } = self;
-        let compare = |a: &[u8], b: &[u8]| version.comparator.compare_user(a, b);
-        for (i, position) in positions.iter_mut().enumerate() {
-            let files: &[Arc<TableFile>] = version.level(*first + i).tables();
-            while let Some(file) = files.get(*position) {
-                // MUTANT: a compaction does not see that a table below has a key as its last one.
-                let overlooked = mutant!(
-                    "last-key-below-overlooked",
-                    "-p titan --lib compaction::tests"
-                );
-                let to_last = compare(user_key, file.largest_user_key());
-                if to_last.is_lt() || to_last.is_eq() && !overlooked {
-                    if compare(user_key, file.smallest_user_key()).is_ge() {
-                        return false;
-                    }
-                    break;
-                }
-                *position += 1;
-            }
-        }
-        true
-    }
-
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        (self.first..self.version.num_levels()).all(|level| {
-            !self
-                .version
-                .has_overlapping(level, Some(start), Bound::Excluded(end))
-        })
-    }
-}
 
 /// What the newest version seen so far of the current key shadows.
 #[derive(Clone, Copy, PartialEq, Eq)]

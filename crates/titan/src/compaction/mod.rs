@@ -4,7 +4,7 @@
 //! * [`picker`] turns that into a [`Compaction`](inputs::Compaction): a value that names inputs and
 //!   output level, and can be run anywhere. [`level0_move`] says when level 0 need not be merged.
 //! * [`merge`] decides, entry by entry, what survives: the rules that snapshots, deletions,
-//!   single deletions and range deletions impose.
+//!   single deletions and range deletions impose. [`older_versions`] says what may be below.
 //! * [`combine`] makes one entry of merge operands.
 //! * [`filter`] runs the [compaction filter](crate::filter) of a family, and [`aged`] says which
 //!   tables must be compacted for it.
@@ -28,6 +28,7 @@ pub(crate) mod job_output;
 mod level0_move;
 pub(crate) mod levels;
 pub(crate) mod merge;
+pub(crate) mod older_versions;
 mod options;
 pub(crate) mod output;
 pub(crate) mod picker;

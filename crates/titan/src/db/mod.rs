@@ -29,6 +29,7 @@
 //! | [`failure`], [`resume`] | refusing writes after a failure; accepting them again |
 //! | [`load_options`] | loading the options that a database has recorded |
 //! | [`metrics`] | sizes and counts |
+//! | [`approximate`] | sizes of ranges, and whether a key may exist, at little cost |
 //! | [`set_options`] | changing options while the database is open; writing OPTIONS |
 //! | [`table_properties`] | what collectors reported about the tables of a range |
 //! | [`space`], [`pinned`], [`holders`], [`sizes`] | the report on space |
@@ -37,6 +38,7 @@
 //! state. The state lock is held for moments only, never during I/O.
 
 mod admission;
+mod approximate;
 mod background;
 mod checkpoint;
 mod collect;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::column_family::ColumnFamily;
-use super::family::dropped;
 use crate::collector::{CollectedReport, GarbageByMoment};
 use crate::error::Result;
 use crate::format::FileNumber;
@@ -46,11 +45,7 @@ impl ColumnFamily {
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<Vec<TableMetadata>> {
-        let shared = &self.core.shared;
-        shared.check_open()?;
-        if self.family.is_dropped() {
-            return Err(dropped(&self.family.name));
-        }
+        self.check_usable()?;
         let super_version = self.family.super_version.load_full();
         let version = &super_version.version;
         let comparator = &version.comparator;

@@ -36,7 +36,7 @@
 //! | `block` | blocks: building, reading from a file, cursors, the layout with separated values |
 //! | `filter` | RocksDB's Bloom filter and the hashes of its versions |
 //! | `footer`, `index`, `properties`, `liveness` | the other parts of a file |
-//! | `writer` | writing a table |
+//! | `writer`, `output` | writing a table; the file it is written to |
 //! | `read` | reading a table: opening, lookups, cursors, readahead, verifying all of it |
 //! | `forensics` | for `tools` only: showing the parts of a table, and saving what is left of a damaged one |
 //!
@@ -52,6 +52,7 @@ mod forensics;
 pub(crate) mod fuzzing;
 mod index;
 pub(crate) mod liveness;
+mod output;
 mod properties;
 pub(crate) mod read;
 pub(crate) mod writer;

@@ -4,7 +4,7 @@
 //! properties follow in [`TableWriter::finish`]. Nothing names the file before that returns, so an
 //! error leaves a file that is never opened; the caller drops the writer and removes the file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{META_PROPERTIES, META_RANGE_DEL};
@@ -12,7 +12,6 @@ use crate::collector::{CollectedReport, Collectors, TableContent};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::blob_index::BlobRefs;
-use crate::format::checksum::ChecksumType;
 use crate::format::internal_key::{
     InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, user_key,
 };
@@ -22,21 +21,18 @@ use crate::format::sequence_times::SequenceTimes;
 use crate::format::unique_id::{UniqueId, unique_id};
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
 use crate::table::block::builder::BlockBuilder;
-use crate::table::block::io::append_block;
 use crate::table::filter::{self, FilterBuilder};
 use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
 use crate::table::index::IndexBuilder;
 use crate::table::liveness::LivenessBlock;
+use crate::table::output::{CHECKSUM, Output};
 use crate::table::properties::{PropertiesBuilder, name};
 use crate::vfs::WritableFile;
 
-/// Bytes collected before they are appended to the file.
-const WRITE_BUFFER: usize = 512 << 10;
 /// A block that is this full (in percent) is closed if the next entry would exceed its size.
 const NEARLY_FULL_PERCENT: usize = 90;
 /// The most bytes of an entry's key and value together: a block's size must fit into 32 bits.
 const MAX_ENTRY: usize = (u32::MAX - (64 << 20)) as usize;
-const CHECKSUM: ChecksumType = ChecksumType::Xxh3;
 
 /// How a table is written.
 pub(crate) struct TableWriterOptions {
@@ -94,56 +90,6 @@ impl TableSummary {
     }
 }
 
-/// The file, with a write buffer.
-struct Output {
-    file: Box<dyn WritableFile>,
-    path: PathBuf,
-    buffer: Vec<u8>,
-    /// Bytes appended to the file, without the buffer.
-    appended: u64,
-    scratch: Vec<u8>,
-}
-
-impl Output {
-    fn position(&self) -> u64 {
-        self.appended + self.buffer.len() as u64
-    }
-
-    fn block(&mut self, payload: &[u8], compression: CompressionType) -> Result<BlockHandle> {
-        let offset = self.position();
-        let size = append_block(
-            &mut self.buffer,
-            &mut self.scratch,
-            payload,
-            compression,
-            CHECKSUM,
-        )
-        .map_err(|e| e.at(&self.path, offset))?;
-        if self.buffer.len() >= WRITE_BUFFER {
-            self.drain()?;
-        }
-        // MUTANT: the offset in a block handle has 32 bits.
-        if mutant!(
-            "block-handle-of-32-bits",
-            "-p titan --lib db::huge_file_tests::"
-        ) {
-            let offset = u64::from(offset as u32);
-            return Ok(BlockHandle { offset, size });
-        }
-        Ok(BlockHandle { offset, size })
-    }
-
-    fn drain(&mut self) -> Result<()> {
-        let len = self.buffer.len() as u64;
-        self.file
-            .append(&self.buffer)
-            .map_err(|e| e.in_file(&self.path))?;
-        self.buffer.clear();
-        self.appended += len;
-        Ok(())
-    }
-}
-
 /// Writes one table, entries in ascending order.
 pub(crate) struct TableWriter {
     options: TableWriterOptions,
@@ -184,17 +130,7 @@ impl TableWriter {
         path: &Path,
         options: TableWriterOptions,
     ) -> Self {
-        #[cfg(test)]
-        let appended = file.gap();
-        #[cfg(not(test))]
-        let appended = 0;
-        let output = Output {
-            file,
-            path: path.to_owned(),
-            buffer: Vec::with_capacity(WRITE_BUFFER + options.block_size),
-            appended,
-            scratch: Vec::new(),
-        };
+        let output = Output::new(file, path, options.block_size);
         TableWriter {
             output,
             data: BlockBuilder::new(options.restart_interval),
@@ -454,10 +390,7 @@ impl TableWriter {
             "table-sync-left-out",
             "-p titan-campaigns --test it crash::"
         ) {
-            self.output
-                .file
-                .sync()
-                .map_err(|e| e.in_file(&self.output.path))?;
+            self.output.sync()?;
         }
         Ok(TableSummary {
             file_size: self.output.position(),

@@ -9,6 +9,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod approximate;
 mod bad_batches;
 mod bad_input;
 mod basics;

@@ -1,7 +1,7 @@
 //! Whether a key can be below a compaction, for every arrangement of tables in two levels below it.
 
 use super::{Span, key, sorted_levels, stride, tables, version};
-use crate::compaction::merge::{LevelsBelow, OlderVersions};
+use crate::compaction::older_versions::{LevelsBelow, OlderVersions};
 
 const KEYS: usize = 3;
 const POINTS: usize = 2 * KEYS + 1;

@@ -15,7 +15,7 @@ use super::survivors::{
 };
 use crate::compaction::filter::{FilteredJob, Filtering, JobFilter};
 use crate::compaction::job_env::OutputFamily;
-use crate::compaction::merge::UnknownOlderVersions;
+use crate::compaction::older_versions::UnknownOlderVersions;
 use crate::error::Result;
 use crate::filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,

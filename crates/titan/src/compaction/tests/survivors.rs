@@ -10,7 +10,8 @@ use bytes::Bytes;
 
 use super::{order, stride};
 use crate::compaction::filter::JobFilter;
-use crate::compaction::merge::{OlderVersions, SurvivorIterator, surviving_tombstones};
+use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
+use crate::compaction::older_versions::OlderVersions;
 use crate::compaction::references::ReferenceCounts;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;

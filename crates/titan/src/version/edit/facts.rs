@@ -78,7 +78,16 @@ impl TableFacts {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let version = match self.foreign {
             true => COUNTED_VERSION,
-            false if !self.collected.is_empty() => COLLECTED_VERSION,
+            // MUTANT: the MANIFEST does not have what collectors reported.
+            false
+                if !self.collected.is_empty()
+                    && !mutant!(
+                        "report-not-in-the-manifest",
+                        "-p titan --test it collectors::each_table"
+                    ) =>
+            {
+                COLLECTED_VERSION
+            }
             false => VERSION,
         };
         put_varint(out, version);
