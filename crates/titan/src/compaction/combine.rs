@@ -107,13 +107,28 @@ impl Combiner {
     /// Combines a run as far as possible.
     ///
     /// # Errors
-    /// Failures to read the base from its blob file. A failure of the operator is none: the run stays.
+    /// Failures to read the base from its blob file. Damage to it is none, and neither is a failure of
+    /// the operator: the run stays.
     pub(super) fn combine(&self, key: &[u8], run: &Run, below: &Below) -> Result<Combined> {
         let operands = run.operands();
         let base = match below {
             Below::Inline(value) => Some(Some(value.clone())),
             Below::Pointer(index) => match &self.values {
-                Some((fetcher, version)) => Some(Some(fetcher.fetch(&**version, key, index)?)),
+                Some((fetcher, version)) => match fetcher.fetch(&**version, key, index) {
+                    Ok(value) => Some(Some(value)),
+                    // Damage to one value is its readers' concern. The operands and the pointer stay.
+                    // MUTANT: damage to the base of merge operands stops writes.
+                    Err(e)
+                        if e.is_corruption()
+                            && !mutant!(
+                                "damaged-base-stops-writes",
+                                "-p titan --test it merges::"
+                            ) =>
+                    {
+                        None
+                    }
+                    Err(e) => return Err(e),
+                },
                 None => None,
             },
             Below::Nothing => Some(None),

@@ -212,6 +212,8 @@ impl Shared {
 
     /// See [`Db::wait_idle`](crate::Db::wait_idle).
     pub(super) fn wait_idle(&self) -> Result<()> {
+        // Jobs may need the lead.
+        self.pipeline.check_may_wait()?;
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;

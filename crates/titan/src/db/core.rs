@@ -67,11 +67,12 @@ impl Core {
     /// Stops background jobs and releases the directory. Logged writes that are only in memtables
     /// are replayed at the next opening; unlogged ones are flushed first.
     pub(super) fn close(&self) -> Result<()> {
+        // Before the lock, whose holder may wait for the hook or barrier that this is called in.
+        self.shared.pipeline.check_may_wait()?;
         let mut threads = self.threads.lock();
         if self.shared.lifecycle.is_closed() {
             return Ok(());
         }
-        self.shared.pipeline.check_may_wait()?;
         // So that nothing unlogged comes after the flush.
         self.shared.lifecycle.refuse_batches();
         let pipeline = &self.shared.pipeline;

@@ -254,7 +254,7 @@ pub(super) fn family_state(
         id,
         name: recovered.name.clone(),
         merge_operator: options.merge_operator.clone(),
-        prefix_extractor: options.prefix_extractor.clone(),
+        prefix_extractor: options.given_prefix_extractor(),
         options: ArcSwap::new(options),
         comparator: recovered.comparator.clone(),
         super_version: ArcSwap::from_pointee(super_version),

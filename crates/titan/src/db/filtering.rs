@@ -23,9 +23,11 @@ impl Shared {
         let mut recent = Vec::new();
         if reason == FilterReason::Flush && family.revisit.is_some() {
             recent = self.context.write_times.known();
-            // What is flushed has been written.
+            // What is flushed has been written. The number is taken before the time: what is
+            // published between the two must not count as written by then.
+            let last = self.counters.last_sequence();
             let now = rounded_up(self.files.env.clock.latest());
-            recent.push((self.counters.last_sequence(), now));
+            recent.push((last, now));
         }
         Filtering {
             reason,

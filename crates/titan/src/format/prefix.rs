@@ -13,8 +13,9 @@ pub trait PrefixExtractor: Send + Sync {
     /// The length of the key's prefix in bytes, at most that of the key; `None` if the key has no prefix.
     fn prefix_len(&self, key: &[u8]) -> Option<usize>;
 
-    /// Whether every key that starts with `prefix` has `prefix` as its prefix, or as the beginning of
-    /// it: what filters say of it then holds for all of these keys. `false` is always right.
+    /// Whether all keys that start with `prefix` have the same prefix, which is `prefix` itself or a
+    /// beginning of it. What filters say of it then holds for all of these keys. `false` is always
+    /// right.
     fn is_whole(&self, prefix: &[u8]) -> bool {
         let _ = prefix;
         false

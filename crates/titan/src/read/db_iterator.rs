@@ -50,6 +50,8 @@ pub struct DbIterator {
     ranged: RangedSource,
     /// The prefix of the last seek, if it bounds `visible`.
     start: Option<Vec<u8>>,
+    /// Whether the bounds of `visible` are those of that prefix, so that it begins no other one.
+    start_is_whole: bool,
     window: ValueWindow,
     /// Whether the entry shown is the window's front; then `visible` is somewhere ahead of it.
     in_window: bool,
@@ -95,6 +97,7 @@ impl DbIterator {
         Ok(DbIterator {
             visible: ranged.visible(options.prefix.as_deref())?,
             start: None,
+            start_is_whole: false,
             ranged,
             window: ValueWindow::new(options.prefetch_values, scans),
             in_window: false,
@@ -109,7 +112,7 @@ impl DbIterator {
 
     /// Whether the iterator is on an entry.
     pub fn valid(&self) -> bool {
-        self.in_window || self.visible.valid()
+        (self.in_window || self.visible.valid()) && !self.is_past_prefix()
     }
 
     /// Moves to the first key within the bounds.
@@ -298,22 +301,40 @@ impl DbIterator {
 
     /// Bounds the iterator to the prefix of a seek's target, if that is asked for.
     fn start_at(&mut self, target: Option<&[u8]>) -> Result<()> {
-        let extractor = self.ranged.prefix_extractor.as_deref();
+        let extractor = self.ranged.prefix_extractor.clone();
         let extractor = extractor.filter(|_| self.ranged.options.prefix_same_as_start);
+        let extractor = extractor.as_deref();
         let prefix = target.and_then(|target| extractor?.prefix(target));
         if prefix != self.start.as_deref() {
             let prefix = prefix.map(<[u8]>::to_vec);
+            self.leave_window();
             let bounds = prefix.as_deref().or(self.ranged.options.prefix.as_deref());
+            // If this fails, the iterator is on no entry.
+            self.visible.invalidate();
             self.visible = self.ranged.visible(bounds)?;
+            let is_whole = |prefix: &Vec<u8>| extractor.is_some_and(|e| e.is_whole(prefix));
+            self.start_is_whole = prefix.as_ref().is_some_and(is_whole);
             self.start = prefix;
         }
         Ok(())
     }
 
+    /// Whether the entry has another prefix than that of the seek's target, to which the iterator is
+    /// bounded. Its bounds do not tell if the prefix begins others, too.
+    fn is_past_prefix(&self) -> bool {
+        let extractor = self.ranged.prefix_extractor.as_deref();
+        let (Some(start), Some(extractor)) = (&self.start, extractor) else {
+            return false;
+        };
+        // MUTANT: an iterator within a prefix goes on with prefixes that begin with it.
+        let goes_on = mutant!("prefix-begins-another", "-p titan --test it prefixes::");
+        !self.start_is_whole && !goes_on && extractor.prefix(self.key()) != Some(&**start)
+    }
+
     /// Moves forward to the first key with another prefix than the current one's, by the family's
     /// extractor; past a key without a prefix, to the next key. Does nothing if the iterator is not
     /// valid. Cost: the rest of the prefix is stepped over, up to eight keys; then the iterator seeks,
-    /// unless the order is not bytewise.
+    /// unless the order is not bytewise, or the prefix is not [whole](crate::prefix::PrefixExtractor::is_whole).
     ///
     /// # Errors
     /// `InvalidArgument` without an extractor.
@@ -327,7 +348,8 @@ impl DbIterator {
         };
         let mut steps = 0;
         while self.valid() && extractor.prefix(self.key()) == Some(&*prefix) {
-            if steps == MAX_STEPS && self.ranged.is_bytewise() {
+            // The end of a prefix that begins others is not known.
+            if steps == MAX_STEPS && self.ranged.is_bytewise() && extractor.is_whole(&prefix) {
                 return match prefix_end(&prefix) {
                     Some(end) => {
                         self.leave_window();

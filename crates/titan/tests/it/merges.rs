@@ -15,7 +15,7 @@ use titan_testkit::sim::SimVfs;
 
 use crate::directory::{Rows, assert_same, contents};
 use crate::rocksdb_tools::{ldb_scan, run};
-use crate::support::{RECORD_HEADER, key, manual, open, options, scaled, value};
+use crate::support::{DIR, RECORD_HEADER, files, key, manual, open, options, scaled, value};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -359,4 +359,32 @@ fn operands_go_back_and_forth_between_rocksdb_and_titan() {
             merge_by_rocksdb(&path, name, 2, true);
         }
     }
+}
+
+#[test]
+fn a_damaged_base_concerns_only_its_key() {
+    let vfs = SimVfs::new();
+    let options = options(&vfs, with("stringappend"));
+    let db = open(&options);
+    db.put(b"damaged", &value(1, 500)).unwrap();
+    db.put(b"sound", &value(2, 500)).unwrap();
+    db.flush().unwrap();
+    let blobs = files(&vfs, DIR, ".blob");
+    let path = std::path::Path::new(DIR).join(&blobs[0]);
+    vfs.flip_bit(&path, 30 + RECORD_HEADER + 100).unwrap();
+    for key in [&b"damaged"[..], b"sound"] {
+        db.merge(key, b"x").unwrap();
+        db.merge(key, b"y").unwrap();
+    }
+    db.flush().unwrap();
+    force(&db);
+    let expected = [value(2, 500), b",x,y".to_vec()].concat();
+    assert_eq!(db.get(b"sound").unwrap().as_deref(), Some(&*expected));
+    assert!(db.get(b"damaged").unwrap_err().is_corruption());
+    // Writes go on, and make the key whole again.
+    db.put(b"damaged", b"new").unwrap();
+    db.merge(b"damaged", b"z").unwrap();
+    force(&db);
+    assert_eq!(db.get(b"damaged").unwrap().as_deref(), Some(&b"new,z"[..]));
+    db.close().unwrap();
 }

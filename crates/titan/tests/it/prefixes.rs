@@ -206,7 +206,81 @@ fn an_extractor_is_kept_and_another_one_is_refused() {
     let db = open(&options);
     assert!(db.first_in_prefix(b"", b"x:").unwrap().is_some());
     assert_eq!(db.statistics().prefix_filter_probes(), 0);
+    // What cannot be done without it says so.
+    let within = ReadOptions {
+        prefix_same_as_start: true,
+        ..ReadOptions::default()
+    };
+    let e = db.iter(&within).map(drop).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first().unwrap();
+    let e = iter.next_prefix().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+    drop(iter);
     db.close().unwrap();
+}
+
+/// What comes before the colon, so one prefix may begin another.
+struct BeforeColon;
+
+impl PrefixExtractor for BeforeColon {
+    fn name(&self) -> &str {
+        "before-colon"
+    }
+
+    fn prefix_len(&self, key: &[u8]) -> Option<usize> {
+        key.iter().position(|byte| *byte == b':')
+    }
+}
+
+#[test]
+fn a_prefix_that_begins_another_ends_where_the_other_begins() {
+    for extractor in [
+        Arc::new(BeforeColon) as Arc<dyn PrefixExtractor>,
+        prefix::capped(2),
+    ] {
+        let vfs = SimVfs::new();
+        let family = ColumnFamilyOptions {
+            prefix_extractor: Some(extractor.clone()),
+            ..manual()
+        };
+        let db = open(&options(&vfs, family));
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        keys.extend((0..20).map(|n| format!("a:{n:02}").into_bytes()));
+        keys.extend((0..20).map(|n| format!("ab:{n:02}").into_bytes()));
+        keys.extend([b"b".to_vec(), b"b:".to_vec(), b"ba".to_vec()]);
+        for key in &keys {
+            db.put(key, b"v").unwrap();
+        }
+        let own_prefix = |key: &[u8]| extractor.prefix_len(key).map(|len| key[..len].to_vec());
+        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        let within = ReadOptions {
+            prefix_same_as_start: true,
+            ..ReadOptions::default()
+        };
+        let mut bounded = db.iter(&within).unwrap();
+        for (at, key) in keys.iter().enumerate() {
+            let Some(own) = own_prefix(key) else {
+                continue;
+            };
+            iter.seek(key).unwrap();
+            iter.next_prefix().unwrap();
+            let mut rest = keys[at..].iter();
+            let next = rest.find(|other| own_prefix(other).as_ref() != Some(&own));
+            assert_eq!(iter.valid().then(|| iter.key().to_vec()).as_ref(), next);
+
+            bounded.seek(key).unwrap();
+            for other in keys[at..]
+                .iter()
+                .take_while(|k| own_prefix(k).as_ref() == Some(&own))
+            {
+                assert_eq!(bounded.key(), other);
+                bounded.next().unwrap();
+            }
+            assert!(!bounded.valid(), "{:?}", bounded.key());
+        }
+    }
 }
 
 fn db_bench(dir: &Path, args: &[&str]) -> Option<String> {
