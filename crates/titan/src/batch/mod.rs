@@ -35,14 +35,14 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, varint_len};
+use crate::format::internal_key::MAX_ENTRY;
 use crate::format::numbers::{ColumnFamilyId, SequenceNumber};
 
 /// Bytes before the operations.
 const HEADER_SIZE: usize = 12;
 const COUNT_OFFSET: usize = 8;
-/// Bytes of the largest batch, header included: its content must fit a block of a table, whose size
-/// is a 32-bit number.
-const MAX_SIZE: usize = (u32::MAX - (64 << 20)) as usize;
+/// Bytes of the largest batch, header included: a table must be able to have each of its entries.
+const MAX_SIZE: usize = MAX_ENTRY;
 
 /// Operations that become visible and durable together, in the order in which they were added.
 ///

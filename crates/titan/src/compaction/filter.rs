@@ -19,7 +19,7 @@ use crate::filter::{
 };
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
-use crate::format::internal_key::{InternalKeyComparator, ValueType};
+use crate::format::internal_key::{InternalKeyComparator, ValueType, is_storable};
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
@@ -249,6 +249,10 @@ impl<'a> JobFilter<'a> {
             Decision::Remove => {
                 counts.removed += 1;
                 Effect::Remove
+            }
+            Decision::ChangeValue(value) if !is_storable(key, &value) => {
+                let doing = format!("made a value of {} bytes, which is too large", value.len());
+                return Err(self.failed(&doing, key));
             }
             Decision::ChangeValue(value) => {
                 counts.changed += 1;

@@ -157,23 +157,23 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
         let mut output = writer.finish()?;
         let mut garbage = survivors.read_references().garbage(writer.carried_on())?;
         output.filtered = survivors.filter_counts();
+        let unshadowed = survivors.dropped_unshadowed();
         // MUTANT: what a filter drops is not booked as garbage.
         if output.filtered.removed > 0
             && mutant!("filtered-not-booked", "-p titan --test it filters::")
         {
             garbage.clear();
         }
-        Ok((output, garbage))
+        Ok((output, garbage, unshadowed))
     })();
-    let (mut output, garbage) = match written {
+    let (mut output, garbage, unshadowed) = match written {
         Ok(written) => written,
         Err(e) => {
             context.env.discard(&writer.created());
             return Err(e);
         }
     };
-    let dropped_by_filter = output.filtered.dropped_blob_bytes;
-    let still_shadowed = still_shadowed(compaction, &context, &garbage, dropped_by_filter);
+    let still_shadowed = still_shadowed(compaction, &context, &garbage, unshadowed);
     let older = OlderTables {
         version: &compaction.version,
         open_files: context.open_files,
@@ -198,12 +198,13 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
 }
 
 /// The bytes that the inputs shadowed and the compaction did not drop: they are at lower levels, if
-/// there is anything, or snapshots see them.
+/// there is anything, or snapshots see them. `found` is what the compaction dropped, `unshadowed` the
+/// part of it that nothing shadowed.
 fn still_shadowed(
     compaction: &Compaction,
     context: &JobContext<'_>,
     found: &[BlobFileGarbage],
-    dropped_by_filter: u64,
+    unshadowed: u64,
 ) -> u64 {
     let version = &compaction.version;
     let deepest = (compaction.output_level + 1..version.num_levels())
@@ -218,8 +219,7 @@ fn still_shadowed(
     }
     let shadowed = total(compaction.all_inputs().map(|(_, f)| f.shadowed_bytes()));
     let found = total(found.iter().map(|garbage| garbage.bytes));
-    // What a filter dropped was not shadowed by anything.
-    shadowed.saturating_sub(found.saturating_sub(dropped_by_filter))
+    shadowed.saturating_sub(found.saturating_sub(unshadowed))
 }
 
 /// When the entries of the inputs had been written, as far as it is recorded.
@@ -233,8 +233,8 @@ fn input_times(
     };
     let comparator = &context.family.comparator;
     let mut pairs = Vec::new();
-    // The latest of all tables with such entries, if it is known of all.
-    let mut zero = Some(0);
+    // When each table with such entries was written, if it is known.
+    let mut zero = Vec::new();
     for (_, file) in compaction.all_inputs() {
         let table = context.open_files.table(file.meta.identity(), comparator)?;
         if let Some(times) = table.properties().sequence_times() {
@@ -243,14 +243,15 @@ fn input_times(
         // What is in a table was written before the table.
         let made = file.meta.file_creation_time;
         if file.meta.smallest_seq == SequenceNumber::ZERO {
-            let by = (made > 0).then_some(made.saturating_add(1));
-            zero = zero.zip(by).map(|(zero, by)| zero.max(by));
+            zero.push((made > 0).then_some(made.saturating_add(1)));
         }
         if made > 0 {
             pairs.push((file.meta.largest_seq, made.saturating_add(1)));
         }
     }
-    Ok(filtering.times(pairs, zero))
+    let zero: Option<Vec<u64>> = zero.into_iter().collect();
+    let latest = zero.and_then(|times| times.into_iter().max());
+    Ok(filtering.times(pairs, latest))
 }
 
 fn input_iterator(compaction: &Compaction, context: &JobContext<'_>) -> Result<MergingIterator> {

@@ -16,9 +16,9 @@
 //!   has an operator, with the value below them if that is of the same stripe; so is what nothing lies
 //!   below.
 //! * A [compaction filter](super::filter) decides about the newest version of a key that is here, if
-//!   it is a value and none of the rules above drops it. A value that it removes becomes a deletion
-//!   with the same sequence number, for which the same rules hold: it stays as long as it may shadow
-//!   something, and as long as it may be evidence of a write.
+//!   it is a value, or operands that became one, and none of the rules above drops it. A value that it
+//!   removes becomes a deletion with the same sequence number, for which the same rules hold: it stays
+//!   as long as it may shadow something, and as long as it may be evidence of a write.
 
 use std::collections::VecDeque;
 
@@ -70,7 +70,7 @@ struct FilteredEntry {
 }
 
 impl FilteredEntry {
-    /// Becomes the entry that a effect leaves in the place of one of the input. Returns its type;
+    /// Becomes the entry that an effect leaves in the place of one of the input. Returns its type;
     /// none if the effect changes nothing.
     fn set(&mut self, effect: Effect, key: &[u8], sequence: SequenceNumber) -> Option<ValueType> {
         self.value.clear();
@@ -112,6 +112,8 @@ pub(crate) struct SurvivorIterator<'a, I, B> {
     combiner: Option<Combiner>,
     /// What combined operands became, to be shown before the input goes on.
     combined: VecDeque<Entry>,
+    /// Bytes of the blob records of bases that were combined with operands.
+    combined_blob_bytes: u64,
     filter: Option<JobFilter<'a>>,
     filtered: FilteredEntry,
 }
@@ -144,6 +146,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             references: ReferenceCounts::default(),
             combiner,
             combined: VecDeque::new(),
+            combined_blob_bytes: 0,
             filter,
             filtered: FilteredEntry::default(),
         };
@@ -181,6 +184,13 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             .as_ref()
             .map(JobFilter::counts)
             .unwrap_or_default()
+    }
+
+    /// Bytes of blob records that were dropped although no newer version shadowed them: the filter
+    /// dropped them, or they were combined with operands.
+    pub(crate) fn dropped_unshadowed(&self) -> u64 {
+        let combined = self.combined_blob_bytes;
+        combined.saturating_add(self.filter_counts().dropped_blob_bytes)
     }
 
     pub(crate) fn next(&mut self) -> Result<()> {
@@ -352,27 +362,13 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
                 }
                 ValueType::Deletion => {
                     self.hides = Hides::AllIn(stripe);
-                    // MUTANT: a compaction drops deletions although older versions of the key lie
-                    // below.
-                    let too_early = mutant!(
-                        "tombstone-dropped-too-early",
-                        "-p titan-campaigns --test it metamorphic::"
-                    );
-                    // MUTANT: a value that a filter removes leaves no trace for conditions.
-                    let no_trace = filtered.is_some()
-                        && mutant!(
-                            "removal-leaves-no-evidence",
-                            "-p titan --lib compaction::tests::filtered"
-                        );
-                    if (self.seen_by_all(sequence) || no_trace)
-                        && (too_early || self.older.nothing_at(&self.user_key))
-                    {
+                    if self.needs_no_deletion(sequence, filtered.is_some()) {
                         self.advance()?;
                         continue;
                     }
                 }
                 ValueType::Merge if self.combiner.is_some() => {
-                    self.combine_operands(sequence, stripe)?;
+                    self.combine_operands(sequence, stripe, is_newest)?;
                     continue;
                 }
                 ValueType::Merge => {}
@@ -386,9 +382,32 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         }
     }
 
-    /// From the newest operand of a run, goes on to what is below the run and combines it.
+    /// Whether a deletion of the current key is dropped: it shadows nothing, and is no evidence.
+    fn needs_no_deletion(&mut self, sequence: SequenceNumber, is_by_filter: bool) -> bool {
+        // MUTANT: a compaction drops deletions although older versions of the key lie below.
+        let too_early = mutant!(
+            "tombstone-dropped-too-early",
+            "-p titan-campaigns --test it metamorphic::"
+        );
+        // MUTANT: a value that a filter removes leaves no trace for conditions.
+        let no_trace = is_by_filter
+            && mutant!(
+                "removal-leaves-no-evidence",
+                "-p titan --lib compaction::tests::filtered"
+            );
+        (self.seen_by_all(sequence) || no_trace)
+            && (too_early || self.older.nothing_at(&self.user_key))
+    }
+
+    /// From the newest operand of a run, goes on to what is below the run and combines it. `is_newest`:
+    /// whether that operand is the newest version of the key here.
     #[cold]
-    fn combine_operands(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> Result<()> {
+    fn combine_operands(
+        &mut self,
+        newest: SequenceNumber,
+        stripe: SequenceNumber,
+        is_newest: bool,
+    ) -> Result<()> {
         let mut run = Run::default();
         run.push(newest, self.input.value());
         self.advance()?;
@@ -440,10 +459,44 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
             return Ok(());
         };
         let Combined { entries, is_value } = combiner.combine(&self.user_key, &run, &below)?;
-        if is_value {
-            self.hides = Hides::ValuesIn(stripe);
-        }
         self.combined.extend(entries);
+        if !is_value {
+            return Ok(());
+        }
+        self.hides = Hides::ValuesIn(stripe);
+        if let Below::Pointer(base) = below {
+            let bytes = base.record_len(self.user_key.len());
+            self.combined_blob_bytes = self.combined_blob_bytes.saturating_add(bytes);
+        }
+        // MUTANT: a filter is not asked about what operands became.
+        let unasked = mutant!(
+            "filter-not-asked-about-merged",
+            "-p titan --test it filters::"
+        );
+        match is_newest && !unasked {
+            true => self.filter_combined(newest, stripe),
+            false => Ok(()),
+        }
+    }
+
+    /// Asks the filter about the value that operands became.
+    fn filter_combined(&mut self, sequence: SequenceNumber, stripe: SequenceNumber) -> Result<()> {
+        let (Some(filter), Some((_, value))) = (&mut self.filter, self.combined.front()) else {
+            return Ok(());
+        };
+        let effect = filter.decide(&self.user_key, sequence, ValueType::Value, value)?;
+        let Some(value_type) = self.filtered.set(effect, &self.user_key, sequence) else {
+            return Ok(());
+        };
+        self.combined.clear();
+        if value_type == ValueType::Deletion {
+            self.hides = Hides::AllIn(stripe);
+            if self.needs_no_deletion(sequence, true) {
+                return Ok(());
+            }
+        }
+        let FilteredEntry { key, value } = std::mem::take(&mut self.filtered);
+        self.combined.push_back((key, value));
         Ok(())
     }
 

@@ -237,6 +237,7 @@ impl OutputWriter {
             let file = self.env.vfs.create_bulk(&path, self.env.direct_io)?;
             self.created.push(number);
             let options = &self.family.options;
+            let operator = options.merge_operator.as_deref();
             let mut writer = TableWriter::new(
                 file,
                 &path,
@@ -246,6 +247,7 @@ impl OutputWriter {
                     restart_interval: options.block_restart_interval,
                     bloom_bits_per_key: options.bloom_bits_per_key,
                     prefix_extractor: options.given_prefix_extractor(),
+                    merge_operator: operator.map(|operator| operator.name().to_owned()),
                     compression: options.compression,
                     column_family_id: self.family.id,
                     column_family_name: self.family.name.clone(),

@@ -31,8 +31,9 @@ pub use ttl::TimeToLive;
 /// opening a database replays from WAL files is not filtered before its first compaction.
 ///
 /// **What it sees.** The newest version of each key among those that the job reads, if that is a
-/// value: no deletions, no merge operands and no wide columns. There may be newer versions of the
-/// key in places that the job does not read.
+/// value: no deletions and no wide columns. Merge operands count as the value that they become, if
+/// they become one in this job. There may be newer versions of the key in places that the job does
+/// not read; a filter that removes a value removes what newer operands there are to change.
 ///
 /// **Snapshots.** A filter does not wait for them: a snapshot no longer finds what a filter removed,
 /// and finds the new value of what it changed. A filter that must not disturb them keeps entries
@@ -240,7 +241,7 @@ impl fmt::Debug for FilterEntry<'_> {
     }
 }
 
-/// The name of a factory; without the one that it fails to return by a panic.
+/// The name of a factory; "unknown" if the factory panics.
 pub(crate) fn name_of(factory: &dyn CompactionFilterFactory) -> String {
     let name = catch_unwind(AssertUnwindSafe(|| factory.name().to_owned()));
     name.unwrap_or_else(|_| "unknown".to_owned())

@@ -24,6 +24,11 @@ const INTERVALS: u32 = 8;
 /// clock while the database is open do not matter. If the clock is behind when the database is
 /// opened, and put right before it is opened again, values look older by the difference.
 ///
+/// In a family with a merge operator, a value is as old as the newest operand that a compaction has
+/// combined with it. Operands that no compaction has combined with it yet do not make it younger: if
+/// the value expires first, they apply to a key without a value. So a counter that must not restart
+/// needs a time to live that is much longer than the time in which compactions reach the last level.
+///
 /// Is not kept with the database: each opening states it. An opening without it drops nothing, and
 /// what is compacted meanwhile counts as written then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub(crate) use operands::Operands;
 
 use crate::error::{Error, Result};
+use crate::format::internal_key::is_storable;
 
 /// Combines the operands of a key with its value.
 ///
@@ -104,8 +105,8 @@ impl<O: AssociativeMergeOperator> MergeOperator for Associative<O> {
 /// The value of `key`, by the family's operator.
 ///
 /// # Errors
-/// `Unsupported` without an operator; `Corruption` if the operator finds no value; `Internal` if it
-/// panics.
+/// `Unsupported` without an operator; `Corruption` if the operator finds no value, or one that no table
+/// can have; `Internal` if it panics.
 pub(crate) fn full_merge(
     operator: Option<&dyn MergeOperator>,
     key: &[u8],
@@ -120,7 +121,13 @@ pub(crate) fn full_merge(
         operator.full_merge(key, base, operands)
     }));
     match merged {
-        Ok(Some(value)) => Ok(value),
+        Ok(Some(value)) if is_storable(key, &value) => Ok(value),
+        Ok(Some(value)) => Err(Error::corruption(format!(
+            "the merge operator {} makes a value of {} bytes for the key {}, which is too large",
+            operator.name(),
+            value.len(),
+            key.escape_ascii()
+        ))),
         Ok(None) => Err(Error::corruption(format!(
             "the merge operator {} cannot combine {} operands of the key {}",
             operator.name(),
@@ -131,14 +138,16 @@ pub(crate) fn full_merge(
     }
 }
 
-/// One operand for several, if the family's operator can combine them. It keeps them if it panics: the
-/// next read reports that.
+/// One operand for several, if the family's operator can combine them to one that a table can have. It
+/// keeps them if it panics: the next read reports that.
 pub(crate) fn partial_merge(
     operator: &dyn MergeOperator,
     key: &[u8],
     operands: &[&[u8]],
 ) -> Option<Vec<u8>> {
-    catch_unwind(AssertUnwindSafe(|| operator.partial_merge(key, operands))).unwrap_or(None)
+    let merged = catch_unwind(AssertUnwindSafe(|| operator.partial_merge(key, operands)));
+    let merged = merged.unwrap_or(None);
+    merged.filter(|operand| is_storable(key, operand))
 }
 
 fn panicked(operator: &dyn MergeOperator, key: &[u8]) -> Error {
@@ -181,5 +190,37 @@ impl MergeOperator for NotGiven {
 
     fn is_given(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a value of 4 GiB of whatever it gets. Nothing touches its memory.
+    struct Growing;
+
+    impl MergeOperator for Growing {
+        fn name(&self) -> &str {
+            "growing"
+        }
+
+        fn full_merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Option<Vec<u8>> {
+            Some(vec![0; 4 << 30])
+        }
+
+        fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+            self.full_merge(key, None, operands)
+        }
+    }
+
+    #[test]
+    fn a_result_that_no_table_can_have_is_a_failure_of_the_operator() {
+        let operands: [&[u8]; 2] = [b"1", b"2"];
+        let refused = full_merge(Some(&Growing), b"k", None, &operands).unwrap_err();
+        assert!(refused.is_corruption(), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("4294967296 bytes"), "{text}");
+        assert_eq!(partial_merge(&Growing, b"k", &operands), None);
     }
 }

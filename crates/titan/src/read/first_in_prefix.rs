@@ -25,6 +25,9 @@ use crate::stats::{self, Statistics};
 use crate::table::TableReader;
 use crate::version::TableFile;
 
+/// Versions in a memtable, too new for the snapshot, that are stepped over before a seek.
+const MAX_SKIPS: usize = 8;
+
 /// What is sought.
 pub(crate) struct PrefixSearch<'a> {
     /// The first key that may be found.
@@ -143,17 +146,18 @@ impl PrefixSearch<'_> {
             Run::Memtable(memtable) => self.head_of_memtable(memtable, target),
             Run::Tables(tables) => {
                 for file in *tables {
-                    if order.compare(&file.meta.largest, target).is_lt() {
+                    let is_newer = file.meta.smallest_seq > self.snapshot;
+                    if is_newer || order.compare(&file.meta.largest, target).is_lt() {
                         continue;
                     }
                     let table = open_files.table(file.meta.identity(), order)?;
                     if self.is_ruled_out(&table) {
                         continue;
                     }
-                    let found = table.first_from(target, self.snapshot, self.fill_cache)?;
+                    let (snapshot, fill_cache) = (self.snapshot, self.fill_cache);
+                    let found = table.first_from(target, self.prefix, snapshot, fill_cache)?;
                     if let Some((key, entry)) = found {
-                        // Later tables have later keys only.
-                        return Ok(key.starts_with(self.prefix).then_some(Head {
+                        return Ok(Some(Head {
                             key,
                             sequence: entry.sequence,
                             value_type: entry.value_type,
@@ -169,6 +173,7 @@ impl PrefixSearch<'_> {
     fn head_of_memtable(&self, memtable: &Arc<Memtable>, target: &[u8]) -> Result<Option<Head>> {
         let mut iter = memtable.iter();
         iter.seek(target)?;
+        let mut skipped = 0;
         while iter.valid() {
             let entry = ParsedInternalKey::parse(iter.key())?;
             if !entry.user_key.starts_with(self.prefix) {
@@ -182,7 +187,15 @@ impl PrefixSearch<'_> {
                     value: Bytes::copy_from_slice(iter.value()),
                 }));
             }
-            iter.next()?;
+            skipped += 1;
+            match skipped > MAX_SKIPS {
+                true => {
+                    let visible = seek_key(entry.user_key, self.snapshot);
+                    iter.seek(&visible)?;
+                    skipped = 0;
+                }
+                false => iter.next()?,
+            }
         }
         Ok(None)
     }

@@ -21,7 +21,7 @@ use crate::read::resolve::Stored;
 use crate::read::visible::VisibleIterator;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The most stored bytes of values that a window requests, beyond its first entry.
+/// The most stored bytes of values and operands in a window, beyond its first entry.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// An entry taken from the iterator ahead of its use.
@@ -36,6 +36,14 @@ pub(crate) struct Ahead {
     pub(crate) pointer: Option<BlobIndex>,
     /// The value's read, if it could be prepared.
     pub(crate) read: Option<ValueAhead>,
+}
+
+impl Ahead {
+    /// Stored bytes of the value and of its operands.
+    fn bytes(&self) -> u64 {
+        let value = self.pointer.map_or(self.value.len() as u64, |p| p.size);
+        value.saturating_add(self.operands.size_bytes() as u64)
+    }
 }
 
 /// How many values the last two scans of a family used, over all iterators: a new iterator expects
@@ -134,8 +142,9 @@ impl ValueWindow {
     /// Drops the front entry.
     pub(crate) fn pop(&mut self) {
         if let Some(mut entry) = self.entries.pop_front() {
-            self.bytes -= entry.pointer.map_or(0, |p| p.size);
+            self.bytes -= entry.bytes();
             entry.read = None;
+            entry.operands.clear();
             self.spare.push(entry);
         }
     }
@@ -187,7 +196,7 @@ impl ValueWindow {
                 Some(Stored::Pointer) => Some(BlobIndex::decode(&entry.value)?),
                 Some(Stored::Inline) | None => None,
             };
-            self.bytes += entry.pointer.map_or(0, |p| p.size);
+            self.bytes += entry.bytes();
             self.entries.push_back(entry);
             ahead.next()?;
         }

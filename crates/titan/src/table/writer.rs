@@ -4,6 +4,7 @@
 //! properties follow in [`TableWriter::finish`]. Nothing names the file before that returns, so an
 //! error leaves a file that is never opened; the caller drops the writer and removes the file.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{
-    InternalKeyComparator, ParsedInternalKey, ValueType, internal_key, user_key,
+    InternalKeyComparator, MAX_ENTRY, ParsedInternalKey, ValueType, internal_key, user_key,
 };
 use crate::format::prefix::PrefixExtractor;
 use crate::format::range_tombstone::RangeTombstone;
@@ -31,9 +32,6 @@ use crate::vfs::WritableFile;
 
 /// A block that is this full (in percent) is closed if the next entry would exceed its size.
 const NEARLY_FULL_PERCENT: usize = 90;
-/// The most bytes of an entry's key and value together: a block's size must fit into 32 bits.
-const MAX_ENTRY: usize = (u32::MAX - (64 << 20)) as usize;
-
 /// How a table is written.
 pub(crate) struct TableWriterOptions {
     pub(crate) comparator: InternalKeyComparator,
@@ -45,6 +43,8 @@ pub(crate) struct TableWriterOptions {
     pub(crate) bloom_bits_per_key: f64,
     /// The filter has prefixes, too.
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    /// The name of the family's merge operator.
+    pub(crate) merge_operator: Option<String>,
     /// For data, index and liveness blocks, where it saves at least an eighth.
     pub(crate) compression: CompressionType,
     pub(crate) column_family_id: ColumnFamilyId,
@@ -236,7 +236,20 @@ impl TableWriter {
     #[inline(never)]
     fn add_prefix(&mut self, user_key: &[u8]) {
         let extractor = self.options.prefix_extractor.as_ref();
-        let prefix = extractor.and_then(|extractor| extractor.prefix(user_key));
+        let extract = || extractor.and_then(|extractor| extractor.prefix(user_key));
+        // MUTANT: an extractor that panics stops writes.
+        let caught = match mutant!(
+            "panicking-extractor-stops-writes",
+            "-p titan --test it prefixes::"
+        ) {
+            true => Ok(extract()),
+            false => catch_unwind(AssertUnwindSafe(extract)),
+        };
+        let Ok(prefix) = caught else {
+            // A filter without this prefix must not be asked about it: the table names no extractor.
+            self.options.prefix_extractor = None;
+            return;
+        };
         if let (Some(filter), Some(prefix)) = (&mut self.filter, prefix)
             && (!self.has_prefix || self.last_prefix != prefix)
         {
@@ -474,7 +487,8 @@ impl TableWriter {
         p.number(name::COLUMN_FAMILY_ID, u64::from(o.column_family_id.0));
         p.bytes(name::COLUMN_FAMILY_NAME, o.column_family_name.as_str());
         p.bytes(name::COMPARATOR, o.comparator.user().name());
-        p.bytes(name::MERGE_OPERATOR, "nullptr");
+        let operator = o.merge_operator.as_deref();
+        p.bytes(name::MERGE_OPERATOR, operator.unwrap_or("nullptr"));
         let extractor = extractor.map_or("nullptr", |extractor| extractor.name());
         p.bytes(name::PREFIX_EXTRACTOR, extractor);
         p.bytes(name::COLLECTORS, self.collector_names.as_str());

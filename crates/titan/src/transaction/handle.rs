@@ -29,7 +29,7 @@ use crate::sync::Mutex;
 /// reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard it, if the
 /// transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the key was
 /// written after the transaction's snapshot. After an error the transaction is as before the call,
-/// and may go on.
+/// and may go on; only a shared lock that the call made exclusive stays exclusive.
 pub struct Transaction {
     db: Db,
     options: TransactionOptions,
@@ -156,7 +156,9 @@ impl Transaction {
     /// transaction is pessimistic, locks the key shared.
     pub fn guard(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let state = &mut self.state.lock();
-        self.track(state, family, key.as_ref(), Mode::Shared, Use::Read)
+        let touched = self.touch(state, family, key.as_ref(), Mode::Shared)?;
+        touched.keep(&mut state.tracked, Use::Read);
+        Ok(())
     }
 
     /// Takes back one [`Transaction::get_for_update`], [`Transaction::get_for_share`] or
@@ -201,11 +203,12 @@ impl Transaction {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         let operator = family.merge_operator()?;
         let state = &mut self.state.lock();
-        self.track(state, family, key, Mode::Exclusive, Use::Write)?;
+        let touched = self.touch(state, family, key, Mode::Exclusive)?;
         // What is read now is what the commit finds, or the commit fails.
         let base = self.get_in(state, family, key)?;
         let value = full_merge(Some(&*operator), key, base.as_deref(), &[operand])?;
         state.batch.merge(family, key, operand)?;
+        touched.keep(&mut state.tracked, Use::Write);
         state.insert(family, key, Pending::Value(value.into()));
         Ok(())
     }
@@ -357,8 +360,10 @@ impl Transaction {
 
     fn guarded_get(&self, family: &ColumnFamily, key: &[u8], mode: Mode) -> Result<Option<Bytes>> {
         let state = &mut self.state.lock();
-        self.track(state, family, key, mode, Use::Read)?;
-        self.get_in(state, family, key)
+        let touched = self.touch(state, family, key, mode)?;
+        let value = self.get_in(state, family, key)?;
+        touched.keep(&mut state.tracked, Use::Read);
+        Ok(value)
     }
 
     fn write(
@@ -369,40 +374,38 @@ impl Transaction {
         add: impl FnOnce(&mut WriteBatch) -> Result<()>,
     ) -> Result<()> {
         let state = &mut self.state.lock();
-        self.track(state, family, key, Mode::Exclusive, Use::Write)?;
+        let touched = self.touch(state, family, key, Mode::Exclusive)?;
         add(&mut state.batch)?;
+        touched.keep(&mut state.tracked, Use::Write);
         state.insert(family, key, pending);
         Ok(())
     }
 
-    /// Touches a key: locks it, if the transaction is pessimistic, and from now on a write of the key by
-    /// others is a conflict.
-    fn track(
+    /// Begins a call that touches a key: locks the key if the transaction is pessimistic.
+    fn touch(
         &self,
         state: &mut State,
         family: &ColumnFamily,
         key: &[u8],
         mode: Mode,
-        used: Use,
-    ) -> Result<()> {
+    ) -> Result<Touched<'_>> {
         self.db.check_family(family)?;
-        let key = lock_key(family, key);
-        let acquired = match &self.options.locks {
-            Some(options) => Some(self.lock(state, family, &key, mode, options)?),
-            None => None,
+        let mut touched = Touched {
+            transaction: self,
+            key: lock_key(family, key),
+            since: SequenceNumber(0),
+            is_newly_locked: false,
         };
-        let since = match state.tracked.get(&key) {
-            Some(tracked) => Ok(tracked.since),
+        if let Some(options) = &self.options.locks {
+            let acquired = self.lock(state, family, &touched.key, mode, options)?;
+            touched.is_newly_locked = acquired == Acquired::New;
+        }
+        touched.since = match state.tracked.get(&touched.key) {
+            Some(tracked) => tracked.since,
             // ORDER: after the lock: what its last owner wrote is no conflict.
-            None => self.since(state, family, &key),
+            None => self.since(state, family, &touched.key)?,
         };
-        let since = since.inspect_err(|_| {
-            if acquired == Some(Acquired::New) {
-                self.release([&key]);
-            }
-        })?;
-        state.tracked.note(key, since, used);
-        Ok(())
+        Ok(touched)
     }
 
     fn lock(
@@ -455,6 +458,42 @@ impl Transaction {
             self.db.check_conditions(&conditions)?;
         }
         Ok(snapshot.sequence())
+    }
+}
+
+/// A key that a call touches. If the call fails or panics before [`Touched::keep`], the lock that the
+/// call took is released.
+struct Touched<'t> {
+    transaction: &'t Transaction,
+    key: LockKey,
+    since: SequenceNumber,
+    is_newly_locked: bool,
+}
+
+impl Touched<'_> {
+    /// Notes the use of the key: from now on a write of the key by others is a conflict, and the lock
+    /// belongs to the transaction.
+    fn keep(mut self, tracked: &mut TrackedKeys, used: Use) {
+        let nothing = LockKey {
+            key: Bytes::new(),
+            ..self.key
+        };
+        let key = std::mem::replace(&mut self.key, nothing);
+        tracked.note(key, self.since, used);
+        self.is_newly_locked = false;
+    }
+}
+
+impl Drop for Touched<'_> {
+    fn drop(&mut self) {
+        // MUTANT: a call that fails keeps its lock.
+        let keeps = mutant!(
+            "failed-call-keeps-lock",
+            "-p titan --lib transaction::tests"
+        );
+        if self.is_newly_locked && !keeps {
+            self.transaction.release([&self.key]);
+        }
     }
 }
 

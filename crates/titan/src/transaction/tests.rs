@@ -1,13 +1,17 @@
 //! What the methods of transactions do, one by one.
 
+use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::merge::{Associative, AssociativeMergeOperator};
 use crate::vfs::MemoryVfs;
 use crate::{
-    ColumnFamilyOptions, Db, DbOptions, ErrorKind, LockOptions, Options, ReadOptions, Result,
-    Transaction, TransactionOptions, TransactionSnapshot,
+    ColumnFamilyOptions, Comparator, Db, DbOptions, ErrorKind, LockOptions, Options, ReadOptions,
+    Result, Transaction, TransactionOptions, TransactionSnapshot,
 };
 
 fn options() -> Options {
@@ -507,4 +511,63 @@ fn merges_are_read_at_once_and_conflict_like_other_writes() {
     let transaction = db.begin(&TransactionOptions::default()).unwrap();
     let refused = transaction.merge(&other, "k", "1").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+}
+
+/// Combines nothing with the operand "bad".
+struct Choosy;
+
+impl AssociativeMergeOperator for Choosy {
+    fn name(&self) -> &str {
+        "choosy"
+    }
+
+    fn merge(&self, _: &[u8], _: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
+        (operand != b"bad").then(|| operand.to_vec())
+    }
+}
+
+/// Bytewise, but panics at one key while it is told to.
+#[derive(Default)]
+struct Panicking(AtomicBool);
+
+impl Comparator for Panicking {
+    fn name(&self) -> &str {
+        "panicking"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let panics = self.0.load(Relaxed) && (a == b"panic" || b == b"panic");
+        assert!(!panics, "as told");
+        a.cmp(b)
+    }
+}
+
+#[test]
+fn a_call_that_fails_or_panics_leaves_no_lock_and_no_guard() {
+    let comparator = Arc::new(Panicking::default());
+    for begun in all_options() {
+        let mut options = options();
+        options.default.merge_operator = Some(Arc::new(Associative(Choosy)));
+        options.default.comparator = Arc::clone(&comparator) as Arc<dyn Comparator>;
+        let db = Db::open("/db", &options).unwrap();
+        db.put(b"panic", b"0").unwrap();
+        db.put(b"k", b"0").unwrap();
+        let transaction = db.begin(&begun).unwrap();
+        transaction.put(&db, "mine", "1").unwrap();
+        assert!(transaction.merge(&db, "k", "bad").is_err(), "{begun:?}");
+        comparator.0.store(true, Relaxed);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _ = transaction.get_for_update(&db, "panic");
+        }));
+        comparator.0.store(false, Relaxed);
+        assert!(panicked.is_err(), "{begun:?}");
+        // Others may lock and write both keys, and the transaction does not mind.
+        assert!(is_free(&db, "k"), "{begun:?}");
+        assert!(is_free(&db, "panic"), "{begun:?}");
+        db.put(b"k", b"2").unwrap();
+        db.put(b"panic", b"2").unwrap();
+        transaction.commit().unwrap();
+        assert_eq!(text(db.get(b"mine")).as_deref(), Some("1"));
+        assert_eq!(text(db.get(b"k")).as_deref(), Some("2"));
+    }
 }

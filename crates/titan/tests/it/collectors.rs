@@ -15,7 +15,7 @@ use titan::{
 };
 use titan_testkit::sim::SimVfs;
 
-use crate::rocksdb_tools::run;
+use crate::rocksdb_tools::table_properties;
 use crate::support::{DIR, key, manual, open, options, value};
 
 /// Counts entries by kind, and bytes, as text.
@@ -536,18 +536,9 @@ fn rocksdb_shows_what_collectors_reported() {
     }
     db.flush().unwrap();
     db.close().unwrap();
-    let dumped = run(
-        "sst_dump",
-        &[
-            &format!("--file={}", path.display()),
-            "--command=none",
-            "--show_properties",
-        ],
-    );
-    let Some(dumped) = dumped else {
+    let Some(text) = table_properties(&path) else {
         return;
     };
-    let text = String::from_utf8_lossy(&dumped.stdout).into_owned();
     let kinds = "# tests.kinds: 0x";
     let line = text
         .lines()

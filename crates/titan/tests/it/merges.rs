@@ -14,7 +14,7 @@ use titan::{
 use titan_testkit::sim::SimVfs;
 
 use crate::directory::{Rows, assert_same, contents};
-use crate::rocksdb_tools::{ldb_scan, run};
+use crate::rocksdb_tools::{ldb_scan, run, table_properties};
 use crate::support::{DIR, RECORD_HEADER, files, key, manual, open, options, scaled, value};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -321,6 +321,11 @@ fn rows(db: &Db) -> Rows {
     contents(db).unwrap().remove(0).1
 }
 
+fn operator_name(db: &Db) -> String {
+    let options = db.options();
+    options.merge_operator.as_ref().unwrap().name().to_owned()
+}
+
 #[test]
 fn operands_go_back_and_forth_between_rocksdb_and_titan() {
     for name in ["uint64add", "stringappend", "put", "max", "bytesxor"] {
@@ -340,6 +345,9 @@ fn operands_go_back_and_forth_between_rocksdb_and_titan() {
             assert_same(&rows(&db), &expected, &format!("{name}, round {round}"));
             if round == 1 {
                 force(&db);
+                let named = format!("merge operator name: {}", operator_name(&db));
+                let dumped = table_properties(&path).unwrap();
+                assert!(dumped.contains(&named), "{named} in {dumped}");
                 assert_same(&rows(&db), &expected, &format!("{name}, compacted"));
             }
             for (key, _) in expected.iter().step_by(3) {

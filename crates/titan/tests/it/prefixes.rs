@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use titan::prefix::{self, PrefixExtractor};
 use titan::{
@@ -12,7 +13,7 @@ use titan::{
 };
 use titan_testkit::sim::SimVfs;
 
-use crate::rocksdb_tools::run;
+use crate::rocksdb_tools::{run, table_properties};
 use crate::support::{DIR, manual, open, options, scaled, value};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -167,6 +168,80 @@ fn filters_rule_out_tables_without_the_prefix() {
     // The first search is beyond the keys of all tables; in the second, two of four have the prefix.
     assert_eq!(asked, 4);
     assert!(no >= 1, "{no} of {asked}");
+}
+
+/// Like one of three bytes, but panics when it is told to.
+struct Panicking(AtomicBool);
+
+impl PrefixExtractor for Panicking {
+    fn name(&self) -> &str {
+        "panicking"
+    }
+
+    fn prefix_len(&self, key: &[u8]) -> Option<usize> {
+        assert!(!self.0.load(Ordering::Relaxed), "a bug of the extractor");
+        (key.len() >= 3).then_some(3)
+    }
+
+    fn is_whole(&self, prefix: &[u8]) -> bool {
+        prefix.len() >= 3
+    }
+}
+
+#[test]
+fn an_extractor_that_panics_costs_only_the_prefixes_of_a_filter() {
+    let vfs = SimVfs::new();
+    let extractor = Arc::new(Panicking(AtomicBool::new(true)));
+    let db = open(&options(&vfs, with(Some(extractor.clone()))));
+    for round in 0..2 {
+        for n in 0..50 {
+            let key = format!("{n:03}/{round}");
+            db.put(key.as_bytes(), b"v").unwrap();
+        }
+        db.flush().unwrap();
+    }
+    extractor.0.store(false, Ordering::Relaxed);
+    for n in 0..50 {
+        let prefix = format!("{n:03}");
+        let found = db.first_in_prefix(b"", prefix.as_bytes()).unwrap();
+        assert_eq!(found.unwrap().0, format!("{n:03}/0"));
+    }
+    assert_eq!(db.statistics().prefix_filter_probes(), 0);
+    db.compact_range(None, None, &Default::default()).unwrap();
+    assert!(db.first_in_prefix(b"", b"020").unwrap().is_some());
+    assert_eq!(db.statistics().prefix_filter_probes(), 1);
+}
+
+#[test]
+fn what_is_too_new_for_a_snapshot_is_not_searched_beyond_the_prefix() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, with(None)));
+    db.put(b"zzz", b"old").unwrap();
+    let snapshot = db.snapshot();
+    let add = |begin: u32| {
+        for n in begin..begin + 2000 {
+            let key = format!("{n:06}");
+            db.put(key.as_bytes(), &value(7, 50)).unwrap();
+        }
+        db.flush().unwrap();
+    };
+    add(1000);
+    add(0);
+    let options = ReadOptions {
+        snapshot: Some(snapshot),
+        fill_cache: false,
+        ..ReadOptions::default()
+    };
+    // The first search opens the tables.
+    for _ in 0..2 {
+        vfs.reset_counters();
+        let found = db.first_in_prefix_with(b"", b"0015", &options).unwrap();
+        assert!(found.is_none());
+    }
+    // One table has nothing that the snapshot sees. In the other, the 100 keys with the prefix are in
+    // two or three blocks of 4 KiB.
+    let read = vfs.bytes_read(".sst");
+    assert!(read > 0 && read < 5 * 4096, "{read}");
 }
 
 #[test]
@@ -335,15 +410,7 @@ fn rocksdb_and_titan_use_each_others_prefix_filters() {
     };
     db.compact_range(None, None, &force).unwrap();
     db.close().unwrap();
-    let dumped = run(
-        "sst_dump",
-        &[
-            &format!("--file={}", path.display()),
-            "--command=none",
-            "--show_properties",
-        ],
-    );
-    let dumped = String::from_utf8_lossy(&dumped.unwrap().stdout).into_owned();
+    let dumped = table_properties(&path).unwrap();
     let named = "prefix extractor name: rocksdb.FixedPrefix.8";
     assert!(dumped.contains(named), "{dumped}");
     let sought = [

@@ -47,6 +47,14 @@ fn ldb(dir: &Path, args: &[&str]) -> String {
     out
 }
 
+/// What `sst_dump` says of the properties of the tables in a directory; `None` if it is not installed.
+pub(crate) fn table_properties(dir: &Path) -> Option<String> {
+    let file = format!("--file={}", dir.display());
+    let args = [&*file, "--command=none", "--show_properties"];
+    let output = run("sst_dump", &args)?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// A family as `ldb scan` prints it.
 pub(crate) fn ldb_scan(dir: &Path, family: &str) -> Rows {
     let bytes = |text: &str| {

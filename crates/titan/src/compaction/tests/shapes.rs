@@ -235,6 +235,7 @@ impl Part {
             restart_interval: 16,
             bloom_bits_per_key: 10.0,
             prefix_extractor: None,
+            merge_operator: None,
             compression: CompressionType::None,
             column_family_id: bench.family.id,
             column_family_name: bench.family.name.clone(),

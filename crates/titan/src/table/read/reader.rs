@@ -159,10 +159,12 @@ impl TableReader {
     }
 
     /// The first entry, not newer than `snapshot`, of a user key at or after that of `seek_key`, an
-    /// internal key, and its user key. `fill_cache` as for [`TableReader::get`].
+    /// internal key, and its user key, if that starts with `prefix`. Looks no further than to the first
+    /// key that does not. `fill_cache` as for [`TableReader::get`].
     pub(crate) fn first_from(
         &self,
         seek_key: &[u8],
+        prefix: &[u8],
         snapshot: SequenceNumber,
         fill_cache: bool,
     ) -> Result<Option<(Bytes, TableEntry)>> {
@@ -185,6 +187,9 @@ impl TableReader {
                 continue;
             }
             let found = ParsedInternalKey::parse(iter.key()).map_err(|e| self.at(e, handle))?;
+            if !found.user_key.starts_with(prefix) {
+                return Ok(None);
+            }
             if found.sequence <= snapshot {
                 let entry = TableEntry {
                     sequence: found.sequence,

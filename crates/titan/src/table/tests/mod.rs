@@ -49,6 +49,7 @@ fn writer_options() -> TableWriterOptions {
         restart_interval: 16,
         bloom_bits_per_key: 10.0,
         prefix_extractor: None,
+        merge_operator: None,
         compression: CompressionType::Lz4,
         column_family_id: ColumnFamilyId(0),
         column_family_name: "default".to_owned(),

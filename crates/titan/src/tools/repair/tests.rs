@@ -31,6 +31,7 @@ fn write_foreign_table(dir: &Path, key: &[u8], value_type: ValueType, value: &[u
         restart_interval: 16,
         bloom_bits_per_key: 0.0,
         prefix_extractor: None,
+        merge_operator: None,
         compression: CompressionType::None,
         column_family_id: UNKNOWN,
         column_family_name: String::new(),

@@ -2,6 +2,7 @@
 //! fails loses nothing.
 
 mod failures;
+mod merges;
 mod model;
 mod space;
 mod ttl;
