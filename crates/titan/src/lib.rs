@@ -13,7 +13,7 @@
 //! | `mutants`, `gates` | points at which a bug can be planted, to test the tests; at which a test can stop a thread |
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
-//! | `batch` | write batches, and the hook that is shown them |
+//! | `batch`, `commit_hook` | write batches; the interface of the hook that is shown them |
 //! | [`merge`] | merge operators |
 //! | `clock` | time, and the random numbers of names |
 //! | `lazy_value` | values that are read when they are asked for |
@@ -47,6 +47,7 @@ mod blob;
 mod block_cache;
 mod clock;
 mod collector;
+mod commit_hook;
 mod compaction;
 mod db;
 mod error;
@@ -76,15 +77,14 @@ pub mod vfs;
 mod wal;
 mod write;
 
-pub use batch::{
-    BatchOp, BatchOps, BatchTarget, BypassedRange, CommitHook, CommittedOps, WriteBatch,
-};
+pub use batch::{BatchOp, BatchOps, BatchTarget, WriteBatch};
 pub use bytes::Bytes;
 pub use clock::{StdClock, SystemClock};
 pub use collector::{
     CollectorContext, EntryKind, GarbageByMoment, GarbageFrom, TableEntry,
     TablePropertiesCollector, TablePropertiesCollectorFactory, TableReport,
 };
+pub use commit_hook::{BypassedRange, CommitHook, CommittedOps};
 pub use compaction::CompactRangeOptions;
 pub use db::{
     CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,

@@ -17,14 +17,12 @@
 //! The forms without `cf` are for the default column family. Operations on data take consecutive
 //! sequence numbers from the header's on, and `count` is their number; the others take none.
 
-mod hook;
 mod op;
 mod target;
 #[cfg(test)]
 mod tests;
 mod view;
 
-pub use hook::{BypassedRange, CommitHook, CommittedOps};
 pub use op::BatchOp;
 pub use target::BatchTarget;
 pub(crate) use target::OpeningId;

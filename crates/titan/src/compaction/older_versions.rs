@@ -7,12 +7,9 @@ use crate::filter::KeysBelow;
 use crate::version::{TableFile, Version};
 
 /// Answers whether there can be older versions of a key below the output of a job.
-pub(crate) trait OlderVersions: Send {
+pub(crate) trait OlderVersions: KeysBelow + Send {
     /// Whether nothing below has `user_key`. Must be called with ascending keys.
     fn nothing_at(&mut self, user_key: &[u8]) -> bool;
-
-    /// Whether nothing below has a key of `start..end`.
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool;
 }
 
 /// For a flush: anything may be below.
@@ -22,21 +19,11 @@ impl OlderVersions for UnknownOlderVersions {
     fn nothing_at(&mut self, _: &[u8]) -> bool {
         false
     }
-
-    fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
-        false
-    }
 }
 
 impl KeysBelow for UnknownOlderVersions {
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        OlderVersions::nothing_in(self, start, end)
-    }
-}
-
-impl KeysBelow for LevelsBelow {
-    fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
-        OlderVersions::nothing_in(self, start, end)
+    fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
+        false
     }
 }
 
@@ -94,7 +81,9 @@ impl OlderVersions for LevelsBelow {
         }
         true
     }
+}
 
+impl KeysBelow for LevelsBelow {
     fn nothing_in(&self, start: &[u8], end: &[u8]) -> bool {
         (self.first..self.version.num_levels()).all(|level| {
             !self

@@ -16,7 +16,7 @@ use crate::format::internal_key::{ParsedInternalKey, ValueType, append_internal_
 use crate::format::sequence_times::SequenceTimes;
 use crate::format::{BlobFileNumber, FileNumber, SequenceNumber};
 use crate::range_del::{FragmentedTombstones, clip};
-use crate::table::{TableWriter, TableWriterOptions};
+use crate::table::{TableFamily, TableWriter, TableWriterOptions};
 
 /// A table is cut when it exceeds this many times an SST's target, together with the values to
 /// which its keys point. Tables of pointers are far smaller than their data. If they could grow to
@@ -247,10 +247,12 @@ impl OutputWriter {
                     restart_interval: options.block_restart_interval,
                     bloom_bits_per_key: options.bloom_bits_per_key,
                     prefix_extractor: options.given_prefix_extractor(),
-                    merge_operator: operator.map(|operator| operator.name().to_owned()),
                     compression: options.compression,
-                    column_family_id: self.family.id,
-                    column_family_name: self.family.name.clone(),
+                    family: TableFamily {
+                        id: self.family.id,
+                        name: self.family.name.clone(),
+                        merge_operator: operator.map(|operator| operator.name().to_owned()),
+                    },
                     db_id: self.env.db_id.clone(),
                     db_session_id: self.env.session_id.clone(),
                     file_number: number,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::core::{FamilyMap, Shared};
 use super::family::{Family, dropped};
 use super::state::FamilyState;
-use crate::batch::BypassedRange;
+use crate::commit_hook::BypassedRange;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::revisit_of;
 use crate::format::internal_key::InternalKeyComparator;

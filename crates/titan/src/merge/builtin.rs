@@ -24,11 +24,13 @@ pub fn by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
     };
     Some(match name {
         "uint64add" | "UInt64AddOperator" => Arc::new(Associative(UInt64Add)),
-        "stringappend" | "StringAppendOperator" => Arc::new(Associative(StringAppend {
+        "stringappend" | "StringAppendOperator" => Arc::new(StringAppend {
             delimiter: delimiter.to_owned(),
-        })),
-        "stringappendtest" | "StringAppendTESTOperator" => Arc::new(StringAppendTest {
+            combines_operands: true,
+        }),
+        "stringappendtest" | "StringAppendTESTOperator" => Arc::new(StringAppend {
             delimiter: delimiter.to_owned(),
+            combines_operands: false,
         }),
         "put" | "PutOperator" => Arc::new(Put),
         "max" | "MaxOperator" => Arc::new(Max),
@@ -39,13 +41,6 @@ pub fn by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
 
 /// The delimiter without one in the name.
 const COMMA: &str = ",";
-
-fn with_delimiter(name: &str, delimiter: &str) -> String {
-    match delimiter {
-        COMMA => name.to_owned(),
-        other => format!("{name}:{other}"),
-    }
-}
 
 /// Adds numbers of 64 bits, with overflow, stored as 8 bytes, little-endian. A value of another length
 /// counts as 0, as in RocksDB.
@@ -68,43 +63,33 @@ impl AssociativeMergeOperator for UInt64Add {
 #[derive(Clone, Debug)]
 struct StringAppend {
     delimiter: String,
+    /// Whether operands are combined without their base.
+    combines_operands: bool,
 }
 
-impl AssociativeMergeOperator for StringAppend {
+impl MergeOperator for StringAppend {
     fn name(&self) -> &str {
-        "StringAppendOperator"
+        match self.combines_operands {
+            true => "StringAppendOperator",
+            false => "StringAppendTESTOperator",
+        }
     }
 
     fn id(&self) -> String {
-        with_delimiter(AssociativeMergeOperator::name(self), &self.delimiter)
-    }
-
-    fn merge(&self, _: &[u8], existing: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
-        Some(match existing {
-            Some(existing) => [existing, self.delimiter.as_bytes(), operand].concat(),
-            None => operand.to_vec(),
-        })
-    }
-}
-
-/// As [`StringAppend`], but operands are never combined with each other alone.
-#[derive(Clone, Debug)]
-struct StringAppendTest {
-    delimiter: String,
-}
-
-impl MergeOperator for StringAppendTest {
-    fn name(&self) -> &str {
-        "StringAppendTESTOperator"
-    }
-
-    fn id(&self) -> String {
-        with_delimiter(self.name(), &self.delimiter)
+        match &*self.delimiter {
+            COMMA => self.name().to_owned(),
+            other => format!("{}:{other}", self.name()),
+        }
     }
 
     fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let parts: Vec<&[u8]> = base.into_iter().chain(operands.iter().copied()).collect();
         Some(parts.join(self.delimiter.as_bytes()))
+    }
+
+    fn partial_merge(&self, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let combines = self.combines_operands;
+        combines.then(|| operands.join(self.delimiter.as_bytes()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::options::prefix_end;
 use super::resolve::Stored;
 use super::source::{PrefixFilter, Source};
 use super::value_window::{ScanHistory, ValueWindow};
@@ -431,48 +432,6 @@ impl RangedSource {
     }
 }
 
-type Bounds = (Option<Vec<u8>>, Option<Vec<u8>>);
-
-impl ReadOptions {
-    /// The first key to show and the first not to show any more, within a prefix, in a family with this
-    /// order.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is a prefix and the order is not bytewise.
-    pub(crate) fn bounds(
-        &self,
-        comparator: &dyn Comparator,
-        prefix: Option<&[u8]>,
-    ) -> Result<Bounds> {
-        let (mut lower, mut upper) = (self.lower_bound.clone(), self.upper_bound.clone());
-        if let Some(prefix) = prefix {
-            if comparator.name() != BytewiseComparator.name() {
-                return Err(Error::invalid_argument(
-                    "a prefix needs the bytewise order of keys",
-                ));
-            }
-            if lower.as_ref().is_none_or(|lower| lower.as_slice() < prefix) {
-                lower = Some(prefix.to_vec());
-            }
-            let end = prefix_end(prefix);
-            if let Some(end) = end
-                && upper.as_ref().is_none_or(|upper| *upper > end)
-            {
-                upper = Some(end);
-            }
-        }
-        Ok((lower, upper))
-    }
-}
-
-/// The smallest key after all that start with `prefix`, if there is one.
-fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&b| b != 0xff)?;
-    let mut end = prefix.get(..=last)?.to_vec();
-    *end.last_mut()? += 1;
-    Some(end)
-}
-
 /// The range tombstones of every source together.
 fn all_tombstones(
     super_version: &SuperVersion,
@@ -489,17 +448,4 @@ fn all_tombstones(
     }
     let comparator = &super_version.version.comparator;
     Ok(Arc::new(FragmentedTombstones::build(all, comparator)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_prefix() {
-        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(prefix_end(&[1, 0xff, 0xff]), Some(vec![2]));
-        assert_eq!(prefix_end(&[0xff]), None);
-        assert_eq!(prefix_end(b""), None);
-    }
 }

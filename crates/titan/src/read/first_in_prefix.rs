@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::SuperVersion;
 use super::found::FoundValue;
-use super::get::lookup;
+use super::lookup::lookup;
 use super::resolve::{Resolver, Step};
 use crate::error::Result;
 use crate::format::SequenceNumber;

@@ -10,9 +10,9 @@
 
 mod db_iterator;
 mod first_in_prefix;
-mod found;
-pub(crate) mod get;
+pub(crate) mod found;
 mod iterator_list;
+pub(crate) mod lookup;
 mod options;
 mod point_reader;
 mod resolve;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::found::FoundValue;
 use super::found::Merged;
-use super::get::{FoundValue, Lookup, lookup};
+use super::lookup::lookup;
+use super::search::Lookup;
 use super::{PrefixSearch, ReadOptions, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::Result;

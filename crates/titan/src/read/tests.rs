@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::SuperVersion;
-use super::get::{FoundValue, lookup};
+use super::found::FoundValue;
+use super::lookup::lookup;
 use super::resolve::Stored;
 use super::source::Source;
 use super::visible::VisibleIterator;

@@ -69,7 +69,7 @@ pub(crate) use read::iterator::{TableIterOptions, TableIterator};
 pub(crate) use read::open::{prefetch_head, refuse_unreadable};
 pub(crate) use read::reader::{TableIdentity, TableReader, TableReaderOptions};
 pub(crate) use read::verify::{TableCheck, TableVisitor};
-pub(crate) use writer::{TableSummary, TableWriter, TableWriterOptions};
+pub(crate) use writer::{TableFamily, TableSummary, TableWriter, TableWriterOptions};
 
 /// Names in the metaindex.
 const META_PROPERTIES: &[u8] = b"rocksdb.properties";

@@ -43,18 +43,23 @@ pub(crate) struct TableWriterOptions {
     pub(crate) bloom_bits_per_key: f64,
     /// The filter has prefixes, too.
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
-    /// The name of the family's merge operator.
-    pub(crate) merge_operator: Option<String>,
     /// For data, index and liveness blocks, where it saves at least an eighth.
     pub(crate) compression: CompressionType,
-    pub(crate) column_family_id: ColumnFamilyId,
-    pub(crate) column_family_name: String,
+    pub(crate) family: TableFamily,
     /// The database's IDENTITY; with session and number, what makes the file unique.
     pub(crate) db_id: String,
     pub(crate) db_session_id: String,
     pub(crate) file_number: FileNumber,
     /// Seconds since 1970.
     pub(crate) creation_time: u64,
+}
+
+/// Whose table it is, for its properties.
+pub(crate) struct TableFamily {
+    pub(crate) id: ColumnFamilyId,
+    pub(crate) name: String,
+    /// The name of the merge operator, if the family has one.
+    pub(crate) merge_operator: Option<String>,
 }
 
 /// What was written: what a version edit needs to know.
@@ -484,10 +489,10 @@ impl TableWriter {
             name::PREFIX_FILTERING,
             if extractor.is_some() { "1" } else { "0" },
         );
-        p.number(name::COLUMN_FAMILY_ID, u64::from(o.column_family_id.0));
-        p.bytes(name::COLUMN_FAMILY_NAME, o.column_family_name.as_str());
+        p.number(name::COLUMN_FAMILY_ID, u64::from(o.family.id.0));
+        p.bytes(name::COLUMN_FAMILY_NAME, o.family.name.as_str());
         p.bytes(name::COMPARATOR, o.comparator.user().name());
-        let operator = o.merge_operator.as_deref();
+        let operator = o.family.merge_operator.as_deref();
         p.bytes(name::MERGE_OPERATOR, operator.unwrap_or("nullptr"));
         let extractor = extractor.map_or("nullptr", |extractor| extractor.name());
         p.bytes(name::PREFIX_EXTRACTOR, extractor);

@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::queue::Lead;
-use crate::batch::{BypassedRange, CommitHook, CommittedOps, WriteBatch};
+use crate::batch::WriteBatch;
+use crate::commit_hook::{BypassedRange, CommitHook, CommittedOps};
 use crate::format::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,6 +2,7 @@
 
 use super::{Span, key, sorted_levels, stride, tables, version};
 use crate::compaction::older_versions::{LevelsBelow, OlderVersions};
+use crate::filter::KeysBelow;
 
 const KEYS: usize = 3;
 const POINTS: usize = 2 * KEYS + 1;

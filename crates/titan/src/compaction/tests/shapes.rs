@@ -18,7 +18,7 @@ use crate::format::internal_key::{ValueType, internal_key, user_key};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, CompressionType, SequenceNumber};
 use crate::range_del::clip;
-use crate::table::{TableWriter, TableWriterOptions};
+use crate::table::{TableFamily, TableWriter, TableWriterOptions};
 use crate::version::edit::VersionEdit;
 
 pub(super) const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -235,10 +235,12 @@ impl Part {
             restart_interval: 16,
             bloom_bits_per_key: 10.0,
             prefix_extractor: None,
-            merge_operator: None,
             compression: CompressionType::None,
-            column_family_id: bench.family.id,
-            column_family_name: bench.family.name.clone(),
+            family: TableFamily {
+                id: bench.family.id,
+                name: bench.family.name.clone(),
+                merge_operator: None,
+            },
             db_id: bench.env.db_id.clone(),
             db_session_id: bench.env.session_id.clone(),
             file_number: number,

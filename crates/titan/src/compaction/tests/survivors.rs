@@ -14,6 +14,7 @@ use crate::compaction::merge::{SurvivorIterator, surviving_tombstones};
 use crate::compaction::older_versions::OlderVersions;
 use crate::compaction::references::ReferenceCounts;
 use crate::error::{Error, Result};
+use crate::filter::KeysBelow;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};
 use crate::format::range_tombstone::RangeTombstone;
@@ -94,12 +95,14 @@ pub(super) fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
 /// Whether nothing is below.
 pub(super) struct Nothing(pub(super) bool);
 
-impl OlderVersions for Nothing {
-    fn nothing_at(&mut self, _: &[u8]) -> bool {
+impl KeysBelow for Nothing {
+    fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
         self.0
     }
+}
 
-    fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
+impl OlderVersions for Nothing {
+    fn nothing_at(&mut self, _: &[u8]) -> bool {
         self.0
     }
 }

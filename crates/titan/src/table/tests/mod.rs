@@ -14,8 +14,8 @@ use bytes::Bytes;
 use titan_testkit::requirement;
 
 use super::{
-    TableCheck, TableIdentity, TableIterOptions, TableReader, TableReaderOptions, TableSummary,
-    TableVisitor, TableWriter, TableWriterOptions,
+    TableCheck, TableFamily, TableIdentity, TableIterOptions, TableReader, TableReaderOptions,
+    TableSummary, TableVisitor, TableWriter, TableWriterOptions,
 };
 use crate::block_cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,10 +49,12 @@ fn writer_options() -> TableWriterOptions {
         restart_interval: 16,
         bloom_bits_per_key: 10.0,
         prefix_extractor: None,
-        merge_operator: None,
         compression: CompressionType::Lz4,
-        column_family_id: ColumnFamilyId(0),
-        column_family_name: "default".to_owned(),
+        family: TableFamily {
+            id: ColumnFamilyId(0),
+            name: "default".to_owned(),
+            merge_operator: None,
+        },
         db_id: "8fa2f0e2-2c4b-4b4d-9a1f-1f8f0f9e7a11".to_owned(),
         db_session_id: "TW647Q8MF846I9KJZYFI".to_owned(),
         file_number: FileNumber(7),

@@ -11,7 +11,7 @@ use crate::format::internal_key::{InternalKeyComparator, ValueType, internal_key
 use crate::format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
 };
-use crate::table::{TableWriter, TableWriterOptions};
+use crate::table::{TableFamily, TableWriter, TableWriterOptions};
 use crate::version::edit::VersionEdit;
 use crate::vfs::{StdVfs, Vfs};
 use crate::wal::testing::read_whole_log;
@@ -31,10 +31,12 @@ fn write_foreign_table(dir: &Path, key: &[u8], value_type: ValueType, value: &[u
         restart_interval: 16,
         bloom_bits_per_key: 0.0,
         prefix_extractor: None,
-        merge_operator: None,
         compression: CompressionType::None,
-        column_family_id: UNKNOWN,
-        column_family_name: String::new(),
+        family: TableFamily {
+            id: UNKNOWN,
+            name: String::new(),
+            merge_operator: None,
+        },
         db_id: String::new(),
         db_session_id: String::new(),
         file_number: number,

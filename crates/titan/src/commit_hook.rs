@@ -1,8 +1,10 @@
 //! The interface of the commit hook, and what it is shown.
+//!
+//! Owns no state: [`write`](crate::write) calls the hook.
 
 use std::fmt;
 
-use super::{BatchOp, WriteBatch};
+use crate::batch::{BatchOp, WriteBatch};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 
 /// Learns of every change of a database before readers can see it, for a copy that must never be

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::SuperVersion;
-pub(crate) use super::found::FoundValue;
-pub(crate) use super::search::Lookup;
-use super::search::Search;
+use super::search::{Lookup, Search};
 use super::source::Source;
 use crate::error::Result;
 use crate::format::SequenceNumber;
