@@ -14,6 +14,8 @@ pub(super) enum RunningJob {
     ManualCompaction,
     /// The search for what to collect.
     Selection,
+    /// A look at the files that are to be read into the kernel's cache.
+    WarmUp,
     /// A collection that is due.
     Collection,
     /// A collection that a user asked for.

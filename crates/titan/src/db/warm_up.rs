@@ -11,6 +11,9 @@
 use std::time::Duration;
 
 use super::core::Shared;
+use super::job::Running;
+use super::running::RunningJob;
+use crate::format::ColumnFamilyId;
 use crate::format::file_name::FileKind;
 use crate::options::DataInMemory;
 use crate::stats;
@@ -55,17 +58,18 @@ impl Shared {
 
     /// Reads what fits. Ends early when the database closes, or no longer fits.
     pub(super) fn warm_up(&self) {
-        let everything = self.memory_fit().fits;
+        gate!("warm-up: begun");
+        let everything = self.while_counted(|| self.memory_fit()).fits;
         let mut allowance = Allowance {
             everything,
             room: self.room_to_read(everything),
             read: 0,
             checked_at: 0,
         };
-        let files = match everything {
+        let files = self.while_counted(|| match everything {
             true => self.all_files(),
             false => self.pointers_and_maps(),
-        };
+        });
         let mut buffer = vec![0; PIECE as usize];
         for Wanted { file, size } in files {
             if !self.may_read(size, &mut allowance) {
@@ -85,7 +89,7 @@ impl Shared {
     /// Bytes that may be read now, of all files or of those needed first. What was read is in the
     /// cache, which counts as available memory.
     fn room_to_read(&self, everything: bool) -> u64 {
-        let fit = self.memory_fit();
+        let fit = self.while_counted(|| self.memory_fit());
         match everything {
             true if fit.fits => u64::MAX,
             true => 0,
@@ -102,10 +106,30 @@ impl Shared {
         allowance.read.saturating_add(bytes) <= allowance.room && !self.lifecycle.is_closed()
     }
 
+    /// Looks at versions. A look pins them, so a caller who waits for the database to be idle, and for
+    /// files to be deleted, must wait for it, too.
+    fn while_counted<T>(&self, look: impl FnOnce() -> T) -> T {
+        let family = ColumnFamilyId::DEFAULT;
+        // MUTANT: looks of the thread that warms up the cache do not count as running.
+        if mutant!(
+            "warm-up-does-not-count",
+            "-p titan --lib db::races::warm_up"
+        ) {
+            return look();
+        }
+        self.state.lock().begin(RunningJob::WarmUp, family);
+        let running = Running::counted(self, family, RunningJob::WarmUp);
+        let seen = look();
+        running.end();
+        seen
+    }
+
     /// All files, tables first: each read of a value needs one.
     fn all_files(&self) -> Vec<Wanted> {
         let (mut tables, mut blobs) = (Vec::new(), Vec::new());
-        for version in self.current_versions() {
+        let versions = self.current_versions();
+        gate!("warm-up: versions pinned");
+        for version in versions {
             let all = version.tables().map(|(_, table)| Wanted {
                 file: FileKind::Table(table.number()),
                 size: table.size(),

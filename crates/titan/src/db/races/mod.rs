@@ -17,6 +17,7 @@
 //! | [`manifests`] | a job that replaces the MANIFEST |
 //! | [`checkpoints`] | a checkpoint between its steps |
 //! | [`families`] | a thread that creates or drops a family |
+//! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
 //! The models (`db/models.rs` and others) try all orders of small parts, and the `shuttle` campaign
 //! random orders of random work. Here the order is given, and so is the work that makes a mistake
@@ -34,3 +35,4 @@ mod reads;
 mod snapshots;
 mod store;
 mod values;
+mod warm_up;
