@@ -49,31 +49,33 @@ impl Weighter<Key, Bytes> for ByBytes {
 
 /// A cache of decompressed data blocks. All methods take `&self` and are cheap: one shard lock.
 pub(crate) struct BlockCache {
-    /// `None` for capacity 0, which caches nothing.
-    blocks: Option<Cache<Key, Bytes, ByBytes>>,
-    capacity: u64,
+    blocks: Cache<Key, Bytes, ByBytes>,
+    /// 0 caches nothing.
+    capacity: AtomicU64,
     counters: [Slot; SLOTS],
 }
 
 impl BlockCache {
     /// A cache of at most `capacity` bytes, bookkeeping included; 0 caches nothing.
     pub(crate) fn new(capacity: usize) -> Self {
-        let blocks = (capacity > 0).then(|| {
-            Cache::with_weighter((capacity / TYPICAL_BLOCK).max(1), capacity as u64, ByBytes)
-        });
+        let blocks = (capacity / TYPICAL_BLOCK).max(1);
         BlockCache {
-            blocks,
-            capacity: capacity as u64,
+            blocks: Cache::with_weighter(blocks, capacity as u64, ByBytes),
+            capacity: AtomicU64::new(capacity as u64),
             counters: Default::default(),
         }
     }
 
+    /// Changes the bound, and evicts what is beyond it. The number of shards stays that of the bound
+    /// with which the cache was made.
+    pub(crate) fn set_capacity(&self, capacity: u64) {
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.blocks.set_capacity(capacity);
+    }
+
     /// The block that starts at `offset` of `file`, if it is cached.
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
-        let found = self
-            .blocks
-            .as_ref()
-            .and_then(|blocks| blocks.get(&(file, offset)));
+        let found = self.blocks.get(&(file, offset));
         // Any spread will do; block offsets differ in the bits above a few hundred bytes.
         let slot = (file.0 ^ (offset >> 8) ^ (offset >> 12)) as usize % SLOTS;
         if let Some(slot) = self.counters.get(slot) {
@@ -89,28 +91,29 @@ impl BlockCache {
 
     /// Keeps a block. Its whole allocation should be the block, as only its length is counted.
     pub(crate) fn insert(&self, file: FileNumber, offset: u64, block: Bytes) {
-        if let Some(blocks) = &self.blocks {
-            // MUTANT: the block cache takes two files with neighbouring numbers for one.
-            let file = if mutant!(
-                "cache-confuses-files",
-                "-p titan-campaigns --test it metamorphic::"
-            ) {
-                FileNumber(file.0 & !1)
-            } else {
-                file
-            };
-            blocks.insert((file, offset), block);
+        if self.capacity() == 0 {
+            return;
         }
+        // MUTANT: the block cache takes two files with neighbouring numbers for one.
+        let file = if mutant!(
+            "cache-confuses-files",
+            "-p titan-campaigns --test it metamorphic::"
+        ) {
+            FileNumber(file.0 & !1)
+        } else {
+            file
+        };
+        self.blocks.insert((file, offset), block);
     }
 
     /// Bytes in use, bookkeeping included.
     pub(crate) fn usage(&self) -> u64 {
-        self.blocks.as_ref().map_or(0, Cache::weight)
+        self.blocks.weight()
     }
 
     /// The bound on [`BlockCache::usage`], in bytes.
     pub(crate) fn capacity(&self) -> u64 {
-        self.capacity
+        self.capacity.load(Ordering::Relaxed)
     }
 
     /// Lookups that found their block.
@@ -132,7 +135,12 @@ impl BlockCache {
 
 impl std::fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BlockCache({} of {} bytes)", self.usage(), self.capacity)
+        write!(
+            f,
+            "BlockCache({} of {} bytes)",
+            self.usage(),
+            self.capacity()
+        )
     }
 }
 
@@ -167,6 +175,26 @@ mod tests {
             cache.get(FileNumber(2), 999 * 4096).is_none(),
             "other files have other blocks"
         );
+    }
+
+    #[test]
+    fn a_smaller_capacity_evicts_and_a_larger_one_keeps_more() {
+        let cache = BlockCache::new(0);
+        let fill = || {
+            for i in 0..1000u64 {
+                cache.insert(FileNumber(1), i * 4096, Bytes::from(vec![0; 4096]));
+            }
+            cache.usage()
+        };
+        for capacity in [1 << 20, 2 << 20, 64 << 10, 0, 1 << 20] {
+            cache.set_capacity(capacity);
+            assert!(cache.usage() <= capacity);
+            let used = fill();
+            assert!(
+                used <= capacity && used >= capacity / 2,
+                "{used} of {capacity}"
+            );
+        }
     }
 
     #[test]

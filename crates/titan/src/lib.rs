@@ -114,8 +114,9 @@ pub use options::{
 };
 pub use read::{DbIterator, ReadOptions, Snapshot};
 pub use stats::{
-    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
-    StallEvent, Statistics,
+    CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
+    GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
+    StallCause, StallEvent, Statistics,
 };
 pub use transaction::{
     LockOptions, Transaction, TransactionIterator, TransactionOptions, TransactionSnapshot,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::combine::Combiner;
 use super::filter::{FilterCounts, FilteredJob, Filtering, JobFilter};
 use super::grandparents::Grandparents;
+use super::inlining::Inliner;
 use super::inputs::Compaction;
 use super::job_env::{JobEnv, OutputFamily};
 use super::job_output::JobOutput;
@@ -144,6 +145,8 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
     )
     .recording(times.clone())
     .after_dropping_garbage(context.filtering.map(|f| f.garbage_moment));
+    let options = &context.family.options;
+    let mut inliner = Inliner::new(options, &compaction.version, context.open_files);
     let mut entries = 0_u64;
     let written = (|| {
         while survivors.valid() {
@@ -151,13 +154,21 @@ pub(crate) fn run(compaction: &Compaction, context: JobContext<'_>) -> Result<Co
                 context.pause()?;
             }
             entries += 1;
-            writer.add(survivors.key(), survivors.value())?;
+            let (key, value) = (survivors.key(), survivors.value());
+            match &mut inliner {
+                Some(inliner) => inliner.add(key, value, &mut writer)?,
+                None => writer.add(key, value)?,
+            }
             survivors.next()?;
+        }
+        let mut unshadowed = survivors.dropped_unshadowed();
+        if let Some(inliner) = &mut inliner {
+            inliner.write(&mut writer)?;
+            unshadowed = unshadowed.saturating_add(inliner.brought_back());
         }
         let mut output = writer.finish()?;
         let mut garbage = survivors.read_references().garbage(writer.carried_on())?;
         output.filtered = survivors.filter_counts();
-        let unshadowed = survivors.dropped_unshadowed();
         // MUTANT: what a filter drops is not booked as garbage.
         if output.filtered.removed > 0
             && mutant!("filtered-not-booked", "-p titan --test it filters::")

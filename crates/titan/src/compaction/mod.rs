@@ -8,19 +8,21 @@
 //! * [`combine`] makes one entry of merge operands.
 //! * [`filter`] runs the [compaction filter](crate::filter) of a family, and [`aged`] says which
 //!   tables must be compacted for it.
+//! * [`inlining`] brings values back into tables where values are separated no more.
 //! * [`output`] writes the survivors to tables and their large values to blob files, and cuts
 //!   tables at what [`grandparents`] says. Flushes use it too. [`job_env`] says where files go,
 //!   [`job_output`] what was written.
 //! * [`shadows`] estimates what a flush shadows at lower levels, so that compactions drop it soon.
 //! * [`job`] runs a compaction and returns the edit that installs it.
 //!
-//! A compaction copies blob pointers unchanged; it moves no values except from inline to a blob
-//! file. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
+//! A compaction copies blob pointers unchanged. It moves values only from inline to a blob file, or
+//! back if the family separates no more. What it drops is reported exactly, as garbage of its blob file (BLOB-3).
 
 pub(crate) mod aged;
 pub(crate) mod combine;
 pub(crate) mod filter;
 pub(crate) mod grandparents;
+pub(crate) mod inlining;
 pub(crate) mod inputs;
 pub(crate) mod job;
 pub(crate) mod job_env;

@@ -124,16 +124,17 @@ pub(crate) fn pick_range(
     )
 }
 
-/// Rewrites tables of the last level in a range that have numbers before `made_since`: the first of
-/// them, and those that follow it without another one between. `None` if there are none.
+/// Rewrites tables of the last level in a range that have numbers before `made_since` and are `wanted`:
+/// the first of them, and those that follow it without another one between. `None` if there are none.
 pub(crate) fn pick_older(
     version: &Arc<Version>,
     level: usize,
     begin: Option<&[u8]>,
     end: Bound<&[u8]>,
     made_since: FileNumber,
+    wanted: impl Fn(&TableFile) -> bool,
 ) -> Option<Compaction> {
-    let is_older = |table: &&Arc<TableFile>| table.number() < made_since;
+    let is_older = |table: &&Arc<TableFile>| table.number() < made_since && wanted(table);
     let tables = version.overlapping(level, begin, end).iter();
     let older = tables
         .skip_while(|table| !is_older(table))

@@ -27,7 +27,7 @@ const SOURCES: [JobSource; 3] = [FLUSHES, ESTIMATES, COMPACTIONS];
 /// were.
 pub(super) fn start(core: &Core) -> Result<()> {
     core.shared.update_stalls(core.shared.state.lock());
-    for i in 0..core.shared.context.options.max_background_jobs {
+    for i in 0..core.shared.context.options.load().max_background_jobs {
         spawn(core, format!("titan-{i}"), Shared::run_jobs)?;
     }
     if core.shared.wants_warm_up() {

@@ -17,7 +17,9 @@ use crate::gc::live::{LiveFile, live_files};
 use crate::gc::pinned::CopiedForOlder;
 use crate::gc::punch;
 use crate::gc::selection::{Collection, Urgency};
-use crate::stats::{self, EventListener, GarbageCollectionEvent, HolePunchEvent};
+use crate::stats::{
+    self, EventListener, GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent,
+};
 use crate::version::edit::{Relocation, VersionEdit};
 use crate::version::files::PhysicalBlobFile;
 use crate::version::{Version, VersionSet};
@@ -68,10 +70,18 @@ impl Job for CollectionJob<'_> {
         &self.family
     }
 
+    fn announce(&self, listener: &dyn EventListener) {
+        listener.garbage_collection_begun(&GarbageCollectionBeginEvent {
+            column_family: self.family.id,
+            inputs: self.collection.physical.clone(),
+            is_manual: self.manual_rate_limit.is_some(),
+        });
+    }
+
     /// Drops the collection, so that the files that were its inputs can be deleted when the job has
     /// ended.
     fn run(self, shared: &Shared) -> (Result<Outcome>, Collected) {
-        let clock = &*shared.context.options.clock;
+        let clock = &*shared.context.clock;
         let started = clock.monotonic();
         // Discards what a count of pointers has added.
         shared.state.lock().collections.waited_for_rate = Duration::ZERO;

@@ -19,7 +19,7 @@ impl Shared {
     /// The throttle of a collection: none if a caller waits for the collection or no user is
     /// active, else the configured rate. Fails if collecting is paused.
     pub(super) fn rate_limit_of(&self, family: &Family) -> impl Fn(u64) -> Result<()> {
-        let clock = &*self.context.options.clock;
+        let clock = &*self.context.clock;
         let due = Cell::new(Duration::ZERO);
         // When activity of users was last seen, and their activity up to then.
         let seen = Cell::new((clock.monotonic(), self.context.statistics.activity()));
@@ -116,7 +116,7 @@ mod tests {
         let first = state.to_collect().map(|f| f.family.id);
         let stall = StallEvent::Delayed(StallCause::SpaceAmplification);
         state.stalls.strongest = stall;
-        let now = shared.context.options.clock.monotonic();
+        let now = shared.context.clock.monotonic();
         let hurries = shared.is_waited_for(&mut state, calm, now);
         state.stalls.strongest = StallEvent::Normal;
         drop(state);

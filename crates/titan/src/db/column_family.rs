@@ -157,7 +157,7 @@ impl ColumnFamily {
         let (super_version, sequence) = self.pin(options)?;
         let shared = &self.core.shared;
         stats::add(&shared.context.statistics.iterators, 1);
-        let now = shared.context.options.clock.monotonic();
+        let now = shared.context.clock.monotonic();
         let source = IteratorSource {
             listed: shared.readers.iterators.enter(&super_version, now),
             sequence,

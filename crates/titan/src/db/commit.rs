@@ -10,6 +10,7 @@ use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
+use crate::stats::MemtableSealedEvent;
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
@@ -213,6 +214,7 @@ impl Shared {
             last.size = closed_size;
         }
         state.wals.push_back(LiveWal { number, size: 0 });
+        let mut sealed = Vec::new();
         for (id, family) in &mut state.families {
             if family.memtable.is_empty() {
                 // Its future entries are in no WAL file before this one.
@@ -228,6 +230,11 @@ impl Shared {
             );
             let full = std::mem::replace(&mut family.memtable, fresh);
             let log_number = std::mem::replace(&mut family.memtable_log, number);
+            sealed.push(MemtableSealedEvent {
+                column_family: *id,
+                entries: full.num_entries(),
+                bytes: full.approximate_memory_usage(),
+            });
             family.immutables.push_back(Immutable {
                 memtable: full,
                 log_number,
@@ -236,11 +243,17 @@ impl Shared {
             // It cannot be the last holder: the new one has the same version.
             drop(family.publish());
         }
-        self.admission.wal_limit.set(&state, &self.context.options);
+        self.admission
+            .wal_limit
+            .set(&state, &self.context.options.load());
         gate!("switch: memtables switched");
         // Before listeners are notified, of which one may panic.
         self.signals.work.raise_for_one();
         self.update_stalls(state);
+        for event in &sealed {
+            let listeners = &self.context.listeners;
+            listeners.notify(|l| l.memtable_sealed(event));
+        }
         Ok(())
     }
 

@@ -20,8 +20,8 @@ use crate::compaction::picker::{self, pick_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::format::ColumnFamilyId;
-use crate::stats::{self, CompactionEvent, EventListener};
-use crate::version::{Version, VersionSet};
+use crate::stats::{self, CompactionBeginEvent, CompactionEvent, EventListener};
+use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
     is_due: |shared, state| shared.due_compaction(state).is_some(),
@@ -68,6 +68,15 @@ impl Job for CompactionJob {
         &self.family
     }
 
+    fn announce(&self, listener: &dyn EventListener) {
+        listener.compaction_begun(&CompactionBeginEvent {
+            column_family: self.family.id,
+            inputs: self.compaction.input_numbers(),
+            output_level: self.compaction.output_level,
+            is_manual: self.is_manual,
+        });
+    }
+
     fn run(self, shared: &Shared) -> (Result<CompactionEvent>, CompactionClaim) {
         let yields = match self.is_manual {
             true => YieldsToReads::never(),
@@ -105,7 +114,7 @@ impl Shared {
     /// Claims a compaction that is due.
     fn claim_compaction(&self, state: &mut State) -> Option<Claimed> {
         // One of several threads is always left for flushes, and for estimates, which are brief.
-        let limit = (self.context.options.max_background_jobs - 1).max(1);
+        let limit = (self.context.options.load().max_background_jobs - 1).max(1);
         // Manual compactions run on their callers' threads. Those of dropped families count: they
         // still have a thread.
         if state.running.of(RunningJob::Compaction) >= limit {
@@ -334,14 +343,21 @@ impl Shared {
                 Some(picked.forced(FilterReason::Manual))
             };
             self.compact_one(family, pick)?;
-        } else if family.options().compaction_filter.is_some() {
-            // Those that were written just now have been filtered; moved ones have not.
-            // MUTANT: a manual compaction does not filter what is in the last level already.
-            let unseen = !mutant!("last-level-not-filtered", "-p titan --test it filters::");
-            let pick =
-                |version: &Arc<Version>| picker::pick_older(version, last, begin, end, made_since);
-            while unseen && self.compact_one(family, pick)? {}
+            return Ok(());
         }
+        // What the rewriting changes now that it did not when the table was written. Tables that were
+        // written just now have been through it; moved ones have not.
+        let options = family.options();
+        // MUTANT: a manual compaction does not filter what is in the last level already.
+        let filters = options.compaction_filter.is_some()
+            && !mutant!("last-level-not-filtered", "-p titan --test it filters::");
+        let inlines = !options.enable_blob_files;
+        let wanted =
+            |table: &TableFile| filters || inlines && table.meta.oldest_blob_file.is_some();
+        let pick = |version: &Arc<Version>| {
+            picker::pick_older(version, last, begin, end, made_since, wanted)
+        };
+        while self.compact_one(family, pick)? {}
         Ok(())
     }
 

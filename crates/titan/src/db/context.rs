@@ -1,17 +1,23 @@
-//! What is fixed when a database opens: its options, and where events, counts and times of writes go.
+//! What a database is opened with: its options, its clock, and where events, counts and times of writes
+//! go.
+
+use std::sync::Arc;
 
 use super::write_times::WriteTimes;
 use crate::batch::OpeningId;
+use crate::clock::SystemClock;
 use crate::options::{DbOptions, TakenOptions};
 use crate::stats::{Listeners, Statistics};
+use crate::sync::ArcSwap;
 use crate::version::Moment;
-use std::sync::Arc;
 
-/// What does not change while the database is open.
+/// What the database is opened with. Only options change while it is open.
 pub(crate) struct Context {
     /// Tells handles and batches of this opening from those of others.
     pub(super) opening: OpeningId,
-    pub(super) options: DbOptions,
+    /// Replaced under the lock of the version set.
+    pub(super) options: ArcSwap<DbOptions>,
+    pub(super) clock: Arc<dyn SystemClock>,
     /// Options that were taken over from the database.
     pub(super) taken: Vec<TakenOptions>,
     /// The moment that is shown, if it is not the present.

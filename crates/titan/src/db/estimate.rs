@@ -51,6 +51,8 @@ impl Job for Estimate {
         &self.family
     }
 
+    fn announce(&self, _: &dyn EventListener) {}
+
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         shared.estimate(&self);
         shared.note_filled([(self.family.id, &*self.memtable)].into_iter());

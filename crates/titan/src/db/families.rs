@@ -52,7 +52,9 @@ impl Shared {
             self.families.store(Arc::new(families));
             let mut locked = self.state.lock();
             locked.families.insert(id, state);
-            self.admission.wal_limit.set(&locked, &self.context.options);
+            self.admission
+                .wal_limit
+                .set(&locked, &self.context.options.load());
             Ok(family)
         })
         .inspect(|family| {
@@ -150,7 +152,9 @@ impl Shared {
             self.families.store(Arc::new(families));
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);
-            self.admission.wal_limit.set(&state, &self.context.options);
+            self.admission
+                .wal_limit
+                .set(&state, &self.context.options.load());
             // MUTANT: listeners never hear that the stall of a dropped family is over.
             if removed
                 .as_ref()

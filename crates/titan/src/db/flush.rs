@@ -26,7 +26,7 @@ use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
 use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
-use crate::stats::{self, EventListener, FlushEvent};
+use crate::stats::{self, EventListener, FlushBeginEvent, FlushEvent};
 use crate::version::edit::VersionEdit;
 use crate::version::{Version, VersionSet};
 use crate::write::queue::Lead;
@@ -332,6 +332,8 @@ impl Shared {
         };
         let mut flushed = Vec::new();
         for (family, immutables) in &waiting {
+            let event = begin_event(family, immutables);
+            self.context.listeners.notify(|l| l.flush_begun(&event));
             match self.write_out(family, immutables) {
                 Ok(done) => flushed.push(done),
                 Err(e) => {
@@ -504,7 +506,9 @@ impl Shared {
             self.files.obsolete.push(FileKind::Wal(oldest.number));
             state.wals.pop_front();
         }
-        self.admission.wal_limit.set(&state, &self.context.options);
+        self.admission
+            .wal_limit
+            .set(&state, &self.context.options.load());
     }
 }
 
@@ -527,6 +531,10 @@ impl Job for FlushJob {
         &self.family
     }
 
+    fn announce(&self, listener: &dyn EventListener) {
+        listener.flush_begun(&begin_event(&self.family, &self.immutables));
+    }
+
     fn run(self, shared: &Shared) -> (Result<FlushEvent>, ()) {
         (shared.flush_and_install(&self.family, &self.immutables), ())
     }
@@ -535,6 +543,14 @@ impl Job for FlushJob {
 
     fn report(event: &FlushEvent, listener: &dyn EventListener) {
         listener.flush_finished(event);
+    }
+}
+
+fn begin_event(family: &Family, immutables: &[Immutable]) -> FlushBeginEvent {
+    FlushBeginEvent {
+        column_family: family.id,
+        memtables: immutables.len(),
+        entries: immutables.iter().map(|i| i.memtable.num_entries()).sum(),
     }
 }
 

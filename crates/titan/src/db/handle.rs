@@ -294,7 +294,7 @@ impl Db {
     /// been overwritten or deleted since. Cost: O(log snapshots), no I/O.
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
-        let now = shared.context.options.clock.monotonic();
+        let now = shared.context.clock.monotonic();
         let sequence = || shared.counters.last_sequence();
         shared.readers.snapshots.take(now, sequence)
     }
@@ -388,18 +388,17 @@ impl Db {
         self.shared().resume()
     }
 
-    /// Changes [`DbOptions::blob_garbage_collection_rate`](crate::DbOptions), at once and until the
-    /// database is closed.
+    /// Changes options of the database by their names, with values as text, as
+    /// [`ColumnFamily::set_options`] does for a family: all changes apply, or none does.
     ///
-    /// # Errors
-    /// `InvalidOption` for less than 1 MiB.
-    pub fn set_blob_garbage_collection_rate(&self, bytes_per_second: u64) -> Result<()> {
-        crate::options::validate_collection_rate(bytes_per_second)?;
-        self.shared()
-            .admission
-            .collection_rate
-            .set(bytes_per_second);
-        Ok(())
+    /// These can change: `block_cache_size`, `max_total_wal_size`, `delayed_write_rate`,
+    /// `blob_garbage_collection_rate`, `max_manifest_file_size` and `data_in_memory`. They apply at once;
+    /// `data_in_memory` from the next job on. Unless [`keep_options`](crate::DbOptions::keep_options) is
+    /// off, [`Options::load`](crate::Options::load) returns them from now on.
+    ///
+    /// Cost and errors: those of [`ColumnFamily::set_options`].
+    pub fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.shared().set_db_options(changes)
     }
 
     /// Keeps garbage from being collected automatically, until the returned guard and all others

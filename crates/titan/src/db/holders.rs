@@ -30,7 +30,7 @@ impl Shared {
         current: &BTreeMap<ColumnFamilyId, Contents>,
         sizes: &Sizes,
     ) -> (Vec<SpaceHolder>, BTreeMap<ColumnFamilyId, PinnedContents>) {
-        let now = self.context.options.clock.monotonic();
+        let now = self.context.clock.monotonic();
         let age = |since: Duration| now.saturating_sub(since).as_micros() as u64;
         let mut holders = Vec::new();
         for (sequence, at) in self.readers.snapshots.alive() {

@@ -28,7 +28,7 @@ impl Shared {
     /// Idle from now on.
     pub(super) fn idle(&self) -> Idle {
         Idle {
-            since: self.context.options.clock.monotonic(),
+            since: self.context.clock.monotonic(),
             last_sequence: self.counters.last_sequence(),
         }
     }
@@ -92,7 +92,7 @@ impl Shared {
             // A listener that is notified of a stall may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
         } else {
-            let step = self.context.options.clock.begin_wait(IDLE_AFTER / 2);
+            let step = self.context.clock.begin_wait(IDLE_AFTER / 2);
             collector.wait_for(seen, step);
         }
     }

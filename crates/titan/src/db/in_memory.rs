@@ -35,7 +35,7 @@ impl Shared {
     pub(super) fn memory_fit(&self) -> MemoryFit {
         let data = total(self.current_versions().iter().map(data_bytes));
         let room = self.files.device.resources().memory.map(|m| m.left / PART);
-        let fits = match self.context.options.data_in_memory {
+        let fits = match self.context.options.load().data_in_memory {
             DataInMemory::Always => true,
             DataInMemory::Never => false,
             DataInMemory::Auto => room.is_some_and(|room| data <= room),

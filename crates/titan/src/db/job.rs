@@ -30,6 +30,9 @@ pub(super) trait Job: Sized {
     /// The family it works on.
     fn family(&self) -> &Arc<Family>;
 
+    /// Tells a listener what is about to be done.
+    fn announce(&self, listener: &dyn EventListener);
+
     /// Does the work and installs the result.
     fn run(self, shared: &Shared) -> (Result<Self::Done>, Self::Claim);
 
@@ -70,6 +73,7 @@ impl Shared {
 
     fn run_counted<J: Job>(&self, job: J) -> Result<J::Done> {
         let family = Arc::clone(job.family());
+        self.context.listeners.notify(|l| job.announce(l));
         let (outcome, claim) = job.run(self);
         // Before the job counts as done, so that no job starts on what failed.
         let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));

@@ -294,7 +294,8 @@ fn assemble(
         failure: BackgroundFailure::none(Arc::clone(&signals), listeners.clone()),
         context: Context {
             opening: OpeningId::new(),
-            options: options.db.clone(),
+            clock: Arc::clone(&options.db.clock),
+            options: ArcSwap::from_pointee(options.db.clone()),
             taken: Vec::new(),
             moment: None,
             statistics,

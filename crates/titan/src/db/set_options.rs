@@ -1,4 +1,4 @@
-//! Changing the options of a family while it is open.
+//! Changing options of a family or of the database while it is open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +41,45 @@ impl ColumnFamily {
 }
 
 impl Shared {
+    /// See [`Db::set_db_options`](crate::Db::set_db_options).
+    pub(super) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_open()?;
+        self.check_not_stopped()?;
+        // Changes apply in the order in which they are recorded.
+        let mut versions = self.versions.lock();
+        let options = self.context.options.load().changed(changes)?;
+        if options.keep_options
+            && let Err(e) = versions.set_db_options(options.kept_texts())
+        {
+            drop(versions);
+            return Err(self.failure.set(e));
+        }
+        versions.set_max_manifest_file_size(options.max_manifest_file_size);
+        self.files
+            .open
+            .block_cache()
+            .set_capacity(options.block_cache_size);
+        let rate = options.blob_garbage_collection_rate;
+        self.admission.collection_rate.set(rate);
+        let keeps = options.keep_options;
+        self.context.options.store(Arc::new(options));
+        let written = match keeps {
+            true => self.rewrite_options_file(&versions),
+            false => Ok(()),
+        };
+        drop(versions);
+        let state = self.state.lock();
+        self.admission
+            .wal_limit
+            .set(&state, &self.context.options.load());
+        drop(state);
+        // Writers may wait for what is allowed now.
+        self.signals.raise_all();
+        // The MANIFEST may be another one.
+        self.purge();
+        written
+    }
+
     fn set_options(&self, family: &Family, changes: &[(&str, &str)]) -> Result<()> {
         self.check_open()?;
         self.check_not_stopped()?;
@@ -50,7 +89,7 @@ impl Shared {
             return Err(dropped(&family.name));
         }
         let options = family.options().changed(changes)?;
-        let keeps = self.context.options.keep_options;
+        let keeps = self.context.options.load().keep_options;
         // ORDER: the change is durable before anything is done by it. So nothing is ever found that
         // the options in the MANIFEST do not explain.
         // MUTANT: changed options are not kept.
@@ -77,17 +116,21 @@ impl Shared {
         if let Some(family) = state.families.get_mut(&family.id) {
             family.has_changed();
         }
-        self.admission.wal_limit.set(&state, &self.context.options);
+        self.admission
+            .wal_limit
+            .set(&state, &self.context.options.load());
         self.update_stalls(state);
         // Jobs may be due, and writers may wait for what is allowed now.
         self.signals.raise_all();
+        // The MANIFEST may be another one.
+        self.purge();
         written
     }
 
     /// Writes OPTIONS again, and deletes all but the newest two, as RocksDB does.
     fn rewrite_options_file(&self, versions: &VersionSet) -> Result<()> {
         let (env, families) = (&self.files.env, self.families.load());
-        write_options_file(versions, &env.dir, &self.context.options, |name| {
+        write_options_file(versions, &env.dir, &self.context.options.load(), |name| {
             let family = families.values().find(|family| family.name == name);
             family.and_then(|family| family.options().compaction_filter.clone())
         })?;

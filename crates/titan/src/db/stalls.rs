@@ -48,7 +48,7 @@ impl Shared {
         if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
             return Ok(());
         }
-        let clock = &*self.context.options.clock;
+        let clock = &*self.context.clock;
         let started = clock.monotonic();
         let elapsed = || clock.monotonic().saturating_sub(started);
         let mut waited = false;
@@ -92,7 +92,7 @@ impl Shared {
 
     /// How long a group waits while writes are delayed: for whichever cause takes longest.
     fn delay(&self, state: &State, group: &Group) -> Result<Duration> {
-        let rate = self.context.options.delayed_write_rate;
+        let rate = self.context.options.load().delayed_write_rate;
         let mut delay = Duration::ZERO;
         if state.stalls.delays.for_tree {
             let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();

@@ -49,7 +49,7 @@ struct Allowance {
 impl Shared {
     /// Whether there may be anything to do: not if the available memory is unknown.
     pub(super) fn wants_warm_up(&self) -> bool {
-        match self.context.options.data_in_memory {
+        match self.context.options.load().data_in_memory {
             DataInMemory::Auto => self.files.device.resources().memory.is_some(),
             DataInMemory::Always => true,
             DataInMemory::Never => false,
@@ -189,7 +189,7 @@ impl Shared {
         allowance: &mut Allowance,
         buffer: &mut [u8],
     ) {
-        let clock = &*self.context.options.clock;
+        let clock = &*self.context.clock;
         let piece = |at: u64| PIECE.min(size - at);
         let mut at = 0;
         if size > 0 {

@@ -96,7 +96,7 @@ impl<'a> YieldsToReads<'a> {
             return self.hurry();
         }
         self.be_nice();
-        let now = shared.context.options.clock.monotonic();
+        let now = shared.context.clock.monotonic();
         let slice = self.slice.get().unwrap_or_else(|| Slice::now(shared));
         let worked = now.saturating_sub(slice.began);
         if worked < SLICE {
@@ -134,7 +134,7 @@ impl<'a> YieldsToReads<'a> {
 impl Slice {
     fn now(shared: &Shared) -> Self {
         Slice {
-            began: shared.context.options.clock.monotonic(),
+            began: shared.context.clock.monotonic(),
             reads: shared.context.statistics.reads(),
         }
     }
@@ -150,7 +150,7 @@ impl Shared {
     /// Leaves the device to others for `pause`, or until `stop` returns true or the database
     /// closes. Returns how long that was.
     pub(super) fn pause(&self, pause: Duration, stop: impl Fn() -> bool) -> Duration {
-        let clock = &*self.context.options.clock;
+        let clock = &*self.context.clock;
         let began = clock.monotonic();
         loop {
             let seen = self.signals.progress.seen();

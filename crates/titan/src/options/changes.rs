@@ -1,4 +1,4 @@
-//! Changes to the options of a family that is open, as names and texts.
+//! Changes to the options of a family or a database that is open, as names and texts.
 //!
 //! Names and values are those of configuration files, or RocksDB's: its names of codecs, its suffixes
 //! of numbers (`64K`, `1M`), `block_based_table_factory={...}` around the options of tables, and
@@ -8,12 +8,23 @@
 use super::by_name::NAMED;
 use super::file::COMPACTION_FILTER;
 use super::setting::Setting;
-use super::{ColumnFamilyOptions, FamilySettings};
+use super::{ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings};
 use crate::error::{Error, Result};
 use crate::format::CompressionType;
 
 /// What a family is built on.
 const FIXED: [&str; 1] = ["num_levels"];
+
+/// What can change of a database. The rest sizes threads and tables of open files, or concerns the
+/// opening.
+const CHANGEABLE: [&str; 6] = [
+    "blob_garbage_collection_rate",
+    "block_cache_size",
+    "data_in_memory",
+    "delayed_write_rate",
+    "max_manifest_file_size",
+    "max_total_wal_size",
+];
 
 impl ColumnFamilyOptions {
     /// These options with some of them changed.
@@ -30,23 +41,52 @@ impl ColumnFamilyOptions {
             }
         }
         let mut settings = FamilySettings::default();
-        let mut seen = Vec::new();
-        for (name, value) in flat {
-            let (name, value) = translated(name.trim(), value.trim())?;
-            if seen.contains(&name) {
-                return Err(Error::invalid_option(format!("{name} is given twice")));
-            }
-            refuse_fixed(name)?;
-            let text = as_titan_has_it(name, &value);
-            let parsed = settings.parse(name, &text);
-            parsed.map_err(Error::invalid_option)?;
-            seen.push(name);
-        }
+        each_once(&flat, |name, value| {
+            refuse_fixed(is_fixed_of_family(name), name, "column family")?;
+            let parsed = settings.parse(name, &as_titan_has_it(name, value));
+            parsed.map_err(Error::invalid_option)
+        })?;
         let mut changed = self.clone();
         settings.put_into(&mut changed);
         changed.validate()?;
         Ok(changed)
     }
+}
+
+impl DbOptions {
+    /// These options with some of them changed.
+    ///
+    /// # Errors
+    /// As those of [`ColumnFamilyOptions::changed`].
+    pub(crate) fn changed(&self, changes: &[(&str, &str)]) -> Result<Self> {
+        let mut settings = DbSettings::default();
+        each_once(changes, |name, value| {
+            refuse_fixed(is_fixed_of_database(name), name, "database")?;
+            let parsed = settings.parse(name, &as_titan_has_it(name, value));
+            parsed.map_err(Error::invalid_option)
+        })?;
+        let mut changed = self.clone();
+        settings.put_into(&mut changed);
+        changed.validate()?;
+        Ok(changed)
+    }
+}
+
+/// Applies `change` to each name, as Titan calls it, and value.
+fn each_once(
+    changes: &[(&str, &str)],
+    mut change: impl FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    let mut seen = Vec::new();
+    for (name, value) in changes {
+        let (name, value) = translated(name.trim(), value.trim())?;
+        if seen.contains(&name) {
+            return Err(Error::invalid_option(format!("{name} is given twice")));
+        }
+        change(name, &value)?;
+        seen.push(name);
+    }
+    Ok(())
 }
 
 /// The entries of `{a=1;b=2;}`.
@@ -82,7 +122,7 @@ fn translated<'a>(name: &'a str, value: &str) -> Result<(&'a str, String)> {
     Ok(("bloom_bits_per_key", bits.to_owned()))
 }
 
-fn refuse_fixed(name: &str) -> Result<()> {
+fn is_fixed_of_family(name: &str) -> bool {
     let given_by_programs = [
         "comparator",
         "compaction_filter",
@@ -91,9 +131,20 @@ fn refuse_fixed(name: &str) -> Result<()> {
         "stated",
     ];
     let mut fixed = FIXED.into_iter().chain(NAMED).chain(given_by_programs);
-    match fixed.any(|fixed| fixed == name) {
+    fixed.any(|fixed| fixed == name)
+}
+
+fn is_fixed_of_database(name: &str) -> bool {
+    let given_by_programs = ["vfs", "clock", "listeners", "commit_hook"];
+    let all = DbOptions::ALL.iter().map(|info| info.name);
+    let mut all = all.chain(given_by_programs);
+    all.any(|known| known == name) && !CHANGEABLE.contains(&name)
+}
+
+fn refuse_fixed(is_fixed: bool, name: &str, what: &str) -> Result<()> {
+    match is_fixed {
         true => Err(Error::invalid_option(format!(
-            "{name} cannot change while the column family is open"
+            "{name} cannot change while the {what} is open"
         ))),
         false => Ok(()),
     }

@@ -173,13 +173,3 @@ impl DbOptions {
         )
     }
 }
-
-/// Checks [`DbOptions::blob_garbage_collection_rate`], which can be changed later, too.
-pub(crate) fn validate_collection_rate(rate: u64) -> Result<()> {
-    require(
-        rate >= 1 << 20,
-        "blob_garbage_collection_rate",
-        "at least 1 MiB",
-        rate,
-    )
-}

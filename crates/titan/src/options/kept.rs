@@ -14,7 +14,9 @@ use serde::Serialize;
 use super::by_name::{KeptNames, Named};
 use super::file::OptionsFile;
 use super::rocksdb;
-use super::{ColumnFamilyOptions, DbSettings, FamilySettings, Options, SettingTexts, Stated};
+use super::{
+    ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings, Options, SettingTexts, Stated,
+};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber};
@@ -186,20 +188,32 @@ impl Kept {
         }
         options.families.remove(ColumnFamilyId::DEFAULT_NAME);
         options.validate()?;
-        let mut db = match given.db.keep_options {
+        let db = match given.db.keep_options {
             true => DbSettings::of(&given.db),
             false => self.db.clone(),
-        }
-        .texts();
-        // Defaults are not kept: on the next machine they may be different.
-        let defaults = DbSettings::defaults();
-        db.retain(|kept| !defaults.contains(kept));
+        };
+        let db = worth_keeping(&db);
         Ok(Resolved {
             options,
             families,
             db,
             taken,
         })
+    }
+}
+
+/// The texts of options without defaults: on the next machine these may be different.
+fn worth_keeping(settings: &DbSettings) -> SettingTexts {
+    let mut texts = settings.texts();
+    let defaults = DbSettings::defaults();
+    texts.retain(|kept| !defaults.contains(kept));
+    texts
+}
+
+impl DbOptions {
+    /// What is kept with the database.
+    pub(crate) fn kept_texts(&self) -> SettingTexts {
+        worth_keeping(&DbSettings::of(self))
     }
 }
 

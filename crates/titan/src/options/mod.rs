@@ -14,8 +14,8 @@ mod stated;
 
 pub use column_family::ColumnFamilyOptions;
 pub(crate) use column_family::FamilySettings;
+pub(crate) use database::DbSettings;
 pub use database::{DataInMemory, DbOptions};
-pub(crate) use database::{DbSettings, validate_collection_rate};
 pub use declare::OptionInfo;
 pub use kept::{LoadedOptions, TakenOptions};
 pub(crate) use setting::SettingTexts;

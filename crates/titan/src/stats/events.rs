@@ -67,6 +67,56 @@ impl Serialize for StallEvent {
     }
 }
 
+/// A memtable that takes no more writes, and waits for its flush.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MemtableSealedEvent {
+    /// The family it is of.
+    pub column_family: ColumnFamilyId,
+    /// Its entries, every version counted; without range deletions.
+    pub entries: u64,
+    /// Bytes of memory that it takes.
+    pub bytes: u64,
+}
+
+/// A flush that begins.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FlushBeginEvent {
+    /// The family to be flushed.
+    pub column_family: ColumnFamilyId,
+    /// How many memtables are written to one table.
+    pub memtables: usize,
+    /// Their entries, every version counted; without range deletions.
+    pub entries: u64,
+}
+
+/// A compaction that begins.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CompactionBeginEvent {
+    /// The family to be compacted.
+    pub column_family: ColumnFamilyId,
+    /// Inputs: level and table.
+    pub inputs: Vec<(usize, FileNumber)>,
+    /// The level the outputs will be at.
+    pub output_level: usize,
+    /// Whether a caller waits for it.
+    pub is_manual: bool,
+}
+
+/// A collection that begins.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GarbageCollectionBeginEvent {
+    /// The family whose garbage is to be collected.
+    pub column_family: ColumnFamilyId,
+    /// The blob files to be collected.
+    pub inputs: Vec<BlobFileNumber>,
+    /// Whether a caller waits for it.
+    pub is_manual: bool,
+}
+
 /// A finished flush.
 #[derive(Clone, Debug)]
 pub struct FlushEvent {
@@ -135,13 +185,36 @@ pub struct HolePunchEvent {
 /// or switched a memtable; they should return soon and must not call the database: some come from
 /// the leader of the commit queue. The default methods do nothing.
 pub trait EventListener: Send + Sync + 'static {
+    /// A memtable was sealed. Called by the leader of the commit queue.
+    fn memtable_sealed(&self, event: &MemtableSealedEvent) {
+        let _ = event;
+    }
+
+    /// A flush begins. If it fails, [`flush_finished`](EventListener::flush_finished) is not called.
+    fn flush_begun(&self, event: &FlushBeginEvent) {
+        let _ = event;
+    }
+
     /// A flush was installed.
     fn flush_finished(&self, event: &FlushEvent) {
         let _ = event;
     }
 
+    /// A compaction begins. If it fails, or is abandoned because the database closes,
+    /// [`compaction_finished`](EventListener::compaction_finished) is not called.
+    fn compaction_begun(&self, event: &CompactionBeginEvent) {
+        let _ = event;
+    }
+
     /// A compaction was installed.
     fn compaction_finished(&self, event: &CompactionEvent) {
+        let _ = event;
+    }
+
+    /// A collection begins. [`garbage_collected`](EventListener::garbage_collected) or
+    /// [`holes_punched`](EventListener::holes_punched) follows, unless nothing in the files turns out to
+    /// be live, or it fails or is abandoned.
+    fn garbage_collection_begun(&self, event: &GarbageCollectionBeginEvent) {
         let _ = event;
     }
 

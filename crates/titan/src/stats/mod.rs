@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use events::Listeners;
 pub use events::{
-    CompactionEvent, EventListener, FlushEvent, GarbageCollectionEvent, HolePunchEvent, StallCause,
-    StallEvent,
+    CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
+    GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
+    StallCause, StallEvent,
 };
 
 macro_rules! counters {

@@ -32,6 +32,11 @@ impl ManifestWriter {
         }
     }
 
+    /// Changes the size from which on it is time for another file.
+    pub(super) fn set_max_file_size(&mut self, bytes: u64) {
+        self.max_file_size = bytes;
+    }
+
     /// The number of the file to which edits go.
     pub(super) fn number(&self) -> Option<FileNumber> {
         self.current.as_ref().map(Manifest::number)

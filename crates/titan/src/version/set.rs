@@ -254,6 +254,25 @@ impl VersionSet {
         Ok(())
     }
 
+    /// Replaces the options that are kept for the database. The edit is durable on return.
+    pub(crate) fn set_db_options(&mut self, settings: SettingTexts) -> Result<()> {
+        self.log(&mut [VersionEdit {
+            // Also if all are defaults: those that were kept before are no more.
+            kept_settings: vec![KeptSettings {
+                family: None,
+                settings: settings.clone(),
+            }],
+            ..VersionEdit::default()
+        }])?;
+        self.record.settings = settings;
+        Ok(())
+    }
+
+    /// Changes the bytes after which a new MANIFEST is started.
+    pub(crate) fn set_max_manifest_file_size(&mut self, bytes: u64) {
+        self.manifest.set_max_file_size(bytes);
+    }
+
     pub(crate) fn family(&self, id: ColumnFamilyId) -> Option<&FamilyVersions> {
         self.families.get(&id)
     }

@@ -31,6 +31,7 @@ mod kept_options;
 mod layers;
 mod life_cycles;
 mod limits;
+mod listeners;
 mod merges;
 mod prefixes;
 mod read_only;

@@ -1,6 +1,7 @@
 //! Options that change while the database is open.
 
-use titan::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, Options, Stated};
+use titan::tools::check;
+use titan::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, LoadedOptions, Options, Stated};
 use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::support::{DIR, files, key, manual, open, options, value};
@@ -122,4 +123,196 @@ fn jobs_and_writers_go_by_the_new_options() {
     assert!(tables() <= 2, "{} tables", tables());
     assert_eq!(db.get(b"a").unwrap().as_deref(), Some(&*value(1, 50)));
     assert_eq!(db.get(b"b").unwrap().as_deref(), Some(&*value(2, 50)));
+}
+
+fn separated(db: &Db) -> usize {
+    db.wait_idle().unwrap();
+    db.metrics().families[0].blob_files
+}
+
+fn compact(db: &Db) {
+    db.compact_range(None, None, &Default::default()).unwrap();
+}
+
+/// Closes the database, and checks that pointers, accounts and scans agree.
+fn close_and_check(db: Db, options: &Options) {
+    db.close().unwrap();
+    drop(db);
+    let report = check(DIR.as_ref(), options, &mut |_| {}).unwrap();
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+}
+
+#[test]
+fn values_come_back_inline_when_they_are_separated_no_more() {
+    let vfs = SimVfs::new();
+    let family = ColumnFamilyOptions {
+        blob_compression_type: titan::CompressionType::Zstd,
+        blob_file_size: 64 << 10,
+        ..manual()
+    };
+    let mut plain = options(&vfs, family);
+    plain.default.stated = Stated::fields(&["disable_auto_compactions"]);
+    let db = open(&plain);
+    // More than are fetched at once, in many files, some of them overwritten and some small.
+    let len = |n: usize| if n.is_multiple_of(7) { 10 } else { 500 };
+    let put = |keys: std::ops::Range<usize>, round: usize| {
+        for n in keys {
+            db.put(&key(n), &value(n + round, len(n))).unwrap();
+        }
+        db.flush().unwrap();
+    };
+    put(0..3000, 0);
+    compact(&db);
+    let snapshot = db.snapshot();
+    put(1000..2000, 1);
+    assert!(separated(&db) > 2);
+    db.set_options(&[("enable_blob_files", "false")]).unwrap();
+    compact(&db);
+    assert_eq!(separated(&db), 0);
+    assert_eq!(files(&vfs, DIR, ".blob"), Vec::<String>::new());
+    let at_snapshot = titan::ReadOptions {
+        snapshot: Some(snapshot),
+        ..Default::default()
+    };
+    for n in 0..3000 {
+        let round = usize::from((1000..2000).contains(&n));
+        let found = db.get(&key(n)).unwrap().unwrap();
+        assert_eq!(found, value(n + round, len(n)), "{n}");
+        let found = db.get_with(&key(n), &at_snapshot).unwrap().unwrap();
+        assert_eq!(found, value(n, len(n)), "{n}");
+    }
+    drop(at_snapshot);
+    close_and_check(db, &plain);
+
+    // And back again.
+    let db = open(&plain);
+    assert!(!db.options().enable_blob_files);
+    db.set_options(&[("enable_blob_files", "true")]).unwrap();
+    let all = titan::CompactRangeOptions {
+        force_bottommost: true,
+    };
+    db.compact_range(None, None, &all).unwrap();
+    assert!(separated(&db) > 2);
+    for n in (0..3000).step_by(9) {
+        let round = usize::from((1000..2000).contains(&n));
+        let found = db.get(&key(n)).unwrap().unwrap();
+        assert_eq!(found, value(n + round, len(n)), "{n}");
+    }
+    close_and_check(db, &plain);
+}
+
+#[test]
+fn a_damaged_value_stays_where_it_is_and_harms_no_other() {
+    let vfs = SimVfs::new();
+    let plain = options(&vfs, manual());
+    let db = open(&plain);
+    for n in 0..100 {
+        db.put(&key(n), &value(n, 500)).unwrap();
+    }
+    db.flush().unwrap();
+    let blob = &files(&vfs, DIR, ".blob")[0];
+    vfs.flip_bit(std::path::Path::new(DIR).join(blob), 10_000)
+        .unwrap();
+    db.set_options(&[("enable_blob_files", "false")]).unwrap();
+    compact(&db);
+    let damaged: Vec<usize> = (0..100).filter(|n| db.get(&key(*n)).is_err()).collect();
+    assert_eq!(damaged.len(), 1);
+    for n in (0..100).filter(|n| !damaged.contains(n)) {
+        assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(n, 500), "{n}");
+    }
+    assert_eq!(separated(&db), 1);
+    let usage = db.space_report().unwrap().total;
+    assert!(usage.live_blob_bytes < 600, "{usage:?}");
+    db.delete(&key(damaged[0])).unwrap();
+    compact(&db);
+    assert_eq!(separated(&db), 0);
+    close_and_check(db, &plain);
+}
+
+#[test]
+fn options_of_the_database_change_and_are_kept() {
+    let vfs = SimVfs::new();
+    let plain = options(&vfs, manual());
+    let db = open(&plain);
+    db.set_db_options(&[
+        ("block_cache_size", "1M"),
+        ("delayed_write_rate", "2M"),
+        ("blob_garbage_collection_rate", "4M"),
+        ("max_total_wal_size", "8M"),
+        ("max_manifest_file_size", "4096"),
+        ("data_in_memory", "never"),
+    ])
+    .unwrap();
+    let capacity = || db.property("rocksdb.block-cache-capacity");
+    assert_eq!(capacity().as_deref(), Some("1048576"));
+    // The MANIFEST is soon full.
+    let manifests = || {
+        files(&vfs, DIR, "")
+            .into_iter()
+            .find(|f| f.starts_with("MANIFEST"))
+    };
+    let before = manifests();
+    for n in 0..60 {
+        let bits = n.to_string();
+        db.set_options(&[("bloom_bits_per_key", &bits)]).unwrap();
+    }
+    assert_ne!(manifests(), before);
+
+    for (changes, text) in [
+        (vec![("no_such", "1")], "no_such"),
+        (
+            vec![("max_open_files", "100")],
+            "cannot change while the database",
+        ),
+        (vec![("wal_dir", "/x")], "cannot change while the database"),
+        (vec![("listeners", "x")], "cannot change while the database"),
+        (vec![("delayed_write_rate", "1")], "at least 1024"),
+        (
+            vec![
+                ("block_cache_size", "2M"),
+                ("blob_garbage_collection_rate", "1"),
+            ],
+            "at least 1 MiB",
+        ),
+        (
+            vec![("block_cache_size", "1"), ("block_cache_size", "2")],
+            "twice",
+        ),
+    ] {
+        let e = db.set_db_options(&changes).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidOption, "{e}");
+        assert!(e.message().contains(text), "{changes:?}: {e}");
+    }
+    assert_eq!(capacity().as_deref(), Some("1048576"));
+
+    // The machine stops.
+    let journal = vfs.journal();
+    let crashed = journal.crash_at(journal.len(), &Loss::All);
+    let load = |vfs: &SimVfs| {
+        let loaded = LoadedOptions::load(std::sync::Arc::new(vfs.clone()), DIR);
+        let loaded = loaded.unwrap().options.db;
+        (loaded.block_cache_size, loaded.delayed_write_rate)
+    };
+    assert_eq!(load(&crashed), (1 << 20, 2 << 20));
+    // Defaults replace what was kept, too.
+    let default = DbOptions::default();
+    for (name, value) in [
+        ("block_cache_size", default.block_cache_size.to_string()),
+        ("delayed_write_rate", default.delayed_write_rate.to_string()),
+        ("blob_garbage_collection_rate", "64M".to_owned()),
+        ("max_total_wal_size", "0".to_owned()),
+        ("max_manifest_file_size", "64M".to_owned()),
+        ("data_in_memory", "auto".to_owned()),
+    ] {
+        db.set_db_options(&[(name, &value)]).unwrap();
+    }
+    db.close().unwrap();
+    let defaults = (default.block_cache_size, default.delayed_write_rate);
+    assert_eq!(load(&vfs), defaults);
+    let e = db.set_db_options(&[("block_cache_size", "1")]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Closed);
+    drop(db);
+    let db = Db::open_read_only(DIR, &plain).unwrap();
+    let e = db.set_db_options(&[("block_cache_size", "1")]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::ReadOnly, "{e}");
 }

@@ -1,0 +1,135 @@
+//! Brings separated values back into tables, in families that separate no more.
+//!
+//! A job hands its survivors to an [`Inliner`], which fetches the values to which they point, many at
+//! once, and hands them on in order. A pointer whose value is damaged, or too large for a table, stays:
+//! damage to one value is its readers' concern. What is brought back is garbage of its blob file, as
+//! everything that a job reads and does not write again (BLOB-3).
+
+use std::sync::Arc;
+
+use super::output::OutputWriter;
+use crate::blob::ValueFetcher;
+use crate::error::Result;
+use crate::format::blob_index::BlobIndex;
+use crate::format::internal_key::{
+    ParsedInternalKey, ValueType, append_internal_key, is_storable, user_key,
+};
+use crate::open_files::OpenFiles;
+use crate::options::ColumnFamilyOptions;
+use crate::stats::Statistics;
+use crate::version::Version;
+
+/// The most entries that wait for their values to be fetched together.
+const MAX_ENTRIES: usize = 1024;
+/// The most stored bytes of values that are fetched together, but for the last one.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// See the module.
+pub(crate) struct Inliner {
+    fetcher: ValueFetcher,
+    /// Has the values.
+    version: Arc<Version>,
+    /// Entries from the first one on whose value is not fetched yet.
+    waiting: Vec<Waiting>,
+    /// Stored bytes of their values.
+    waiting_bytes: u64,
+    brought_back: u64,
+}
+
+/// An entry: internal key and value.
+struct Waiting {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    pointer: Option<BlobIndex>,
+}
+
+impl Inliner {
+    /// For a job whose inputs point to values of `version`; `None` if the family separates values.
+    pub(crate) fn new(
+        options: &ColumnFamilyOptions,
+        version: &Arc<Version>,
+        open_files: &Arc<OpenFiles>,
+    ) -> Option<Self> {
+        // MUTANT: values stay in blob files after a family has ceased to separate them.
+        let stay = mutant!(
+            "values-not-brought-back",
+            "-p titan --test it set_options::"
+        );
+        if options.enable_blob_files || stay {
+            return None;
+        }
+        let readers = Arc::clone(open_files) as Arc<_>;
+        Some(Inliner {
+            fetcher: ValueFetcher::new(readers, Arc::new(Statistics::default())),
+            version: Arc::clone(version),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            brought_back: 0,
+        })
+    }
+
+    /// Adds a survivor to the output, now or later.
+    ///
+    /// # Errors
+    /// Those of the writer; failures to read values, but not damage to them.
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        output: &mut OutputWriter,
+    ) -> Result<()> {
+        let pointer = match ParsedInternalKey::parse(key)?.value_type {
+            ValueType::BlobIndex => Some(BlobIndex::decode(value)?),
+            _ if self.waiting.is_empty() => return output.add(key, value),
+            _ => None,
+        };
+        self.waiting_bytes += pointer.map_or(value.len() as u64, |p| p.size);
+        self.waiting.push(Waiting {
+            key: key.to_vec(),
+            value: value.to_vec(),
+            pointer,
+        });
+        match self.waiting.len() >= MAX_ENTRIES || self.waiting_bytes >= MAX_BYTES {
+            true => self.write(output),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds what waits to the output. To be called after the last survivor.
+    ///
+    /// # Errors
+    /// As [`Inliner::add`].
+    pub(crate) fn write(&mut self, output: &mut OutputWriter) -> Result<()> {
+        let wanted = self.waiting.iter();
+        let wanted = wanted.filter_map(|entry| Some((user_key(&entry.key), entry.pointer?)));
+        let wanted: Vec<_> = wanted.collect();
+        let mut fetched = self.fetcher.fetch_many(&*self.version, &wanted).into_iter();
+        let mut inline_key = Vec::new();
+        for entry in &self.waiting {
+            let value = match entry.pointer.and_then(|_| fetched.next()) {
+                Some(Ok(value)) if is_storable(user_key(&entry.key), &value) => Some(value),
+                Some(Err(e)) if !e.is_corruption() => return Err(e),
+                Some(_) | None => None,
+            };
+            let (Some(value), Some(pointer)) = (value, entry.pointer) else {
+                output.add(&entry.key, &entry.value)?;
+                continue;
+            };
+            let parsed = ParsedInternalKey::parse(&entry.key)?;
+            inline_key.clear();
+            let (user_key, sequence) = (parsed.user_key, parsed.sequence);
+            append_internal_key(&mut inline_key, user_key, sequence, ValueType::Value as u8);
+            output.add(&inline_key, &value)?;
+            let bytes = pointer.record_len(user_key.len());
+            self.brought_back = self.brought_back.saturating_add(bytes);
+        }
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        Ok(())
+    }
+
+    /// Bytes of the blob records whose values were brought back.
+    pub(crate) fn brought_back(&self) -> u64 {
+        self.brought_back
+    }
+}
