@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 
 use crate::compare;
 use crate::engine;
+use crate::features::{self, Extent};
 use crate::measure::cgroup::MemoryCgroup;
 use crate::measure::device;
 use crate::report;
@@ -45,6 +46,23 @@ enum Command {
     Standard(Options),
     /// Most of a day: the same with more of everything.
     Long(Options),
+    /// Minutes: compares transactions, merges, reads within a prefix and the commit hook with RocksDB's,
+    /// or with the same without them, call by call.
+    #[command(after_help = "Example:\n  titan-bench features --dir /tmp/features --only prefixes")]
+    Features {
+        /// Directory for databases, which is emptied afterwards.
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// What to compare: transactions, counters, prefixes, hook.
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        only: Option<Vec<String>>,
+        /// How often each side does its work.
+        #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Compares two reports: what became faster, smaller or neither.
     #[command(after_help = "Example:\n  titan-bench compare before/report.json after/report.json")]
     Compare {
@@ -138,6 +156,27 @@ pub(crate) fn run() -> Result<ExitCode> {
             match json {
                 true => println!("{}", serde_json::to_string_pretty(&compared)?),
                 false => println!("{compared}"),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Features {
+            dir,
+            only,
+            rounds,
+            json,
+        } => {
+            let all = features::NAMES.iter().map(|&name| name.to_owned());
+            let extent = Extent {
+                rounds: rounds as usize,
+                divisor: 1,
+            };
+            for name in only.unwrap_or_else(|| all.collect()) {
+                for compared in features::run(&name, &dir.join(&name), extent)? {
+                    match json {
+                        true => println!("{}", serde_json::to_string(&compared)?),
+                        false => println!("{compared}"),
+                    }
+                }
             }
             Ok(ExitCode::SUCCESS)
         }

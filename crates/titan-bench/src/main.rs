@@ -6,6 +6,7 @@
 //! | [`settings`] | settings that are the same for every engine |
 //! | [`work`] | the work: workloads, steps, keys, values |
 //! | [`engine`] | the engines behind one interface |
+//! | [`features`] | compares single calls in one process |
 //! | [`worker`] | the process that runs one step with one engine |
 //! | [`run`] | starts such processes in turn, and watches them |
 //! | [`measure`] | measures the device, the disk and the machine |
@@ -18,6 +19,7 @@
 mod cli;
 mod compare;
 mod engine;
+mod features;
 mod measure;
 mod pipe;
 mod report;

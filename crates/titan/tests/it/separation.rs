@@ -138,7 +138,7 @@ fn values_replayed_from_the_log_are_separated() {
 }
 
 #[test]
-fn compaction_separates_what_was_inline_and_leaves_what_was_not() {
+fn compaction_separates_what_was_inline_and_brings_it_back_without_separation() {
     let vfs = SimVfs::new();
     let with = |enable_blob_files, min_blob_size| {
         let family = ColumnFamilyOptions {
@@ -163,15 +163,20 @@ fn compaction_separates_what_was_inline_and_leaves_what_was_not() {
         (records((5..20).map(|n| 50 + 10 * n)), 0)
     );
     drop(db);
-    // A lower threshold separates the rest; turning separation off makes no value inline again.
+    // A lower threshold separates the rest, and a higher one nothing less.
     let db = with(true, 60);
     db.compact_range(None, None, &FORCE).unwrap();
     let all_but_first = records((1..20).map(|n| 50 + 10 * n));
     assert_eq!(live_and_garbage(&db), (all_but_first, 0));
     drop(db);
-    let db = with(false, 60);
+    let db = with(true, 100);
     db.compact_range(None, None, &FORCE).unwrap();
     assert_eq!(live_and_garbage(&db), (all_but_first, 0));
+    drop(db);
+    // Without separation they come back inline.
+    let db = with(false, 60);
+    db.compact_range(None, None, &FORCE).unwrap();
+    assert_eq!(live_and_garbage(&db), (0, 0));
     for n in 0..20 {
         assert_eq!(db.get(&key(n)).unwrap().unwrap(), value(n, 50 + 10 * n));
     }
