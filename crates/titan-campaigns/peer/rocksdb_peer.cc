@@ -1,11 +1,13 @@
 // Runs the operations of titan-testkit on RocksDB: a line in, a line out.
 //
-//   open DIR <tab> DB OPTIONS <tab> FAMILY OPTIONS    opens or creates a database, all its families
+//   open DIR <tab> DB OPTIONS <tab> FAMILY OPTIONS <tab> WRITES
+//                                                     opens or creates a database, all its families
 //   close                                             closes it
 //   any operation as titan_testkit::ops writes it     except `reopen`
 //
 // The answer is the text of titan_testkit's Outcome, or `error` and RocksDB's message. Options are
-// strings as RocksDB reads them. The program ends at the end of its standard input.
+// strings as RocksDB reads them. WRITES is `plain`, or `optimistic` or `pessimistic` for writes that go
+// through transactions. The program ends at the end of its standard input.
 
 #include <algorithm>
 #include <cctype>
@@ -18,11 +20,15 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/utilities/optimistic_transaction_db.h>
+#include <rocksdb/utilities/transaction.h>
+#include <rocksdb/utilities/transaction_db.h>
 #include <rocksdb/write_batch.h>
 
 using rocksdb::ColumnFamilyHandle;
@@ -170,7 +176,8 @@ class Database {
  public:
   ~Database() { Close(); }
 
-  void Open(const std::string& dir, const std::string& db_text, const std::string& family_text) {
+  void Open(const std::string& dir, const std::string& db_text, const std::string& family_text,
+            const std::string& writes) {
     Close();
     rocksdb::Options options;
     options.create_if_missing = true;
@@ -184,9 +191,19 @@ class Database {
     std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
     for (const auto& name : names) descriptors.emplace_back(name, family_options_);
     std::vector<ColumnFamilyHandle*> handles;
-    rocksdb::DB* db = nullptr;
-    Check(rocksdb::DB::Open(options, dir, descriptors, &handles, &db));
-    db_.reset(db);
+    if (writes == "optimistic") {
+      Check(rocksdb::OptimisticTransactionDB::Open(options, dir, descriptors, &handles,
+                                                   &optimistic_));
+      db_.reset(optimistic_);
+    } else if (writes == "pessimistic") {
+      Check(rocksdb::TransactionDB::Open(options, rocksdb::TransactionDBOptions(), dir,
+                                         descriptors, &handles, &pessimistic_));
+      db_.reset(pessimistic_);
+    } else {
+      rocksdb::DB* db = nullptr;
+      Check(rocksdb::DB::Open(options, dir, descriptors, &handles, &db));
+      db_.reset(db);
+    }
     for (size_t i = 0; i < names.size(); ++i) families_[names[i]] = handles[i];
   }
 
@@ -197,6 +214,8 @@ class Database {
     for (const auto& [name, handle] : families_) db_->DestroyColumnFamilyHandle(handle);
     families_.clear();
     const Status status = db_->Close();
+    optimistic_ = nullptr;
+    pessimistic_ = nullptr;
     db_.reset();
     Check(status);
   }
@@ -205,8 +224,8 @@ class Database {
     Words words(line);
     const bool sync = words.NextIs("sync");
     const std::string verb = words.Next();
-    if (verb == "batch" || verb == "put" || verb == "delete" || verb == "single-delete" ||
-        verb == "delete-range") {
+    if (verb == "batch" || verb == "put" || verb == "merge" || verb == "delete" ||
+        verb == "single-delete" || verb == "delete-range") {
       return Write(line, sync, out);
     }
     if (verb == "get" || verb == "multi-get") return Get(words, out);
@@ -252,32 +271,57 @@ class Database {
     return at ? snapshots_.at(*at) : nullptr;
   }
 
+  // A transaction, if writes go through transactions and one can do these.
+  std::unique_ptr<rocksdb::Transaction> Begin(const std::string& line,
+                                              const rocksdb::WriteOptions& options) {
+    if (line.find("delete-range") != std::string::npos) return nullptr;
+    rocksdb::Transaction* begun = nullptr;
+    if (optimistic_ != nullptr) begun = optimistic_->BeginTransaction(options);
+    if (pessimistic_ != nullptr) begun = pessimistic_->BeginTransaction(options);
+    return std::unique_ptr<rocksdb::Transaction>(begun);
+  }
+
+  // Adds a write to a transaction or a batch.
+  template <typename To>
+  void Add(To& to, Words& words) {
+    const std::string verb = words.Next();
+    ColumnFamilyHandle* const family = Family(words.Next());
+    const std::string key = words.Key();
+    if (verb == "put") {
+      Check(to.Put(family, key, Value(words.Next())));
+    } else if (verb == "merge") {
+      Check(to.Merge(family, key, Value(words.Next())));
+    } else if (verb == "delete") {
+      Check(to.Delete(family, key));
+    } else if (verb == "single-delete") {
+      Check(to.SingleDelete(family, key));
+    } else if constexpr (std::is_same_v<To, rocksdb::WriteBatch>) {
+      if (verb != "delete-range") throw std::runtime_error("no write: " + verb);
+      Check(to.DeleteRange(family, key, words.Key()));
+    } else {
+      throw std::runtime_error("no write: " + verb);
+    }
+  }
+
   // `batch [write; write]`, or one write; a preceding `sync` was already read.
   void Write(const std::string& line, bool sync, std::ostream& out) {
     const size_t open = line.find('[');
     const size_t start = open != std::string::npos ? open + 1 : sync ? strlen("sync ") : 0;
     std::istringstream writes(line.substr(start, line.find(']') - start));
+    rocksdb::WriteOptions options;
+    options.sync = sync;
+    const auto transaction = Begin(line, options);
     rocksdb::WriteBatch batch;
     for (std::string text; std::getline(writes, text, ';');) {
       Words words(text);
-      const std::string verb = words.Next();
-      ColumnFamilyHandle* const family = Family(words.Next());
-      const std::string key = words.Key();
-      if (verb == "put") {
-        Check(batch.Put(family, key, Value(words.Next())));
-      } else if (verb == "delete") {
-        Check(batch.Delete(family, key));
-      } else if (verb == "single-delete") {
-        Check(batch.SingleDelete(family, key));
-      } else if (verb == "delete-range") {
-        Check(batch.DeleteRange(family, key, words.Key()));
+      if (transaction) {
+        Add(*transaction, words);
       } else {
-        throw std::runtime_error("no write: " + verb);
+        Add(batch, words);
       }
     }
-    rocksdb::WriteOptions options;
-    options.sync = sync;
-    Check(db_->Write(options, &batch));
+    // Databases with transactions write no range deletions themselves.
+    Check(transaction ? transaction->Commit() : db_->GetRootDB()->Write(options, &batch));
     out << "ok";
   }
 
@@ -320,6 +364,8 @@ class Database {
     cursor->snapshot = At(words.Snapshot());
     rocksdb::ReadOptions options;
     options.snapshot = cursor->snapshot.get();
+    // Iterators show all keys, also beyond a prefix.
+    options.total_order_seek = true;
     if (lower) {
       cursor->lower = *lower;
       cursor->lower_slice = cursor->lower;
@@ -382,6 +428,9 @@ class Database {
 
   rocksdb::ColumnFamilyOptions family_options_;
   std::unique_ptr<rocksdb::DB> db_;
+  // The same database, if writes go through its transactions.
+  rocksdb::OptimisticTransactionDB* optimistic_ = nullptr;
+  rocksdb::TransactionDB* pessimistic_ = nullptr;
   std::map<std::string, ColumnFamilyHandle*> families_;
   std::map<uint32_t, Snapshot> snapshots_;
   std::map<uint32_t, std::unique_ptr<Cursor>> iterators_;
@@ -400,11 +449,12 @@ int main() {
         out << "ok";
       } else if (line.rfind("open ", 0) == 0) {
         std::istringstream parts(line.substr(5));
-        std::string dir, db, family;
+        std::string dir, db, family, writes;
         std::getline(parts, dir, '\t');
         std::getline(parts, db, '\t');
         std::getline(parts, family, '\t');
-        database.Open(dir, db, family);
+        std::getline(parts, writes, '\t');
+        database.Open(dir, db, family, writes);
         out << "ok";
       } else {
         database.Apply(line, out);

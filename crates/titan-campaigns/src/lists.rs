@@ -34,6 +34,7 @@ pub fn list(seed: u64, n: usize, reopenings: u32) -> Ops {
         compact: 5,
         compact_some: 5,
         reopen: reopenings,
+        merge: [0, 100][(seed % 2) as usize],
         ..Weights::everything()
     };
     let mut ops = Vec::with_capacity(n + n / 4);

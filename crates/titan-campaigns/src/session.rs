@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use titan::{ColumnFamily, Db, ErrorKind, Options};
-use titan_testkit::apply::{Applier, Logging, Manner, named, refused};
+use titan_testkit::apply::{Applier, Manner, named, refused};
 use titan_testkit::failure::{Checked, Doing, ensure};
 use titan_testkit::ops::Op;
 use titan_testkit::reference::Outcome;
@@ -19,18 +19,13 @@ pub struct Session {
 impl Session {
     /// Opens the database in `dir`. Options of families that do not exist apply when they are
     /// created.
-    pub fn open(dir: &Path, options: Options, logging: Logging) -> Checked<Session> {
+    pub fn open(dir: &Path, options: Options, manner: Manner) -> Checked<Session> {
         let there = match Db::list_column_families(dir, &options) {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
             there => there.doing("open")?,
         };
         let mut existing = options.clone();
         existing.families.retain(|name, _| there.contains(name));
-        let manner = Manner {
-            logging,
-            thorough: true,
-            ..Manner::default()
-        };
         Ok(Session {
             dir: dir.to_owned(),
             db: Db::open(dir, &existing).doing("open")?,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use titan::{ColumnFamilyOptions, CompressionType, DbOptions, Options, Stated};
+use titan_testkit::apply::merge_operator;
 use titan_testkit::failure::{CheckFailure, Checked};
 use titan_testkit::sim::SimVfs;
 
@@ -123,6 +124,7 @@ impl Settings {
             enable_blob_garbage_collection: self.collects,
             blob_garbage_collection_low_threshold: 0.05,
             blob_garbage_collection_punch_holes: self.punches,
+            merge_operator: merge_operator(),
             stated: Stated::all(),
             ..ColumnFamilyOptions::default()
         };

@@ -98,7 +98,7 @@ impl History {
                 .wrapping_sub(old.map_or(0, |old| pair(family, &key, &old)));
         }
         self.model.write(write);
-        if let Write::Put { key, .. } = write
+        if let Write::Put { key, .. } | Write::Merge { key, .. } = write
             && let Some(new) = self.model.get(family, key)
         {
             self.sum = self.sum.wrapping_add(pair(family, key, new));
@@ -193,6 +193,7 @@ fn touched(model: &Model, write: &Write) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
                 .collect()
         }
         Write::Put { family, key, .. }
+        | Write::Merge { family, key, .. }
         | Write::Delete { family, key }
         | Write::SingleDelete { family, key } => {
             vec![(key.clone(), model.get(family, key).map(own))]

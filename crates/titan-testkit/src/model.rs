@@ -166,6 +166,17 @@ impl Model {
                 };
                 self.put(family, key, kept);
             }
+            Write::Merge { family, key, value } => {
+                let operand = match self.described {
+                    true => value.to_string().into_bytes(),
+                    false => value.bytes(),
+                };
+                let merged = match self.get(family, key) {
+                    Some(before) => [before, &operand].join(&b',').to_vec(),
+                    None => operand,
+                };
+                self.put(family, key, merged);
+            }
             Write::Delete { family, key } | Write::SingleDelete { family, key } => {
                 self.delete(family, key);
             }

@@ -43,7 +43,7 @@ impl Setup {
         opening: usize,
     ) -> Checked<Session> {
         let options = self.configuration.options(vfs, opening);
-        Session::open(dir, options, self.configuration.logging)
+        Session::open(dir, options, self.configuration.manner())
     }
 
     pub(super) fn open_rocksdb(&self, peer: &mut Peer, dir: &Path, opening: usize) -> Checked<()> {
@@ -56,7 +56,13 @@ impl Setup {
         );
         let mut rng = fastrand::Rng::with_seed(self.seed.wrapping_add(opening as u64));
         let family = family_options(&options.default, &mut rng);
-        peer.ask(&format!("open {}\t{db}\t{family}", dir.display()))
+        let writes = match (self.configuration.transactions, self.seed % 2) {
+            (false, _) => "plain",
+            (true, 0) => "optimistic",
+            (true, _) => "pessimistic",
+        };
+        let dir = dir.display();
+        peer.ask(&format!("open {dir}\t{db}\t{family}\t{writes}"))
     }
 }
 
@@ -121,8 +127,19 @@ fn family_options(o: &ColumnFamilyOptions, rng: &mut fastrand::Rng) -> String {
             ),
         ),
     ];
+    let merge_operator = o.merge_operator.as_ref().map(|operator| operator.name());
+    let prefix_extractor = o
+        .prefix_extractor
+        .as_ref()
+        .map(|extractor| extractor.name());
+    let named = [
+        ("merge_operator", merge_operator),
+        ("prefix_extractor", prefix_extractor),
+    ];
+    let named = named.map(|(name, value)| (name, value.unwrap_or("nullptr").to_owned()));
     let set: Vec<String> = set
         .iter()
+        .chain(&named)
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     set.join(";")

@@ -62,7 +62,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
     let mut open = || {
         let options = configuration.options(Arc::new(StdVfs), openings);
         openings += 1;
-        Session::open(&live, options, configuration.logging)
+        Session::open(&live, options, configuration.manner())
     };
     let mut session = open()?;
     for op in &list(seed, OPERATIONS, REOPENINGS).0 {
@@ -82,10 +82,11 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
         .map(|family| {
             let options = match family.options().comparator.name() {
                 name if name == BytewiseComparator.name() => "",
-                name if name == ReverseBytewiseComparator.name() => "@comparator=reverse",
+                name if name == ReverseBytewiseComparator.name() => " @comparator=reverse",
                 name => return Err(CheckFailure::wrong(format!("RocksDB has no {name}"))),
             };
-            Ok(format!("\t{}\t{options}", family.name()))
+            let name = family.name();
+            Ok(format!("\t{name}\t@merge=stringappend{options}"))
         })
         .collect();
     let last = dir.join("db");

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use titan::vfs::Vfs;
 use titan::{
-    ColumnFamilyOptions, CompressionType, DataInMemory, Options, ReverseBytewiseComparator,
+    ColumnFamilyOptions, CompactionFilter, CompactionFilterFactory, CompressionType, DataInMemory,
+    Decision, FilterContext, FilterEntry, Options, ReverseBytewiseComparator, Stated, prefix,
 };
 
-use titan_testkit::apply::Logging;
+use titan_testkit::apply::{Logging, Manner, merge_operator};
 
 /// The options of a database for a list of operations.
 #[derive(Clone, Copy)]
@@ -19,6 +20,10 @@ pub struct Configuration {
     pub set: fn(&mut Options, usize),
     /// How writes are made durable.
     pub logging: Logging,
+    /// Whether writes go through transactions.
+    pub transactions: bool,
+    /// Whether options change between operations.
+    pub changes_options: bool,
     /// Whether every requested compaction rewrites the last level.
     pub bottommost: bool,
     /// Whether `set` depends on the number: then it is not known where a value is.
@@ -28,12 +33,24 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// How operations are performed.
+    pub fn manner(&self) -> Manner {
+        Manner {
+            logging: self.logging,
+            transactions: self.transactions,
+            changes_options: self.changes_options,
+            thorough: true,
+            ..Manner::default()
+        }
+    }
+
     /// The options of a small database with files in `vfs`, for its opening of this number.
     pub fn options(&self, vfs: Arc<dyn Vfs>, opening: usize) -> Options {
         let mut options = Options::default();
         options.db.vfs = vfs;
         options.db.block_cache_size = 256 << 10;
         options.default.write_buffer_size = 64 << 10;
+        options.default.merge_operator = merge_operator();
         (self.set)(&mut options, opening);
         options
     }
@@ -44,6 +61,8 @@ const fn configuration(name: &'static str, set: fn(&mut Options, usize)) -> Conf
         name,
         set,
         logging: Logging::AsAsked,
+        transactions: false,
+        changes_options: false,
         bottommost: false,
         changing: false,
         real_files: false,
@@ -76,6 +95,34 @@ fn compressed(o: &mut Options, tables: CompressionType, blobs: CompressionType) 
 
 fn reversed(o: &mut ColumnFamilyOptions) {
     o.comparator = Arc::new(ReverseBytewiseComparator);
+}
+
+/// A filter that reads two of three values, and writes them again as they are.
+struct WritesAgain;
+
+impl CompactionFilterFactory for WritesAgain {
+    fn name(&self) -> &str {
+        "tests.WritesAgain"
+    }
+
+    fn create(&self, _: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
+        Some(Box::new(WritesAgain))
+    }
+
+    fn at_flush(&self) -> bool {
+        true
+    }
+}
+
+impl CompactionFilter for WritesAgain {
+    fn filter(&mut self, entry: &FilterEntry<'_>) -> titan::Result<Decision> {
+        Ok(match entry.sequence().0 % 4 {
+            0 => Decision::Keep,
+            // A key that is not after this one: the entry stays.
+            1 => Decision::SkipUntil(entry.key().to_vec()),
+            _ => Decision::ChangeValue(entry.value().fetch()?.to_vec()),
+        })
+    }
 }
 
 /// All of them.
@@ -252,6 +299,45 @@ pub const CONFIGURATIONS: &[Configuration] = &[
             if opening % 4 < 2 {
                 tiny_levels(&mut o.default);
             }
+        })
+    },
+    Configuration {
+        transactions: true,
+        ..configuration("transactions, tiny levels", |o, _| {
+            separated_from(o, 100);
+            tiny_levels(&mut o.default);
+        })
+    },
+    Configuration {
+        transactions: true,
+        logging: Logging::Mixed,
+        ..configuration("transactions, some writes not logged", |o, _| {
+            o.db.max_total_wal_size = 8 << 10;
+            separated_from(o, 1);
+        })
+    },
+    configuration("prefixes of two bytes, tiny levels", |o, _| {
+        o.default.prefix_extractor = Some(prefix::capped(2));
+        separated_from(o, 100);
+        tiny_levels(&mut o.default);
+    }),
+    configuration("prefixes of whole keys", |o, _| {
+        o.default.prefix_extractor = Some(prefix::fixed(4));
+        o.default.level0_file_num_compaction_trigger = 2;
+    }),
+    configuration("values that a filter writes again", |o, _| {
+        o.default.compaction_filter = Some(Arc::new(WritesAgain));
+        separated_from(o, 100);
+        tiny_levels(&mut o.default);
+        collected(&mut o.default);
+    }),
+    Configuration {
+        changing: true,
+        changes_options: true,
+        ..configuration("options that change between operations", |o, _| {
+            o.default.stated = Stated::fields(&["max_bytes_for_level_base"]);
+            collected(&mut o.default);
+            tiny_levels(&mut o.default);
         })
     },
     Configuration {

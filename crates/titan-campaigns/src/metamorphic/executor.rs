@@ -72,9 +72,8 @@ impl Executor {
             // The journal would keep every byte ever written.
             vfs.restart_journal();
         }
-        let logging = self.configuration.logging;
         let options = self.configuration.options(self.place.vfs(), self.openings);
-        let session = Session::open(&self.place.dir(), options, logging)?;
+        let session = Session::open(&self.place.dir(), options, self.configuration.manner())?;
         let found = session.db().column_families();
         let found: BTreeSet<String> = found.iter().map(|f| f.name().to_owned()).collect();
         ensure!(

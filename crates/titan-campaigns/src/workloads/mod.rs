@@ -27,6 +27,7 @@ pub fn random(seed: u64, n: usize) -> Workload {
     generator.weights = Weights {
         put: 200,
         batch: 120,
+        merge: if seed.is_multiple_of(2) { 0 } else { 80 },
         delete_range: [0, 15, 60][rng.usize(..3)],
         single_delete: 40,
         get: 10,

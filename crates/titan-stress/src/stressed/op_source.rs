@@ -209,7 +209,7 @@ impl OpSource {
 
 fn touches_single(write: &Write) -> bool {
     match write {
-        Write::Put { key, .. } | Write::SingleDelete { key, .. } => {
+        Write::Put { key, .. } | Write::Merge { key, .. } | Write::SingleDelete { key, .. } => {
             Key::parse(key).is_some_and(|(_, number)| number >= SINGLES)
         }
         Write::Delete { .. } | Write::DeleteRange { .. } => false,

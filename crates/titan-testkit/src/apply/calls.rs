@@ -26,6 +26,10 @@ pub(super) fn batch(
                 let value = bytes(family.name(), key, *value);
                 batch.put(&family, stored(key), value)
             }
+            Write::Merge { key, value, .. } => {
+                let operand = bytes(family.name(), key, *value);
+                batch.merge(&family, stored(key), operand)
+            }
             Write::Delete { key, .. } => batch.delete(&family, stored(key)),
             Write::SingleDelete { key, .. } => batch.single_delete(&family, stored(key)),
             Write::DeleteRange { from, to, .. } => {

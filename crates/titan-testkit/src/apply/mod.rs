@@ -11,20 +11,44 @@
 mod calls;
 mod cursor;
 mod keys;
+mod transaction;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use titan::merge::MergeOperator;
 use titan::{
     ColumnFamily, Db, ErrorKind, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
 };
 
 use self::calls::{batch, checkpoint, collect, compact};
 use self::cursor::Cursor;
-use self::keys::stored;
+use self::keys::{is_reversed, stored};
 use crate::failure::{CheckFailure, Checked, ensure};
 use crate::ops::{Bounds, Durability, Op, Step, Value, Write, stamp};
 use crate::reference::{Outcome, Sum};
+
+/// What [`Manner::changes_options`] sets, one after the other.
+const CHANGES: [(&str, &str); 12] = [
+    ("min_blob_size", "1"),
+    ("compression", "zstd"),
+    ("enable_blob_files", "false"),
+    ("block_size", "256"),
+    ("level0_file_num_compaction_trigger", "2"),
+    ("enable_blob_files", "true"),
+    ("min_blob_size", "1000"),
+    ("bloom_bits_per_key", "0"),
+    ("write_buffer_size", "128K"),
+    ("compression", "none"),
+    ("bloom_bits_per_key", "12"),
+    ("enable_blob_garbage_collection", "true"),
+];
+
+/// The merge operator of all families in tests with merges: it does what [`Write::Merge`] says.
+pub fn merge_operator() -> Option<Arc<dyn MergeOperator>> {
+    titan::merge::builtin::by_name("stringappend")
+}
 
 /// How writes are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +77,11 @@ pub struct Manner {
     pub stamped: bool,
     /// Writes fail instead of waiting for a stall to end.
     pub no_slowdown: bool,
+    /// Writes go through transactions, in turn optimistic and pessimistic, except for those that
+    /// transactions cannot do.
+    pub transactions: bool,
+    /// Options of families change now and then, as operations go on.
+    pub changes_options: bool,
 }
 
 /// The snapshots and iterators that operations have opened in a database, and how to apply more.
@@ -104,6 +133,7 @@ impl Applier {
     /// Performs any legal operation on `db` except reopening it.
     pub fn apply(&mut self, db: &Db, op: &Op) -> Checked<Outcome> {
         self.operations += 1;
+        self.change_options(db)?;
         match op {
             Op::Write { writes, durability } => self.write(db, writes, *durability)?,
             Op::Get { family, key, at } => return self.get(&named(db, family)?, key, *at),
@@ -191,7 +221,27 @@ impl Applier {
             true => stamp::bytes(family, key, value),
             false => value.bytes(),
         };
+        if self.manner.transactions && transaction::can_do(writes) {
+            let options = transaction::options(self.operations, options);
+            return transaction::commit(db, writes, bytes, &options);
+        }
         Ok(db.write(batch(db, writes, bytes)?, &options)?)
+    }
+
+    /// Changes an option of a family, now and then.
+    fn change_options(&self, db: &Db) -> Checked<()> {
+        if !self.manner.changes_options || !self.operations.is_multiple_of(8) {
+            return Ok(());
+        }
+        let n = self.operations / 8;
+        let families = db.column_families();
+        let (Some(family), Some(change)) = (
+            families.get(n % families.len().max(1)),
+            CHANGES.get(n % CHANGES.len()),
+        ) else {
+            return Ok(());
+        };
+        Ok(family.set_options(&[*change])?)
     }
 
     fn read_options(&self, at: Option<u32>) -> Checked<ReadOptions> {
@@ -240,8 +290,48 @@ impl Applier {
                 "get_lazy: {:?}",
                 lazy.as_deref().map(Sum::of)
             );
+            self.first_in_prefixes(family, &key, &options)?;
         }
         Ok(Outcome::Values(vec![sum]))
+    }
+
+    /// Compares the point read within prefixes of a stored key with an iterator.
+    fn first_in_prefixes(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Checked<()> {
+        if is_reversed(family) {
+            return Ok(());
+        }
+        for len in [0, 2, key.len()] {
+            let prefix = key.get(..len).unwrap_or(key);
+            let found = family.first_in_prefix_with(key, prefix, options)?;
+            let found = found.map(|(key, value)| Ok::<_, titan::Error>((key, value.fetch()?)));
+            let found = found.transpose()?;
+            let mut iter = family.iter(&ReadOptions {
+                lower_bound: Some(key.to_vec()),
+                prefix: Some(prefix.to_vec()),
+                ..options.clone()
+            })?;
+            iter.seek_to_first()?;
+            let expected = match iter.valid() {
+                true => Some((iter.key().to_vec(), iter.value()?.to_vec())),
+                false => None,
+            };
+            let same = match (&found, &expected) {
+                (Some((key, value)), Some(expected)) => *key == expected.0 && *value == expected.1,
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            let found = found.map(|(key, _)| key.escape_ascii().to_string());
+            let expected = expected.map(|(key, _)| key.escape_ascii().to_string());
+            ensure!(
+                same,
+                "first in prefix {len}: {found:?}, an iterator says {expected:?}"
+            );
+        }
+        Ok(())
     }
 
     fn cursor(&self, db: &Db, family: &str, bounds: &Bounds, at: Option<u32>) -> Checked<Cursor> {

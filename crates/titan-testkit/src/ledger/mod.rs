@@ -229,7 +229,7 @@ impl Ledger {
         self.clock += 1;
         if let Op::Write { writes, .. } = op {
             for write in writes {
-                if let Write::Put { family, key, .. } = write {
+                if let Write::Put { family, key, .. } | Write::Merge { family, key, .. } = write {
                     let keys = self.written.entry(family.clone()).or_default();
                     keys.insert(key.clone());
                 }

@@ -9,6 +9,8 @@ use crate::model::DEFAULT;
 #[expect(missing_docs, reason = "named like the operations")]
 pub struct Weights {
     pub put: u32,
+    /// Families need the operator that appends: see [`merge_operator`](crate::apply::merge_operator).
+    pub merge: u32,
     pub delete: u32,
     pub single_delete: u32,
     pub delete_range: u32,
@@ -39,6 +41,7 @@ impl Default for Weights {
     fn default() -> Self {
         Weights {
             put: 300,
+            merge: 0,
             delete: 60,
             single_delete: 20,
             delete_range: 15,
@@ -95,6 +98,7 @@ impl Weights {
 #[derive(Clone, Copy)]
 enum Kind {
     Put,
+    Merge,
     Delete,
     SingleDelete,
     DeleteRange,
@@ -199,6 +203,7 @@ impl Generator {
             (Kind::CompactSome, w.compact_some),
             (Kind::Collect, w.collect),
             (Kind::Checkpoint, w.checkpoint),
+            (Kind::Merge, w.merge),
         ];
         let total = table.iter().map(|(_, weight)| weight).sum::<u32>();
         let mut at = if total == 0 { 0 } else { self.rng.u32(..total) };
@@ -212,10 +217,12 @@ impl Generator {
     fn draw(&mut self, kind: Kind) -> Option<Op> {
         let family = self.family();
         Some(match kind {
-            Kind::Put | Kind::Delete | Kind::SingleDelete | Kind::DeleteRange => Op::Write {
-                writes: vec![self.write(kind)?],
-                durability: self.durability(),
-            },
+            Kind::Put | Kind::Merge | Kind::Delete | Kind::SingleDelete | Kind::DeleteRange => {
+                Op::Write {
+                    writes: vec![self.write(kind)?],
+                    durability: self.durability(),
+                }
+            }
             Kind::Batch => {
                 let n = self.rng.usize(1..=self.batch_size.max(1));
                 let writes = (0..n).filter_map(|_| {
@@ -223,6 +230,7 @@ impl Generator {
                         0 => Kind::DeleteRange,
                         1 => Kind::SingleDelete,
                         2 | 3 => Kind::Delete,
+                        4 | 5 if self.weights.merge > 0 => Kind::Merge,
                         _ => Kind::Put,
                     };
                     self.write(kind).filter(|_| self.wanted(kind))
@@ -352,6 +360,20 @@ impl Generator {
             Kind::DeleteRange => {
                 let (from, to) = self.deleted_range();
                 Write::DeleteRange { family, from, to }
+            }
+            Kind::Merge => {
+                let key = self.key();
+                if is_single(&key) {
+                    return None;
+                }
+                // A key that is merged again and again must not become too large.
+                let len = self.rng.choice(&self.value_sizes).copied().unwrap_or(1);
+                let len = len.min(300);
+                let value = Value {
+                    seed: self.rng.u64(..1_000_000),
+                    len,
+                };
+                Write::Merge { family, key, value }
             }
             _ => {
                 let key = self.key();

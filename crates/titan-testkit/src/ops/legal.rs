@@ -13,7 +13,7 @@ use crate::model::DEFAULT;
 enum Habit {
     /// Put once.
     Open,
-    /// Overwritten, or deleted normally: must not be single-deleted.
+    /// Overwritten, merged, or deleted normally: must not be single-deleted.
     Plain,
     /// Single-deleted: must not be overwritten, nor deleted in another way.
     Single,
@@ -92,6 +92,13 @@ impl Legality {
                     *key = Key { present, habit };
                 }
             },
+            Write::Merge { key, .. } => {
+                if keys.get(key).is_some_and(|key| key.habit == Habit::Single) {
+                    return false;
+                }
+                let (present, habit) = (true, Habit::Plain);
+                keys.insert(key.clone(), Key { present, habit });
+            }
             Write::Delete { key, .. } => {
                 if keys.get(key).is_some_and(|key| key.habit == Habit::Single) {
                     return false;

@@ -9,6 +9,7 @@
 //! let text = "\
 //! put default k001 7*4096
 //! sync batch [put cf1 k002 8*1; delete default k001]
+//! merge cf1 k002 9*3
 //! snapshot 1
 //! delete-range default k001 k003
 //! get default k001 @1
@@ -92,6 +93,12 @@ pub enum Write {
         key: Vec<u8>,
         value: Value,
     },
+    /// Appends the value to what the key has, after a comma. If the key has nothing, it gets the value.
+    Merge {
+        family: String,
+        key: Vec<u8>,
+        value: Value,
+    },
     Delete {
         family: String,
         key: Vec<u8>,
@@ -114,6 +121,7 @@ impl Write {
     pub fn family(&self) -> &str {
         match self {
             Write::Put { family, .. }
+            | Write::Merge { family, .. }
             | Write::Delete { family, .. }
             | Write::SingleDelete { family, .. }
             | Write::DeleteRange { family, .. } => family,
@@ -124,8 +132,10 @@ impl Write {
     pub fn touches(&self, family: &str, changed: &[u8]) -> bool {
         self.family() == family
             && match self {
-                Write::Put { key, .. } | Write::Delete { key, .. } => key == changed,
-                Write::SingleDelete { key, .. } => key == changed,
+                Write::Put { key, .. }
+                | Write::Merge { key, .. }
+                | Write::Delete { key, .. }
+                | Write::SingleDelete { key, .. } => key == changed,
                 Write::DeleteRange { from, to, .. } => {
                     from.as_slice() <= changed && changed < to.as_slice()
                 }

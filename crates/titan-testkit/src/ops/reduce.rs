@@ -72,10 +72,10 @@ fn simpler(op: &Op) -> Vec<Op> {
             fewer.remove(i);
             found.push(write(fewer, *durability));
         }
-        if let Write::Put { value, .. } = &writes[i] {
+        if let Write::Put { value, .. } | Write::Merge { value, .. } = &writes[i] {
             for len in [0, 1, value.len / 2, value.len.saturating_sub(1)] {
                 let mut shorter = writes.clone();
-                if let Write::Put { value, .. } = &mut shorter[i]
+                if let Write::Put { value, .. } | Write::Merge { value, .. } = &mut shorter[i]
                     && len < value.len
                 {
                     value.len = len;

@@ -65,6 +65,9 @@ impl fmt::Display for Write {
             Write::Put { family, key, value } => {
                 write!(f, "put {family} {} {value}", Key(key))
             }
+            Write::Merge { family, key, value } => {
+                write!(f, "merge {family} {} {value}", Key(key))
+            }
             Write::Delete { family, key } => write!(f, "delete {family} {}", Key(key)),
             Write::SingleDelete { family, key } => {
                 write!(f, "single-delete {family} {}", Key(key))
@@ -398,6 +401,11 @@ impl<'a> Words<'a> {
     fn write(&mut self, verb: &str) -> Result<Option<Write>> {
         Ok(Some(match verb {
             "put" => Write::Put {
+                family: self.family()?,
+                key: self.key()?,
+                value: self.value()?,
+            },
+            "merge" => Write::Merge {
                 family: self.family()?,
                 key: self.key()?,
                 value: self.value()?,

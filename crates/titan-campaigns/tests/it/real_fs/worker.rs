@@ -13,7 +13,7 @@ use titan::Options;
 use titan::vfs::StdVfs;
 use titan_campaigns::session::Session;
 use titan_campaigns::store;
-use titan_testkit::apply::Logging;
+use titan_testkit::apply::{Logging, Manner};
 use titan_testkit::ops::Op;
 use titan_testkit::sim::SimVfs;
 
@@ -95,7 +95,12 @@ fn the_recorded_process() {
         true => Logging::Unlogged,
         false => Logging::AsAsked,
     };
-    let open = || Session::open(&db, options(&case), logging).unwrap_or_else(|e| panic!("{e}"));
+    let manner = Manner {
+        logging,
+        thorough: true,
+        ..Manner::default()
+    };
+    let open = || Session::open(&db, options(&case), manner).unwrap_or_else(|e| panic!("{e}"));
     let mut session = open();
     for (n, op) in case.ops.iter().enumerate() {
         match op {
