@@ -55,6 +55,7 @@ impl Writer<'_> {
         };
         self.version += 1;
         self.applier.manner.no_slowdown = self.rng.u8(..30) == 0;
+        self.applier.manner.transactions = self.rng.u8(..3) == 0;
         let (world, applier) = (self.world, &mut self.applier);
         if world.record(self.actor, version, &op, || applier.apply(&world.db, &op))? {
             self.model.apply(&op);
