@@ -27,6 +27,10 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
     let peer = peer::open(&dir.join("rocksdb"))?;
 
     let (merges, gets) = (MERGES / extent.divisor, GETS / extent.divisor);
+    #[cfg_attr(
+        not(feature = "rocksdb"),
+        expect(unused_mut, reason = "without a peer")
+    )]
     let mut merging = vec![Side::new("titan", |round| {
         each(merges, round, |key| {
             Ok(titan.merge(&key, &1u64.to_le_bytes())?)
@@ -40,9 +44,13 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
             |key| Ok(peer.merge(key, 1u64.to_le_bytes())?),
         )
     }));
-    let merged = Comparison::new("merges into counters", std::mem::take(&mut merging));
+    let merged = Comparison::new("merges into counters", merging);
     let merged = merged.aiming_at(1.0).run(extent)?;
 
+    #[cfg_attr(
+        not(feature = "rocksdb"),
+        expect(unused_mut, reason = "without a peer")
+    )]
     let mut getting = vec![Side::new("titan", |round| {
         each(gets, round, |key| Ok(drop(titan.get(&key)?)))
     })];
@@ -50,7 +58,7 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
     getting.push(Side::new("rocksdb", |round| {
         each(gets, round, |key| Ok(drop(peer.get_pinned(key)?)))
     }));
-    let got = Comparison::new("gets of counters", std::mem::take(&mut getting));
+    let got = Comparison::new("gets of counters", getting);
     Ok(vec![merged, got.aiming_at(1.0).run(extent)?])
 }
 

@@ -3,11 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use titan::{ColumnFamilyOptions, Db, DbOptions, Options, prefix};
+use titan::{ColumnFamilyOptions, CompressionType, Db, DbOptions, Options, prefix};
+
+#[cfg(feature = "rocksdb")]
+use rocksdb::WaitForCompactOptions;
 
 use super::{Compared, Comparison, Extent, Side};
 use crate::measure::device;
 
+/// Small, so that there are several levels.
+const WRITE_BUFFER: usize = 8 << 20;
 const PREFIXES: usize = 100_000;
 const VERSIONS: u64 = 10;
 const VALUE: [u8; 100] = [b'v'; 100];
@@ -20,18 +25,55 @@ const LARGE_CACHE: u64 = 1 << 30;
 
 pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
     let mut all = Vec::new();
-    let prefixes = (PREFIXES / extent.divisor).max(1);
-    for (what, cache, reads) in [
-        ("blocks in the block cache", LARGE_CACHE, READS),
-        ("blocks on the device", SMALL_CACHE, COLD_READS),
+    let few = PREFIXES / 100;
+    for (what, prefixes, compacted, cache, reads) in [
+        (
+            "few keys, one level, in the block cache",
+            few,
+            true,
+            LARGE_CACHE,
+            READS,
+        ),
+        (
+            "one level, in the block cache",
+            PREFIXES,
+            true,
+            LARGE_CACHE,
+            READS,
+        ),
+        (
+            "as written, in the block cache",
+            PREFIXES,
+            false,
+            LARGE_CACHE,
+            READS,
+        ),
+        (
+            "one level, on the device",
+            PREFIXES,
+            true,
+            SMALL_CACHE,
+            COLD_READS,
+        ),
+        (
+            "as written, on the device",
+            PREFIXES,
+            false,
+            SMALL_CACHE,
+            COLD_READS,
+        ),
     ] {
+        let prefixes = (prefixes / extent.divisor).max(1);
         let cold = cache == SMALL_CACHE;
         if cold && device::may_drop_caches().is_err() {
             continue;
         }
         let titan = open(&dir.join("titan"), cache)?;
         fill(prefixes, |key| Ok(titan.put(&key, &VALUE)?))?;
-        titan.compact_range(None, None, &Default::default())?;
+        if compacted {
+            titan.compact_range(None, None, &Default::default())?;
+        }
+        titan.wait_idle()?;
         let reads = (reads / extent.divisor).max(1);
         let chill = || match cold {
             true => {
@@ -40,6 +82,12 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
             }
             false => Ok(()),
         };
+        #[cfg(feature = "rocksdb")]
+        let peer = peer::open(&dir.join("rocksdb"), cache)?;
+        #[cfg_attr(
+            not(feature = "rocksdb"),
+            expect(unused_mut, reason = "without a peer")
+        )]
         let mut sides = vec![
             Side::new("titan, first_in_prefix", |round| {
                 each(reads, prefixes, round, |key, version| {
@@ -62,11 +110,12 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
             .after(chill),
         ];
         #[cfg(feature = "rocksdb")]
-        let peer = peer::open(&dir.join("rocksdb"), cache)?;
-        #[cfg(feature = "rocksdb")]
         {
             fill(prefixes, |key| Ok(peer.put(key, VALUE)?))?;
-            peer.compact_range::<&[u8], &[u8]>(None, None);
+            if compacted {
+                peer.compact_range::<&[u8], &[u8]>(None, None);
+            }
+            peer.wait_for_compact(&WaitForCompactOptions::default())?;
             sides.push(
                 Side::new("rocksdb, get", |round| {
                     each(reads, prefixes, round, |key, version| {
@@ -88,7 +137,7 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
             );
         }
         let name = format!("the first key of a prefix, {what}");
-        let comparison = Comparison::new(name, std::mem::take(&mut sides));
+        let comparison = Comparison::new(name, sides);
         all.push(comparison.aiming_at(3.0).run(extent)?);
         std::fs::remove_dir_all(dir)?;
     }
@@ -105,6 +154,8 @@ fn open(dir: &Path, cache: u64) -> Result<Db> {
             ..DbOptions::default()
         },
         default: ColumnFamilyOptions {
+            compression: CompressionType::None,
+            write_buffer_size: WRITE_BUFFER as u64,
             prefix_extractor: Some(prefix::fixed(16)),
             ..ColumnFamilyOptions::default()
         },
@@ -129,10 +180,10 @@ fn versioned(key: [u8; 16], version: u64) -> [u8; 24] {
     full
 }
 
-/// Each key with its versions, which have even numbers from 2 on.
+/// Each version of all keys, one after the other; versions have even numbers from 2 on.
 fn fill(prefixes: usize, mut put: impl FnMut([u8; 24]) -> Result<()>) -> Result<()> {
-    for n in 0..prefixes {
-        for version in 1..=VERSIONS {
+    for version in 1..=VERSIONS {
+        for n in 0..prefixes {
             put(versioned(key(n), version * 2))?;
         }
     }
@@ -164,7 +215,9 @@ mod peer {
     use std::path::Path;
 
     use anyhow::Result;
-    use rocksdb::{BlockBasedOptions, Cache, DB, Options, ReadOptions, SliceTransform};
+    use rocksdb::{
+        BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, SliceTransform,
+    };
 
     /// With filters over whole keys and over prefixes, as Titan's.
     pub(super) fn open(dir: &Path, cache: u64) -> Result<DB> {
@@ -173,6 +226,11 @@ mod peer {
         table.set_bloom_filter(10.0, false);
         let mut options = Options::default();
         options.create_if_missing(true);
+        options.set_compression_type(DBCompressionType::None);
+        options.set_write_buffer_size(super::WRITE_BUFFER);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        // As Titan opens its files.
+        options.set_advise_random_on_open(true);
         options.set_prefix_extractor(SliceTransform::create_fixed_prefix(16));
         options.set_block_based_table_factory(&table);
         std::fs::create_dir_all(dir)?;

@@ -30,7 +30,13 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
                 false => TransactionOptions::default(),
             };
             let transactions = Transactions(titan, options);
+            #[cfg(feature = "rocksdb")]
+            let peer = peer::open(&dir.join("rocksdb"), pessimistic)?;
             let commits = COMMITS / extent.divisor;
+            #[cfg_attr(
+                not(feature = "rocksdb"),
+                expect(unused_mut, reason = "without a peer")
+            )]
             let mut sides = vec![
                 side("titan", &transactions, threads, commits),
                 side(
@@ -41,11 +47,9 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
                 ),
             ];
             #[cfg(feature = "rocksdb")]
-            let peer = peer::open(&dir.join("rocksdb"), pessimistic)?;
-            #[cfg(feature = "rocksdb")]
             sides.push(side("rocksdb", &*peer, threads, commits));
             let name = format!("{kind} commits of {PUTS} puts, {threads} threads");
-            let comparison = Comparison::new(name, std::mem::take(&mut sides)).aiming_at(1.0);
+            let comparison = Comparison::new(name, sides).aiming_at(1.0);
             all.push(comparison.run(extent)?);
         }
     }
@@ -164,7 +168,7 @@ mod peer {
         })
     }
 
-    fn commit<D>(transaction: &Transaction<'_, D>, keys: &[[u8; 16]; PUTS]) -> Result<bool> {
+    fn commit<D>(transaction: Transaction<'_, D>, keys: &[[u8; 16]; PUTS]) -> Result<bool> {
         let done = keys.iter().try_for_each(|key| transaction.put(key, VALUE));
         match done.and_then(|()| transaction.commit()) {
             Ok(()) => Ok(true),
@@ -175,13 +179,13 @@ mod peer {
 
     impl Commits for TransactionDB<rocksdb::MultiThreaded> {
         fn commit(&self, keys: &[[u8; 16]; PUTS]) -> Result<bool> {
-            commit(&self.transaction(), keys)
+            commit(self.transaction(), keys)
         }
     }
 
     impl Commits for OptimisticTransactionDB<rocksdb::MultiThreaded> {
         fn commit(&self, keys: &[[u8; 16]; PUTS]) -> Result<bool> {
-            commit(&self.transaction(), keys)
+            commit(self.transaction(), keys)
         }
     }
 }

@@ -28,6 +28,9 @@ use crate::version::TableFile;
 /// Versions in a memtable, too new for the snapshot, that are stepped over before a seek.
 const MAX_SKIPS: usize = 8;
 
+/// Room for this many runs is made at once.
+const RUNS: usize = 8;
+
 /// What is sought.
 pub(crate) struct PrefixSearch<'a> {
     /// The first key that may be found.
@@ -42,8 +45,15 @@ pub(crate) struct PrefixSearch<'a> {
     pub(crate) statistics: &'a Statistics,
 }
 
-/// A sorted run, newest first among the others: a memtable, or tables that do not overlap.
-enum Run<'a> {
+/// A sorted run.
+struct Run<'a> {
+    source: RunSource<'a>,
+    head: Option<Head>,
+}
+
+/// Where a run is: in a memtable, or in tables that do not overlap.
+#[derive(Clone, Copy)]
+enum RunSource<'a> {
     Memtable(&'a Arc<Memtable>),
     Tables(&'a [Arc<TableFile>]),
 }
@@ -54,6 +64,20 @@ struct Head {
     sequence: SequenceNumber,
     value_type: ValueType,
     value: Bytes,
+}
+
+/// The key of a head.
+fn key_of(head: &Option<Head>) -> &[u8] {
+    head.as_ref().map_or(&[], |head| &head.key)
+}
+
+impl RunSource<'_> {
+    fn may_have_tombstones(self) -> bool {
+        match self {
+            RunSource::Memtable(memtable) => memtable.has_range_tombstones(),
+            RunSource::Tables(tables) => tables.iter().any(|table| table.may_have_tombstones()),
+        }
+    }
 }
 
 impl PrefixSearch<'_> {
@@ -71,34 +95,35 @@ impl PrefixSearch<'_> {
             Some(end) => Bound::Excluded(end.as_slice()),
             None => Bound::Unbounded,
         };
-        let mut runs: Vec<Run<'_>> = super_version.memtables().map(Run::Memtable).collect();
+        let memtables = super_version.memtables().map(RunSource::Memtable);
         let level0 = version.level(0).iter();
         let level0 = level0.filter(|file| version.overlaps(file, Some(self.from), end));
-        runs.extend(level0.map(|file| Run::Tables(std::slice::from_ref(file))));
-        for level in 1..version.num_levels() {
+        let level0 = level0.map(|file| RunSource::Tables(std::slice::from_ref(file)));
+        let levels = (1..version.num_levels()).map(|level| {
             let tables = version.overlapping(level, Some(self.from), end);
-            if !tables.is_empty() {
-                runs.push(Run::Tables(tables));
-            }
-        }
-        // Then only a lookup knows which of them cover a key.
-        let has_tombstones = runs.iter().any(|run| match run {
-            Run::Memtable(memtable) => memtable.has_range_tombstones(),
-            Run::Tables(tables) => tables.iter().any(|table| table.may_have_tombstones()),
+            RunSource::Tables(tables)
         });
         let first = seek_key(self.from, self.snapshot);
-        let mut heads = Vec::with_capacity(runs.len());
-        for run in &runs {
-            heads.push(self.head(run, &first, open_files, order)?);
+        // Only a lookup knows which keys range tombstones cover.
+        let mut has_tombstones = false;
+        // Newest first.
+        let mut runs: Vec<Run<'_>> = Vec::with_capacity(RUNS);
+        for source in memtables.chain(level0).chain(levels) {
+            has_tombstones |= source.may_have_tombstones();
+            let head = self.head(source, &first, open_files, order)?;
+            // A run whose first key is beyond the prefix has nothing later either.
+            if head.is_some() {
+                runs.push(Run { source, head });
+            }
         }
         loop {
-            let present = heads.iter().flatten();
-            let smallest = present.min_by(|a, b| order.compare_user(&a.key, &b.key));
-            let Some(newest) = smallest else {
+            let heads = runs.iter_mut().map(|run| &mut run.head);
+            let smallest = heads.min_by(|a, b| order.compare_user(key_of(a), key_of(b)));
+            // `min_by` returns the first of equal ones: that of the newest run.
+            let Some(newest) = smallest.and_then(Option::take) else {
                 return Ok(None);
             };
-            // `min_by` returns the first of equal ones: that of the newest run.
-            let key = newest.key.clone();
+            let key = newest.key;
             let resolver = Resolver::new(self.snapshot);
             let decided = match has_tombstones {
                 true => None,
@@ -108,7 +133,7 @@ impl PrefixSearch<'_> {
                 },
             };
             let found = match decided {
-                Some(Some(stored)) => Some(FoundValue::of_stored(stored, newest.value.clone())?),
+                Some(Some(stored)) => Some(FoundValue::of_stored(stored, newest.value)?),
                 Some(None) => None,
                 None => {
                     let (snapshot, fill_cache) = (self.snapshot, self.fill_cache);
@@ -126,26 +151,28 @@ impl PrefixSearch<'_> {
                 return Ok(None);
             }
             let next = internal_key(&key, SequenceNumber::ZERO, 0);
-            for (run, head) in runs.iter().zip(&mut heads) {
-                if head.as_ref().is_some_and(|head| head.key == key) {
-                    *head = self.head(run, &next, open_files, order)?;
+            for run in &mut runs {
+                // The run whose head was taken stands at the key, too.
+                if run.head.as_ref().is_none_or(|head| head.key == key) {
+                    run.head = self.head(run.source, &next, open_files, order)?;
                 }
             }
+            runs.retain(|run| run.head.is_some());
         }
     }
 
     /// The first entry of a run after `target`, an internal key, if it has the prefix.
     fn head(
         &self,
-        run: &Run<'_>,
+        source: RunSource<'_>,
         target: &[u8],
         open_files: &Arc<OpenFiles>,
         order: &InternalKeyComparator,
     ) -> Result<Option<Head>> {
-        match run {
-            Run::Memtable(memtable) => self.head_of_memtable(memtable, target),
-            Run::Tables(tables) => {
-                for file in *tables {
+        match source {
+            RunSource::Memtable(memtable) => self.head_of_memtable(memtable, target),
+            RunSource::Tables(tables) => {
+                for file in tables {
                     let is_newer = file.meta.smallest_seq > self.snapshot;
                     if is_newer || order.compare(&file.meta.largest, target).is_lt() {
                         continue;

@@ -62,15 +62,10 @@ impl ReadOptions {
     ) -> Result<Bounds> {
         let (mut lower, mut upper) = (self.lower_bound.clone(), self.upper_bound.clone());
         if let Some(prefix) = prefix {
-            if comparator.name() != BytewiseComparator.name() {
-                return Err(Error::invalid_argument(
-                    "a prefix needs the bytewise order of keys",
-                ));
-            }
+            let end = end_of_prefix(comparator, prefix)?;
             if lower.as_ref().is_none_or(|lower| lower.as_slice() < prefix) {
                 lower = Some(prefix.to_vec());
             }
-            let end = prefix_end(prefix);
             if let Some(end) = end
                 && upper.as_ref().is_none_or(|upper| *upper > end)
             {
@@ -78,6 +73,19 @@ impl ReadOptions {
             }
         }
         Ok((lower, upper))
+    }
+}
+
+/// The smallest key after all that start with `prefix` in this order, if there is one.
+///
+/// # Errors
+/// `InvalidArgument` if the order is not bytewise.
+pub(super) fn end_of_prefix(comparator: &dyn Comparator, prefix: &[u8]) -> Result<Option<Vec<u8>>> {
+    match comparator.name() == BytewiseComparator.name() {
+        true => Ok(prefix_end(prefix)),
+        false => Err(Error::invalid_argument(
+            "a prefix needs the bytewise order of keys",
+        )),
     }
 }
 

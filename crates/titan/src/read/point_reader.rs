@@ -7,8 +7,9 @@ use bytes::Bytes;
 use super::found::FoundValue;
 use super::found::Merged;
 use super::lookup::lookup;
+use super::options::end_of_prefix;
 use super::search::Lookup;
-use super::{PrefixSearch, ReadOptions, SuperVersion};
+use super::{PrefixSearch, SuperVersion};
 use crate::blob::ValueFetcher;
 use crate::error::Result;
 use crate::format::SequenceNumber;
@@ -98,7 +99,7 @@ impl PointReader<'_> {
         extractor: Option<&dyn PrefixExtractor>,
     ) -> Result<Option<(Bytes, LazyValue)>> {
         let comparator = &self.super_version.version.comparator;
-        let (_, end) = ReadOptions::default().bounds(&**comparator.user(), Some(prefix))?;
+        let end = end_of_prefix(&**comparator.user(), prefix)?;
         if end.as_ref().is_some_and(|end| from >= end.as_slice()) {
             return Ok(None);
         }
