@@ -13,6 +13,7 @@
 //! What waits is in one list for all stripes, which is locked after a stripe, and only by requests
 //! that wait and by releases for which something waits.
 
+mod owners;
 mod request;
 mod table;
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The lock table: see the [module](super).
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use super::request::{Acquired, LockKey, Mode, OwnerId, Request};
+use super::owners::Owners;
+use super::request::{Acquired, HashOfKey, LockKey, Mode, OwnerId, Request};
 use super::waits::{Waiting, Waits};
 use crate::clock::SystemClock;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,12 +30,12 @@ struct Stripe {
     changed: Condvar,
 }
 
-type Locks = HashMap<LockKey, Lock>;
+type Locks = HashMap<LockKey, Lock, BuildHasherDefault<HashOfKey>>;
 
 /// The lock on one key. It exists while it has owners or something waits for it.
 struct Lock {
     mode: Mode,
-    owners: Vec<OwnerId>,
+    owners: Owners,
     waiting: usize,
 }
 
@@ -42,14 +43,14 @@ impl Lock {
     fn new() -> Self {
         Lock {
             mode: Mode::Shared,
-            owners: Vec::new(),
+            owners: Owners::default(),
             waiting: 0,
         }
     }
 
     /// Grants a request, if nobody else's lock excludes it.
     fn grant(&mut self, owner: OwnerId, mode: Mode) -> Option<Acquired> {
-        let had = self.owners.contains(&owner);
+        let had = self.owners.contains(owner);
         let others = self.owners.len() > usize::from(had);
         let shares = mode == Mode::Shared && self.mode == Mode::Shared;
         if had && (mode == Mode::Shared || self.mode == Mode::Exclusive) {
@@ -73,8 +74,7 @@ impl Lock {
     }
 
     fn blockers(&self, owner: OwnerId) -> Vec<OwnerId> {
-        let others = self.owners.iter().filter(|other| **other != owner);
-        others.copied().collect()
+        self.owners.iter().filter(|other| *other != owner).collect()
     }
 }
 
@@ -187,7 +187,7 @@ impl LockTable {
             let Some(lock) = locks.get_mut(key) else {
                 continue;
             };
-            lock.owners.retain(|other| *other != owner);
+            lock.owners.remove(owner);
             if lock.waiting > 0 {
                 self.waits.lock().released(owner, key);
                 stripe.changed.notify_all();
@@ -205,16 +205,15 @@ impl LockTable {
     }
 
     fn stripe(&self, key: &LockKey) -> &Stripe {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let at = hasher.finish() as usize % self.stripes.len();
+        // Not the bits that a map uses first.
+        let at = (key.hash() >> 32) as usize % self.stripes.len();
         &self.stripes[at]
     }
 }
 
 #[cold]
 fn timed_out(request: &Request<'_>, blockers: &[OwnerId]) -> Error {
-    let key = request.key.key.escape_ascii();
+    let key = request.key.key().escape_ascii();
     let (owner, family) = (request.owner.0, request.family);
     let blockers: Vec<String> = blockers.iter().map(|b| b.0.to_string()).collect();
     let blockers = blockers.join(", ");

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::waits::{Waiting, Waits};
 use super::{Acquired, LockKey, LockTable, Mode, OwnerId, Request};
 use crate::clock::{StdClock, SystemClock};
@@ -14,10 +12,7 @@ use crate::error::{ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 
 fn key(name: &'static str) -> LockKey {
-    LockKey {
-        family: ColumnFamilyId(0),
-        key: Bytes::from_static(name.as_bytes()),
-    }
+    LockKey::new(ColumnFamilyId(0), name.as_bytes())
 }
 
 fn table() -> LockTable {

@@ -59,7 +59,7 @@ impl Waits {
                 continue;
             };
             let separator = if at == 0 { "" } else { "; " };
-            let (key, family) = (waiting.key.key.escape_ascii(), &waiting.family);
+            let (key, family) = (waiting.key.key().escape_ascii(), &waiting.family);
             let _ = write!(
                 text,
                 "{separator}transaction {} waits for key '{key}' of column family '{family}', \

@@ -454,7 +454,7 @@ impl Transaction {
         };
         if self.options.locks.is_some() {
             let mut conditions = Conditions::since(snapshot);
-            conditions.unchanged(family, &key.key)?;
+            conditions.unchanged(family, key.key())?;
             self.db.check_conditions(&conditions)?;
         }
         Ok(snapshot.sequence())
@@ -474,12 +474,7 @@ impl Touched<'_> {
     /// Notes the use of the key: from now on a write of the key by others is a conflict, and the lock
     /// belongs to the transaction.
     fn keep(mut self, tracked: &mut TrackedKeys, used: Use) {
-        let nothing = LockKey {
-            key: Bytes::new(),
-            ..self.key
-        };
-        let key = std::mem::replace(&mut self.key, nothing);
-        tracked.note(key, self.since, used);
+        tracked.note(&self.key, self.since, used);
         self.is_newly_locked = false;
     }
 }
@@ -543,7 +538,7 @@ impl State {
             if unguarded && !tracked.is_written() {
                 continue;
             }
-            conditions.unchanged_since(key.family, &key.key, tracked.since)?;
+            conditions.unchanged_since(key.family(), key.key(), tracked.since)?;
         }
         Ok((batch, Some(conditions)))
     }
@@ -562,8 +557,5 @@ fn new_index(family: &ColumnFamily) -> Index {
 }
 
 fn lock_key(family: &ColumnFamily, key: &[u8]) -> LockKey {
-    LockKey {
-        family: family.id(),
-        key: Bytes::copy_from_slice(key),
-    }
+    LockKey::new(family.id(), key)
 }

@@ -73,8 +73,8 @@ impl TrackedKeys {
     }
 
     /// Notes a use of a key. If it is the first one, the key must be unchanged since `since`.
-    pub(super) fn note(&mut self, key: LockKey, since: SequenceNumber, used: Use) {
-        let before = self.keys.get(&key).copied();
+    pub(super) fn note(&mut self, key: &LockKey, since: SequenceNumber, used: Use) {
+        let before = self.keys.get(key).copied();
         let mut now = before.unwrap_or(Tracked {
             since,
             reads: 0,
@@ -86,8 +86,8 @@ impl TrackedKeys {
             Use::Write => &mut now.writes,
         };
         *uses = uses.saturating_add(1);
-        self.record(&key, before);
-        self.keys.insert(key, now);
+        self.record(key, before);
+        self.keys.insert(key.clone(), now);
     }
 
     /// Takes back one read. Returns whether the key need not be unchanged any more: it was not read
@@ -174,13 +174,9 @@ impl TrackedKeys {
 mod tests {
     use super::*;
     use crate::format::ColumnFamilyId;
-    use bytes::Bytes;
 
     fn key(n: u8) -> LockKey {
-        LockKey {
-            family: ColumnFamilyId(0),
-            key: Bytes::from(vec![n]),
-        }
+        LockKey::new(ColumnFamilyId(0), &[n])
     }
 
     /// Random uses of a few keys, against copies of the whole state at save points.
@@ -193,8 +189,8 @@ mod tests {
             for step in 0..500 {
                 let key = key(rng.u8(..6));
                 match rng.u8(..8) {
-                    0..=2 => tracked.note(key, SequenceNumber(step), Use::Read),
-                    3 => tracked.note(key, SequenceNumber(step), Use::Write),
+                    0..=2 => tracked.note(&key, SequenceNumber(step), Use::Read),
+                    3 => tracked.note(&key, SequenceNumber(step), Use::Write),
                     4 => {
                         let at_save_point = copies.last().is_some_and(|c| c.contains_key(&key));
                         let gone = tracked.undo_read(&key);
@@ -234,8 +230,8 @@ mod tests {
     #[test]
     fn a_read_must_be_undone_as_often_as_it_was_done() {
         let mut tracked = TrackedKeys::default();
-        tracked.note(key(1), SequenceNumber(5), Use::Read);
-        tracked.note(key(1), SequenceNumber(7), Use::Read);
+        tracked.note(&key(1), SequenceNumber(5), Use::Read);
+        tracked.note(&key(1), SequenceNumber(7), Use::Read);
         assert_eq!(
             tracked.get(&key(1)).map(|t| t.since),
             Some(SequenceNumber(5))
