@@ -388,17 +388,19 @@ impl Db {
         self.shared().resume()
     }
 
-    /// Changes options of the database by their names, with values as text, as
-    /// [`ColumnFamily::set_options`] does for a family: all changes apply, or none does.
+    /// Changes options of the family `default`, as [`ColumnFamily::set_options`] does, and of the
+    /// database, which have other names. All changes apply, or none does.
     ///
-    /// These can change: `block_cache_size`, `max_total_wal_size`, `delayed_write_rate`,
-    /// `blob_garbage_collection_rate`, `max_manifest_file_size` and `data_in_memory`. They apply at once;
-    /// `data_in_memory` from the next job on. Unless [`keep_options`](crate::DbOptions::keep_options) is
-    /// off, [`Options::load`](crate::Options::load) returns them from now on.
+    /// Of the database these can change: `block_cache_size`, `max_total_wal_size`,
+    /// `delayed_write_rate`, `blob_garbage_collection_rate`, `max_manifest_file_size` and
+    /// `data_in_memory`. They apply at once; `data_in_memory` from the next job on. Unless
+    /// [`keep_options`](crate::DbOptions::keep_options) is off, [`Options::load`](crate::Options::load)
+    /// returns them from now on.
     ///
     /// Cost and errors: those of [`ColumnFamily::set_options`].
-    pub fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
-        self.shared().set_db_options(changes)
+    pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.shared()
+            .set_options(&self.default.family, changes, true)
     }
 
     /// Keeps garbage from being collected automatically, until the returned guard and all others

@@ -1,4 +1,4 @@
-//! Changing options of a family or of the database while it is open.
+//! Changing options while the database is open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +11,15 @@ use super::wal_dir::record_wal_dir;
 use crate::error::Result;
 use crate::filter::{CompactionFilterFactory, name_of};
 use crate::format::file_name::FileKind;
-use crate::options::DbOptions;
 use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
+use crate::options::{ColumnFamilyOptions, DbOptions, is_of_database};
 use crate::version::VersionSet;
+
+/// Options after a change of them; `None` if they stay.
+struct Changed {
+    family: Option<ColumnFamilyOptions>,
+    database: Option<DbOptions>,
+}
 
 /// How many OPTIONS files are left.
 const OPTIONS_KEPT: usize = 2;
@@ -36,59 +42,37 @@ impl ColumnFamily {
     /// cannot be written, writes stop; if only OPTIONS cannot, the options have changed, and RocksDB's
     /// tools see the old ones.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
-        self.core.shared.set_options(&self.family, changes)
+        self.core.shared.set_options(&self.family, changes, false)
     }
 }
 
 impl Shared {
-    /// See [`Db::set_db_options`](crate::Db::set_db_options).
-    pub(super) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+    /// Changes options of a family, and of the database if `of_database` allows it.
+    pub(super) fn set_options(
+        &self,
+        family: &Family,
+        changes: &[(&str, &str)],
+        of_database: bool,
+    ) -> Result<()> {
         self.check_open()?;
         self.check_not_stopped()?;
-        // Changes apply in the order in which they are recorded.
-        let mut versions = self.versions.lock();
-        let options = self.context.options.load().changed(changes)?;
-        if options.keep_options
-            && let Err(e) = versions.set_db_options(options.kept_texts())
-        {
-            drop(versions);
-            return Err(self.failure.set(e));
-        }
-        versions.set_max_manifest_file_size(options.max_manifest_file_size);
-        self.files
-            .open
-            .block_cache()
-            .set_capacity(options.block_cache_size);
-        let rate = options.blob_garbage_collection_rate;
-        self.admission.collection_rate.set(rate);
-        let keeps = options.keep_options;
-        self.context.options.store(Arc::new(options));
-        let written = match keeps {
-            true => self.rewrite_options_file(&versions),
-            false => Ok(()),
-        };
-        drop(versions);
-        let state = self.state.lock();
-        self.admission
-            .wal_limit
-            .set(&state, &self.context.options.load());
-        drop(state);
-        // Writers may wait for what is allowed now.
-        self.signals.raise_all();
-        // The MANIFEST may be another one.
-        self.purge();
-        written
-    }
-
-    fn set_options(&self, family: &Family, changes: &[(&str, &str)]) -> Result<()> {
-        self.check_open()?;
-        self.check_not_stopped()?;
+        let is_of_database = |(name, _): &(&str, &str)| of_database && is_of_database(name.trim());
+        let (of_database, of_family): (Vec<_>, Vec<_>) =
+            changes.iter().copied().partition(is_of_database);
         // Changes apply in the order in which they are recorded.
         let mut versions = self.versions.lock();
         if versions.family(family.id).is_none() {
             return Err(dropped(&family.name));
         }
-        let options = family.options().changed(changes)?;
+        let changed = |any: &Vec<_>| !any.is_empty();
+        let new = Changed {
+            family: changed(&of_family)
+                .then(|| family.options().changed(&of_family))
+                .transpose()?,
+            database: changed(&of_database)
+                .then(|| self.context.options.load().changed(&of_database))
+                .transpose()?,
+        };
         let keeps = self.context.options.load().keep_options;
         // ORDER: the change is durable before anything is done by it. So nothing is ever found that
         // the options in the MANIFEST do not explain.
@@ -99,13 +83,19 @@ impl Shared {
                 "-p titan --test it set_options::"
             )
         {
-            let kept = versions.set_options(family.id, options.kept_texts());
-            if let Err(e) = kept {
+            let of_family = new.family.as_ref().map(ColumnFamilyOptions::kept_texts);
+            let of_database = new.database.as_ref().map(DbOptions::kept_texts);
+            if let Err(e) = versions.set_options(family.id, of_family, of_database) {
                 drop(versions);
                 return Err(self.failure.set(e));
             }
         }
-        family.options.store(Arc::new(options));
+        if let Some(options) = new.family {
+            family.options.store(Arc::new(options));
+        }
+        if let Some(options) = new.database {
+            self.apply_of_database(options, &mut versions);
+        }
         let written = match keeps {
             true => self.rewrite_options_file(&versions),
             false => Ok(()),
@@ -116,15 +106,23 @@ impl Shared {
         if let Some(family) = state.families.get_mut(&family.id) {
             family.has_changed();
         }
-        self.admission
-            .wal_limit
-            .set(&state, &self.context.options.load());
+        let options = self.context.options.load();
+        self.admission.wal_limit.set(&state, &options);
         self.update_stalls(state);
         // Jobs may be due, and writers may wait for what is allowed now.
         self.signals.raise_all();
         // The MANIFEST may be another one.
         self.purge();
         written
+    }
+
+    fn apply_of_database(&self, options: DbOptions, versions: &mut VersionSet) {
+        versions.set_max_manifest_file_size(options.max_manifest_file_size);
+        let block_cache = self.files.open.block_cache();
+        block_cache.set_capacity(options.block_cache_size);
+        let rate = options.blob_garbage_collection_rate;
+        self.admission.collection_rate.set(rate);
+        self.context.options.store(Arc::new(options));
     }
 
     /// Writes OPTIONS again, and deletes all but the newest two, as RocksDB does.

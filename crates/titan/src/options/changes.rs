@@ -42,6 +42,11 @@ impl ColumnFamilyOptions {
         }
         let mut settings = FamilySettings::default();
         each_once(&flat, |name, value| {
+            if is_of_database(name) {
+                return Err(Error::invalid_option(format!(
+                    "{name} is an option of the database: Db::set_options changes it"
+                )));
+            }
             refuse_fixed(is_fixed_of_family(name), name, "column family")?;
             let parsed = settings.parse(name, &as_titan_has_it(name, value));
             parsed.map_err(Error::invalid_option)
@@ -134,11 +139,15 @@ fn is_fixed_of_family(name: &str) -> bool {
     fixed.any(|fixed| fixed == name)
 }
 
-fn is_fixed_of_database(name: &str) -> bool {
+/// Whether an option is one of the database, not of a family.
+pub(crate) fn is_of_database(name: &str) -> bool {
     let given_by_programs = ["vfs", "clock", "listeners", "commit_hook"];
     let all = DbOptions::ALL.iter().map(|info| info.name);
-    let mut all = all.chain(given_by_programs);
-    all.any(|known| known == name) && !CHANGEABLE.contains(&name)
+    all.chain(given_by_programs).any(|known| known == name)
+}
+
+fn is_fixed_of_database(name: &str) -> bool {
+    is_of_database(name) && !CHANGEABLE.contains(&name)
 }
 
 fn refuse_fixed(is_fixed: bool, name: &str, what: &str) -> Result<()> {
@@ -221,7 +230,8 @@ mod tests {
     #[test]
     fn what_cannot_be_changed_is_refused_by_name() {
         let options = ColumnFamilyOptions::default();
-        let cases: [(&[(&str, &str)], &str); 12] = [
+        let cases: [(&[(&str, &str)], &str); 13] = [
+            (&[("block_cache_size", "1")], "Db::set_options"),
             (&[("no_such", "1")], "no_such"),
             (&[("write_buffer_size", "many")], "write_buffer_size=many"),
             (&[("write_buffer_size", "1")], "64 KiB to 64 GiB"),

@@ -12,6 +12,7 @@ pub(crate) mod rocksdb;
 mod setting;
 mod stated;
 
+pub(crate) use changes::is_of_database;
 pub use column_family::ColumnFamilyOptions;
 pub(crate) use column_family::FamilySettings;
 pub(crate) use database::DbSettings;

@@ -241,30 +241,36 @@ impl VersionSet {
         }
     }
 
-    /// Replaces the options that are kept for a family. The edit is durable on return.
-    pub(crate) fn set_options(&mut self, id: ColumnFamilyId, settings: SettingTexts) -> Result<()> {
+    /// Replaces the options that are kept for a family, for the database, or for both. The edit is
+    /// durable on return.
+    pub(crate) fn set_options(
+        &mut self,
+        id: ColumnFamilyId,
+        of_family: Option<SettingTexts>,
+        of_database: Option<SettingTexts>,
+    ) -> Result<()> {
+        let of_family = of_family.map(|settings| KeptSettings {
+            family: Some(id),
+            settings,
+        });
+        // Also if all are defaults: those that were kept before are no more.
+        let of_database = of_database.map(|settings| KeptSettings {
+            family: None,
+            settings,
+        });
+        let kept: Vec<KeptSettings> = of_family.into_iter().chain(of_database).collect();
         self.log(&mut [VersionEdit {
             column_family: id,
-            kept_settings: kept(Some(id), &settings),
+            kept_settings: kept.clone(),
             ..VersionEdit::default()
         }])?;
-        if let Some(family) = self.families.get_mut(&id) {
-            family.settings = settings;
+        for KeptSettings { family, settings } in kept {
+            match family.map(|id| self.families.get_mut(&id)) {
+                Some(Some(family)) => family.settings = settings,
+                Some(None) => {}
+                None => self.record.settings = settings,
+            }
         }
-        Ok(())
-    }
-
-    /// Replaces the options that are kept for the database. The edit is durable on return.
-    pub(crate) fn set_db_options(&mut self, settings: SettingTexts) -> Result<()> {
-        self.log(&mut [VersionEdit {
-            // Also if all are defaults: those that were kept before are no more.
-            kept_settings: vec![KeptSettings {
-                family: None,
-                settings: settings.clone(),
-            }],
-            ..VersionEdit::default()
-        }])?;
-        self.record.settings = settings;
         Ok(())
     }
 

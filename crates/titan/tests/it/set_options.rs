@@ -234,7 +234,7 @@ fn options_of_the_database_change_and_are_kept() {
     let vfs = SimVfs::new();
     let plain = options(&vfs, manual());
     let db = open(&plain);
-    db.set_db_options(&[
+    db.set_options(&[
         ("block_cache_size", "1M"),
         ("delayed_write_rate", "2M"),
         ("blob_garbage_collection_rate", "4M"),
@@ -267,6 +267,15 @@ fn options_of_the_database_change_and_are_kept() {
         (vec![("wal_dir", "/x")], "cannot change while the database"),
         (vec![("listeners", "x")], "cannot change while the database"),
         (vec![("delayed_write_rate", "1")], "at least 1024"),
+        // One call for the database and the family: nothing applies.
+        (
+            vec![("block_cache_size", "2M"), ("block_size", "1")],
+            "block_size",
+        ),
+        (
+            vec![("min_blob_size", "7"), ("delayed_write_rate", "1")],
+            "at least 1024",
+        ),
         (
             vec![
                 ("block_cache_size", "2M"),
@@ -279,11 +288,20 @@ fn options_of_the_database_change_and_are_kept() {
             "twice",
         ),
     ] {
-        let e = db.set_db_options(&changes).unwrap_err();
+        let e = db.set_options(&changes).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::InvalidOption, "{e}");
         assert!(e.message().contains(text), "{changes:?}: {e}");
     }
     assert_eq!(capacity().as_deref(), Some("1048576"));
+    assert_ne!(db.options().min_blob_size, 7);
+    db.set_options(&[("min_blob_size", "7"), ("block_cache_size", "1M")])
+        .unwrap();
+    assert_eq!(db.options().min_blob_size, 7);
+    let family = db.column_family("default").unwrap();
+    let e = family
+        .set_options(&[("block_cache_size", "1M")])
+        .unwrap_err();
+    assert!(e.message().contains("Db::set_options"), "{e}");
 
     // The machine stops.
     let journal = vfs.journal();
@@ -304,15 +322,15 @@ fn options_of_the_database_change_and_are_kept() {
         ("max_manifest_file_size", "64M".to_owned()),
         ("data_in_memory", "auto".to_owned()),
     ] {
-        db.set_db_options(&[(name, &value)]).unwrap();
+        db.set_options(&[(name, &value)]).unwrap();
     }
     db.close().unwrap();
     let defaults = (default.block_cache_size, default.delayed_write_rate);
     assert_eq!(load(&vfs), defaults);
-    let e = db.set_db_options(&[("block_cache_size", "1")]).unwrap_err();
+    let e = db.set_options(&[("block_cache_size", "1")]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Closed);
     drop(db);
     let db = Db::open_read_only(DIR, &plain).unwrap();
-    let e = db.set_db_options(&[("block_cache_size", "1")]).unwrap_err();
+    let e = db.set_options(&[("block_cache_size", "1")]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::ReadOnly, "{e}");
 }
