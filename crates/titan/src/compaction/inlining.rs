@@ -1,6 +1,6 @@
 //! Brings separated values back into tables, in families that separate no more.
 //!
-//! A job hands its survivors to an [`Inliner`], which fetches the values to which they point, many at
+//! A job hands its survivors to an [`Inliner`], which reads the values to which they point, many at
 //! once, and hands them on in order. A pointer whose value is damaged, or too large for a table, stays:
 //! damage to one value is its readers' concern. What is brought back is garbage of its blob file, as
 //! everything that a job reads and does not write again (BLOB-3).
@@ -103,21 +103,29 @@ impl Inliner {
         let wanted = self.waiting.iter();
         let wanted = wanted.filter_map(|entry| Some((user_key(&entry.key), entry.pointer?)));
         let wanted: Vec<_> = wanted.collect();
-        let mut fetched = self.fetcher.fetch_many(&*self.version, &wanted).into_iter();
+        let version = &*self.version;
+        // One value after the other is decompressed: together they may take much more than stored.
+        let mut reads = self.fetcher.read_ahead(version, &wanted, true).into_iter();
         let mut inline_key = Vec::new();
         for entry in &self.waiting {
-            let value = match entry.pointer.and_then(|_| fetched.next()) {
-                Some(Ok(value)) if is_storable(user_key(&entry.key), &value) => Some(value),
-                Some(Err(e)) if !e.is_corruption() => return Err(e),
-                Some(_) | None => None,
-            };
-            let (Some(value), Some(pointer)) = (value, entry.pointer) else {
-                output.add(&entry.key, &entry.value)?;
-                continue;
-            };
             let parsed = ParsedInternalKey::parse(&entry.key)?;
-            inline_key.clear();
             let (user_key, sequence) = (parsed.user_key, parsed.sequence);
+            let fetched = entry.pointer.map(|pointer| {
+                let value = match reads.next().flatten() {
+                    Some(read) => self.fetcher.fetch_ahead(version, &read, user_key, &pointer),
+                    None => self.fetcher.fetch(version, user_key, &pointer),
+                };
+                (pointer, value)
+            });
+            let (pointer, value) = match fetched {
+                Some((pointer, Ok(value))) if is_storable(user_key, &value) => (pointer, value),
+                Some((_, Err(e))) if !e.is_corruption() => return Err(e),
+                Some(_) | None => {
+                    output.add(&entry.key, &entry.value)?;
+                    continue;
+                }
+            };
+            inline_key.clear();
             append_internal_key(&mut inline_key, user_key, sequence, ValueType::Value as u8);
             output.add(&inline_key, &value)?;
             let bytes = pointer.record_len(user_key.len());
