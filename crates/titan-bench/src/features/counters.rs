@@ -52,11 +52,17 @@ pub(super) fn run(dir: &Path, extent: Extent) -> Result<Vec<Compared>> {
         expect(unused_mut, reason = "without a peer")
     )]
     let mut getting = vec![Side::new("titan", |round| {
-        each(gets, round, |key| Ok(drop(titan.get(&key)?)))
+        each(gets, round, |key| {
+            titan.get(&key)?;
+            Ok(())
+        })
     })];
     #[cfg(feature = "rocksdb")]
     getting.push(Side::new("rocksdb", |round| {
-        each(gets, round, |key| Ok(drop(peer.get_pinned(key)?)))
+        each(gets, round, |key| {
+            peer.get_pinned(key)?;
+            Ok(())
+        })
     }));
     let got = Comparison::new("gets of counters", getting);
     Ok(vec![merged, got.aiming_at(1.0).run(extent)?])
