@@ -1,13 +1,16 @@
 //! Filters that fail or panic: a typed error, nothing lost, everything else goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
-use titan::{ColumnFamilyOptions, Decision, Error, ErrorKind, EventListener, FilterEntry, Result};
+use titan::{
+    ColumnFamilyOptions, CompactionFilter, CompactionFilterFactory, Decision, Error, ErrorKind,
+    EventListener, FilterContext, FilterEntry, Result, Revisit,
+};
 use titan_testkit::sim::SimVfs;
 
 use super::{Filter, close_and_check, compact};
-use crate::support::{key, manual, open, options, value};
+use crate::support::{eventually, key, manual, open, options, value};
 
 #[derive(Default)]
 struct Failures(Mutex<Vec<String>>);
@@ -83,4 +86,122 @@ fn a_filter_that_fails_loses_nothing_and_stops_nothing() {
         }
         close_and_check(db, &options);
     }
+}
+
+/// Panics in one of its methods, or when its filter is dropped.
+#[derive(Clone, Copy, PartialEq)]
+enum Panics {
+    Name,
+    Create,
+    AtFlush,
+    Revisit,
+    Drop,
+}
+
+impl CompactionFilterFactory for Panics {
+    fn name(&self) -> &str {
+        assert!(*self != Panics::Name, "a bug of the factory");
+        "tests.Panics"
+    }
+
+    fn create(&self, _: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
+        assert!(*self != Panics::Create, "a bug of the factory");
+        Some(Box::new(RemovesAll(*self == Panics::Drop)))
+    }
+
+    fn at_flush(&self) -> bool {
+        assert!(*self != Panics::AtFlush, "a bug of the factory");
+        false
+    }
+
+    fn revisit(&self) -> Option<Revisit> {
+        assert!(*self != Panics::Revisit, "a bug of the factory");
+        None
+    }
+}
+
+struct RemovesAll(bool);
+
+impl CompactionFilter for RemovesAll {
+    fn filter(&mut self, _: &FilterEntry<'_>) -> Result<Decision> {
+        Ok(Decision::Remove)
+    }
+}
+
+impl Drop for RemovesAll {
+    fn drop(&mut self) {
+        assert!(!self.0, "a bug of the filter's destructor");
+    }
+}
+
+#[test]
+fn a_factory_or_a_destructor_that_panics_stops_nothing() {
+    use Panics::{AtFlush, Create, Drop, Name, Revisit};
+    for panics in [Name, Create, AtFlush, Revisit, Drop] {
+        let vfs = SimVfs::new();
+        let mut options = options(&vfs, manual());
+        options.default.compaction_filter = Some(Arc::new(panics));
+        let db = open(&options);
+        for n in 0..10 {
+            db.put(&key(n), &value(n, 500)).unwrap();
+        }
+        db.flush().unwrap();
+        assert_eq!(db.get(&key(3)).unwrap().unwrap(), value(3, 500));
+        let compacted = db.compact_range(None, None, &Default::default());
+        match panics {
+            Create => {
+                let error = compacted.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::CompactionFilter, "{error}");
+                assert!(error.to_string().contains("a bug of the factory"));
+                assert_eq!(db.get(&key(3)).unwrap().unwrap(), value(3, 500));
+            }
+            _ => {
+                compacted.unwrap();
+                assert_eq!(db.get(&key(3)).unwrap(), None);
+            }
+        }
+        // Writes go on.
+        db.put(&key(3), b"new").unwrap();
+        db.flush().unwrap();
+        assert_eq!(db.get(&key(3)).unwrap().unwrap(), "new");
+        close_and_check(db, &options);
+    }
+}
+
+#[test]
+fn closing_does_not_wait_for_a_long_filter_to_see_all_entries() {
+    let vfs = SimVfs::new();
+    let (tell, told) = mpsc::channel();
+    let (go, gone) = mpsc::channel();
+    let (tell, gone) = (Mutex::new(tell), Mutex::new(gone));
+    let filter = Filter::new(move |entry: &FilterEntry<'_>| {
+        if entry.key() == key(0) {
+            tell.lock().unwrap().send(()).unwrap();
+            gone.lock().unwrap().recv().unwrap();
+        }
+        // The job would drop everything.
+        Ok(Decision::Remove)
+    });
+    let options = options(&vfs, filter.of(manual()));
+    let db = open(&options);
+    for n in 0..5000 {
+        db.put(&key(n), &value(n, 20)).unwrap();
+    }
+    db.flush().unwrap();
+    std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| db.compact_range(None, None, &Default::default()));
+        told.recv().unwrap();
+        let closing = scope.spawn(|| db.close());
+        eventually("closing", || db.get(b"any").is_err());
+        go.send(()).unwrap();
+        let abandoned = compaction.join().unwrap().unwrap_err();
+        assert_eq!(abandoned.kind(), ErrorKind::Closed, "{abandoned}");
+        closing.join().unwrap().unwrap();
+    });
+    drop(db);
+    let mut plain = options.clone();
+    plain.default.compaction_filter = None;
+    let db = open(&plain);
+    assert!((0..5000).all(|n| db.get(&key(n)).unwrap().is_some()));
+    close_and_check(db, &plain);
 }
