@@ -90,6 +90,7 @@ impl Shared {
                 return Err(self.failure.set(e));
             }
         }
+        let of_family = new.family.is_some();
         if let Some(options) = new.family {
             family.options.store(Arc::new(options));
         }
@@ -101,7 +102,9 @@ impl Shared {
             false => Ok(()),
         };
         drop(versions);
-        self.report_loosened_bound(family);
+        if of_family {
+            self.report_loosened_bound(family);
+        }
         let mut state = self.state.lock();
         if let Some(family) = state.families.get_mut(&family.id) {
             family.has_changed();
