@@ -1,0 +1,108 @@
+//! The error of every operation: the errno for the caller, and what happened, for people.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use rustix::io::Errno;
+use titan::ErrorKind;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed.
+///
+/// A program that uses the mount gets only [`Error::errno`]. The context and the source are for the
+/// log and for the `tifs` command. Errors that programs provoke all the time, such as a name that does
+/// not exist, have no context and cost no allocation.
+#[derive(Clone, Debug)]
+pub struct Error {
+    errno: Errno,
+    context: Cow<'static, str>,
+    source: Option<titan::Error>,
+}
+
+impl Error {
+    /// An error with a description of what was attempted, or what was found.
+    pub fn new(errno: Errno, context: impl Into<Cow<'static, str>>) -> Self {
+        Error {
+            errno,
+            context: context.into(),
+            source: None,
+        }
+    }
+
+    /// A stored value that cannot be what this version wrote: `EIO`.
+    pub fn corrupt(what: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(Errno::IO, what)
+    }
+
+    /// What the program that uses the mount gets.
+    pub fn errno(&self) -> Errno {
+        self.errno
+    }
+
+    /// What was attempted or found; empty for the plain errors of programs.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The error of the engine that caused this one.
+    pub fn engine_error(&self) -> Option<&titan::Error> {
+        self.source.as_ref()
+    }
+
+    /// Whether the volume, not the caller, is the cause: such errors belong in the log.
+    pub fn is_failure(&self) -> bool {
+        self.source.is_some() || self.errno == Errno::IO
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        Error::new(errno, "")
+    }
+}
+
+impl From<titan::Error> for Error {
+    fn from(source: titan::Error) -> Self {
+        Error {
+            errno: errno_of(&source),
+            context: Cow::Borrowed(""),
+            source: Some(source),
+        }
+    }
+}
+
+/// The errno for a failure of the engine. If writes were stopped, the failure that stopped them says
+/// which.
+fn errno_of(error: &titan::Error) -> Errno {
+    match error.kind() {
+        ErrorKind::NoSpace => Errno::NOSPC,
+        ErrorKind::ReadOnly => Errno::ROFS,
+        ErrorKind::Locked | ErrorKind::Busy => Errno::BUSY,
+        ErrorKind::Conflict | ErrorKind::LockTimeout | ErrorKind::Deadlock => Errno::AGAIN,
+        ErrorKind::WritesStopped => std::error::Error::source(error)
+            .and_then(|source| source.downcast_ref::<titan::Error>())
+            .map_or(Errno::IO, errno_of),
+        _ => Errno::IO,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separated = if self.context.is_empty() { "" } else { ": " };
+        match &self.source {
+            Some(source) => write!(f, "{}{separated}{source}", self.context),
+            None => {
+                let reason = std::io::Error::from(self.errno);
+                write!(f, "{}{separated}{reason}", self.context)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

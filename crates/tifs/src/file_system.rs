@@ -1,0 +1,318 @@
+//! The operations of a POSIX file system, by inode number.
+//!
+//! [`FileSystem`] is what a server of the FUSE protocol calls and what a [volume](crate::volume)
+//! implements, so that neither has a type of the other. Names are bytes without `/` and zero; `.` and
+//! `..` are never looked up. The kernel checks permissions before it calls, by the attributes that it
+//! got.
+//!
+//! # References
+//!
+//! A call that returns an [`Attributes`] for a name (`lookup`, `mknod`, `mkdir`, `symlink`, `link`, and
+//! each entry of a listing with attributes) gives the caller a reference to the inode, until it says
+//! [`FileSystem::forget`]. A file without names exists for as long as there are references to it. The
+//! kernel has one for every open file, so nothing has to be counted by open and close.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::schema::{FileKind, Inode, InodeNumber, Time};
+
+/// The process for which the kernel asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The user ID that counts for file systems.
+    pub uid: u32,
+    /// The group ID that counts for file systems.
+    pub gid: u32,
+}
+
+/// An inode and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// The number.
+    pub number: InodeNumber,
+    /// Everything else.
+    pub inode: Inode,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewTime {
+    /// The time at which the change takes effect.
+    Now,
+    /// This time.
+    At(Time),
+}
+
+/// What [`FileSystem::set_attributes`] changes. What is `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes {
+    /// Permissions: the lower 12 bits count.
+    pub permissions: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// The size: the content is cut, or followed by zeros.
+    pub size: Option<u64>,
+    /// Last access.
+    pub accessed: Option<NewTime>,
+    /// Last change of the content.
+    pub modified: Option<NewTime>,
+    /// Last change of the attributes. Now, if it is not given.
+    pub changed: Option<Time>,
+}
+
+/// What [`FileSystem::rename`] does with a name that exists already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rename {
+    /// It is replaced.
+    Replace,
+    /// Nothing is done: `EEXIST`.
+    NoReplace,
+    /// The two names change places; both must exist.
+    Exchange,
+    /// It is replaced, and a character device 0:0 takes the old place of the name.
+    Whiteout,
+}
+
+/// How [`FileSystem::set_extended_attribute`] treats an attribute that exists, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It is replaced; otherwise it is created.
+    Any,
+    /// It must not exist: `EEXIST`.
+    MustNotExist,
+    /// It must exist: `ENODATA`.
+    MustExist,
+}
+
+/// What [`FileSystem::allocate`] does to a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// The file is at least as long as the range reaches.
+    Extend,
+    /// Nothing that can be seen.
+    KeepSize,
+    /// The range becomes a hole. The size stays.
+    PunchHole,
+    /// The range becomes zeros, and the file is at least as long as the range reaches.
+    ZeroRange,
+    /// The range becomes zeros. The size stays.
+    ZeroRangeKeepSize,
+}
+
+/// What [`FileSystem::seek`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The next stored byte.
+    Data,
+    /// The next hole; the end of the file counts as one.
+    Hole,
+}
+
+/// What to know about a write, besides its data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteContext {
+    /// The kernel writes back its cache: it sets the times itself.
+    pub from_cache: bool,
+    /// The bits for set-user-ID and set-group-ID must go.
+    pub drop_privileges: bool,
+}
+
+/// One name of a directory, as a listing returns it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// The name, `.` and `..` included.
+    pub name: Bytes,
+    /// The inode.
+    pub inode: InodeNumber,
+    /// Its kind.
+    pub kind: FileKind,
+    /// Where a listing that goes on after this entry begins.
+    pub next: u64,
+}
+
+/// An open directory: see [`FileSystem::open_directory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DirectoryHandle(pub u64);
+
+/// Capacity, as `statvfs` has it. Blocks are of [`Capacity::BLOCK_SIZE`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Blocks that the volume has and could have.
+    pub blocks: u64,
+    /// Blocks that are free, some of them for the superuser only.
+    pub free: u64,
+    /// Blocks that are free for all users.
+    pub available: u64,
+    /// Inodes that the volume has and could have.
+    pub inodes: u64,
+    /// Inodes that it could have in addition.
+    pub free_inodes: u64,
+}
+
+impl Capacity {
+    /// Bytes of a block.
+    pub const BLOCK_SIZE: u32 = 4096;
+}
+
+/// The longest name of a directory entry, in bytes.
+pub const NAME_MAX: usize = 255;
+
+/// The longest target of a symbolic link, in bytes.
+pub const TARGET_MAX: usize = 4095;
+
+/// The longest file, in bytes.
+pub const SIZE_MAX: u64 = 1 << 57;
+
+/// A POSIX file system. Every call either has all of its effect or fails and has none; so it is also
+/// after a crash. See the [module](self) for names and references.
+pub trait FileSystem: Send + Sync + 'static {
+    /// What a name in a directory leads to. `ENOENT` if there is none. Gives a reference.
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
+
+    /// Takes back so many references.
+    fn forget(&self, inode: InodeNumber, references: u64);
+
+    /// The attributes of an inode.
+    fn attributes(&self, inode: InodeNumber) -> Result<Attributes>;
+
+    /// Changes attributes, and returns those after the change.
+    fn set_attributes(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        changes: &Changes,
+    ) -> Result<Attributes>;
+
+    /// The target of a symbolic link.
+    fn read_link(&self, inode: InodeNumber) -> Result<Bytes>;
+
+    /// Creates a file that is neither a directory nor a symbolic link. `mode` has its kind; `umask`
+    /// counts if the directory has no default ACL. Gives a reference.
+    fn make_node(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+        device: u32,
+    ) -> Result<Attributes>;
+
+    /// Creates a directory. Gives a reference.
+    fn make_directory(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+    ) -> Result<Attributes>;
+
+    /// Creates a symbolic link. Gives a reference.
+    fn make_symlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Attributes>;
+
+    /// Gives an inode that is no directory a further name. Gives a reference.
+    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<Attributes>;
+
+    /// Removes a name of something that is no directory.
+    fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn remove_directory(&self, directory: InodeNumber, name: &[u8]) -> Result<()>;
+
+    /// Moves a name.
+    fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        how: Rename,
+    ) -> Result<()>;
+
+    /// Reads content: less than `size` bytes only at the end of the file.
+    fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes>;
+
+    /// Writes content, all of it.
+    fn write(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        data: &[u8],
+        context: WriteContext,
+    ) -> Result<()>;
+
+    /// Makes everything that was done before the call survive a power failure.
+    fn sync(&self) -> Result<()>;
+
+    /// Prepares listing a directory.
+    fn open_directory(&self, directory: InodeNumber) -> Result<DirectoryHandle>;
+
+    /// Lists a directory from a place on: 0, or [`ListedEntry::next`] of this handle. Calls `entry` for
+    /// each name until it returns false or there are no more. A listing from 0 begins anew; one that
+    /// goes on shows what was there when it began, except for names that were added after the last
+    /// that was read.
+    fn list(
+        &self,
+        handle: DirectoryHandle,
+        from: u64,
+        entry: &mut dyn FnMut(&ListedEntry) -> bool,
+    ) -> Result<()>;
+
+    /// The same with attributes. Each entry for which `entry` returns true gives a reference, except
+    /// `.` and `..`.
+    fn list_with_attributes(
+        &self,
+        handle: DirectoryHandle,
+        from: u64,
+        entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
+    ) -> Result<()>;
+
+    /// Ends listing a directory.
+    fn close_directory(&self, handle: DirectoryHandle);
+
+    /// How much there is and could be.
+    fn capacity(&self) -> Result<Capacity>;
+
+    /// Sets an extended attribute.
+    fn set_extended_attribute(
+        &self,
+        inode: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        existing: Existing,
+    ) -> Result<()>;
+
+    /// The value of an extended attribute. `ENODATA` if there is none.
+    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes>;
+
+    /// The names of all extended attributes, each followed by a zero.
+    fn extended_attributes(&self, inode: InodeNumber) -> Result<Vec<u8>>;
+
+    /// Removes an extended attribute. `ENODATA` if there is none.
+    fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()>;
+
+    /// Allocates, deletes or zeroes a range of a file.
+    fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()>;
+
+    /// The next data or hole at or after an offset. `ENXIO` at or after the end.
+    fn seek(&self, inode: InodeNumber, offset: u64, what: Seek) -> Result<u64>;
+
+    /// Copies a range from one file to another, or within one. Returns how many bytes were copied:
+    /// less than `length` at the end of the source, or if that is convenient. Ranges of the same file
+    /// must not overlap.
+    fn copy_range(
+        &self,
+        from: (InodeNumber, u64),
+        to: (InodeNumber, u64),
+        length: u64,
+    ) -> Result<u64>;
+}

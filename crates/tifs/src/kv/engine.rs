@@ -1,0 +1,232 @@
+//! The embedded store: a Titan database.
+//!
+//! Metadata are in the family `default`, inline and compressed. Blocks are in the family `data`, in
+//! blob files. A transaction is an optimistic one of the engine; commits of several threads share a
+//! write group.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use titan::{
+    ColumnFamily, ColumnFamilyOptions, CompressionType, Db, DbOptions, ErrorKind, Options,
+    ReadOptions, TransactionOptions,
+};
+
+use super::{Commit, Direction, Kv, Pair, Scan, Space, Transaction};
+use crate::error::{Error, Result};
+
+/// The family of [`Space::Data`].
+const DATA: &str = "data";
+
+/// How the database of a volume is opened.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Options of the database: file system, clock, caches, threads.
+    pub db: DbOptions,
+    /// Bytes from which a block is stored in a blob file.
+    pub min_blob_size: u64,
+    /// Compression of blocks.
+    pub compression: CompressionType,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            db: DbOptions::default(),
+            min_blob_size: 4096,
+            compression: CompressionType::None,
+        }
+    }
+}
+
+impl EngineOptions {
+    fn options(&self) -> Options {
+        let meta = ColumnFamilyOptions {
+            enable_blob_files: false,
+            compression: CompressionType::Lz4,
+            ..ColumnFamilyOptions::default()
+        };
+        let data = ColumnFamilyOptions {
+            min_blob_size: self.min_blob_size,
+            blob_compression_type: self.compression,
+            ..ColumnFamilyOptions::default()
+        };
+        Options {
+            db: self.db.clone(),
+            default: meta,
+            families: [(DATA.to_owned(), data)].into(),
+        }
+    }
+}
+
+/// A Titan database as a store.
+#[derive(Clone)]
+pub struct EngineKv {
+    db: Db,
+    data: ColumnFamily,
+}
+
+impl EngineKv {
+    /// Opens the database in `dir`, or makes one if [`DbOptions::create_if_missing`] says so.
+    ///
+    /// # Errors
+    /// Those of [`Db::open`]; `EBUSY` if another process has it open.
+    pub fn open(dir: &Path, options: &EngineOptions) -> Result<Self> {
+        let options = options.options();
+        let db = Db::open(dir, &options)?;
+        let data = match db.column_family(DATA) {
+            Some(data) => data,
+            None => {
+                let data = options.families.get(DATA).cloned().unwrap_or_default();
+                db.create_column_family(DATA, data)?
+            }
+        };
+        Ok(EngineKv { db, data })
+    }
+
+    /// Opens the database in `dir` for reading. Its files are not changed, and writes fail.
+    ///
+    /// # Errors
+    /// Those of [`Db::open_read_only`]; `EINVAL` if it is no volume.
+    pub fn open_read_only(dir: &Path, options: &EngineOptions) -> Result<Self> {
+        let db = Db::open_read_only(dir, &options.options())?;
+        let Some(data) = db.column_family(DATA) else {
+            let what = "this is a Titan database, but it has no blocks of files: no volume";
+            return Err(Error::new(rustix::io::Errno::INVAL, what));
+        };
+        Ok(EngineKv { db, data })
+    }
+
+    /// The database, for statistics and reports.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    fn family(&self, space: Space) -> &ColumnFamily {
+        match space {
+            Space::Meta => &self.db,
+            Space::Data => &self.data,
+        }
+    }
+}
+
+impl Kv for EngineKv {
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        let transaction = self.db.begin(&TransactionOptions::default())?;
+        Ok(Box::new(EngineTransaction {
+            store: self,
+            transaction,
+        }))
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.family(space).get(key)?)
+    }
+
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        if let [key] = keys {
+            return Ok(vec![self.get(space, key)?]);
+        }
+        let values = self.family(space).multi_get(keys, &ReadOptions::default());
+        values.into_iter().map(|value| Ok(value?)).collect()
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+        self.begin()?.scan(scan)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.db.sync_wal()?)
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+struct EngineTransaction<'a> {
+    store: &'a EngineKv,
+    transaction: titan::Transaction,
+}
+
+impl Transaction for EngineTransaction<'_> {
+    fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.transaction.get(self.store.family(space), key)?)
+    }
+
+    fn multi_get(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        let family = self.store.family(space);
+        let values = self.transaction.multi_get(family, keys);
+        values.into_iter().map(|value| Ok(value?)).collect()
+    }
+
+    fn value_lengths(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
+        let family = self.store.family(space);
+        let options = ReadOptions {
+            snapshot: self.transaction.snapshot(),
+            ..ReadOptions::default()
+        };
+        let length = |key: &Vec<u8>| -> Result<Option<usize>> {
+            let Some(value) = family.get_lazy(key, &options)? else {
+                return Ok(None);
+            };
+            // What a compressed value has as stored is not its length.
+            Ok(Some(match value.len() {
+                Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
+                None => value.fetch()?.len(),
+            }))
+        };
+        keys.iter().map(length).collect()
+    }
+
+    fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>> {
+        let options = ReadOptions {
+            lower_bound: Some(scan.begin.clone()),
+            upper_bound: Some(scan.end.clone()),
+            ..ReadOptions::default()
+        };
+        let family = self.store.family(scan.space);
+        let mut cursor = self.transaction.iter(family, &options)?;
+        match scan.direction {
+            Direction::Forward => cursor.seek_to_first()?,
+            Direction::Backward => cursor.seek_to_last()?,
+        }
+        let mut pairs = Vec::new();
+        while cursor.valid() && pairs.len() < scan.limit {
+            let key = Bytes::copy_from_slice(cursor.key());
+            let value = if scan.keys_only {
+                Bytes::new()
+            } else {
+                cursor.value()?
+            };
+            pairs.push((key, value));
+            match scan.direction {
+                Direction::Forward => cursor.next()?,
+                Direction::Backward => cursor.prev()?,
+            }
+        }
+        Ok(pairs)
+    }
+
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!value.is_empty(), "values are not empty");
+        let family = self.store.family(space);
+        Ok(self.transaction.put(family, key, value)?)
+    }
+
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        Ok(self.transaction.delete(self.store.family(space), key)?)
+    }
+
+    fn guard(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        Ok(self.transaction.guard(self.store.family(space), key)?)
+    }
+
+    fn commit(self: Box<Self>) -> Result<Commit> {
+        match self.transaction.commit() {
+            Ok(()) => Ok(Commit::Committed),
+            Err(e) if e.kind() == ErrorKind::Conflict => Ok(Commit::Conflict),
+            Err(e) => Err(e.into()),
+        }
+    }
+}

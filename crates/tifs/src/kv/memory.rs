@@ -1,0 +1,183 @@
+//! A store in memory, for tests and for volumes that need not last.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::{Commit, Direction, Kv, Pair, Scan, Space, Transaction};
+use crate::error::Result;
+
+type Key = (Space, Vec<u8>);
+type Contents = BTreeMap<Key, Bytes>;
+
+/// A store in memory. A snapshot is a reference to the contents, and a commit copies the contents if
+/// anybody has one: simple, exact, and slow for large volumes.
+#[derive(Default)]
+pub struct MemoryKv {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    contents: Arc<Contents>,
+    /// The number of the last commit.
+    commits: u64,
+    /// Which commit wrote a key last.
+    written: BTreeMap<Key, u64>,
+}
+
+impl MemoryKv {
+    /// A store without keys.
+    pub fn new() -> Self {
+        MemoryKv::default()
+    }
+
+    fn contents(&self) -> Arc<Contents> {
+        Arc::clone(&self.state.lock().contents)
+    }
+}
+
+impl Kv for MemoryKv {
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        let state = self.state.lock();
+        Ok(Box::new(MemoryTransaction {
+            store: self,
+            began: state.commits,
+            contents: Arc::clone(&state.contents),
+            writes: BTreeMap::new(),
+            guards: HashSet::new(),
+        }))
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.contents().get(&(space, key.to_vec())).cloned())
+    }
+
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        let contents = self.contents();
+        let value = |key: &Vec<u8>| contents.get(&(space, key.clone())).cloned();
+        Ok(keys.iter().map(value).collect())
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+        Ok(range(&self.contents(), &BTreeMap::new(), scan))
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct MemoryTransaction<'a> {
+    store: &'a MemoryKv,
+    began: u64,
+    contents: Arc<Contents>,
+    writes: BTreeMap<Key, Option<Bytes>>,
+    guards: HashSet<Key>,
+}
+
+impl Transaction for MemoryTransaction<'_> {
+    fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let key = (space, key.to_vec());
+        Ok(match self.writes.get(&key) {
+            Some(own) => own.clone(),
+            None => self.contents.get(&key).cloned(),
+        })
+    }
+
+    fn multi_get(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        keys.iter().map(|key| self.get(space, key)).collect()
+    }
+
+    fn value_lengths(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
+        let length = |key: &Vec<u8>| self.contents.get(&(space, key.clone())).map(Bytes::len);
+        Ok(keys.iter().map(length).collect())
+    }
+
+    fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>> {
+        Ok(range(&self.contents, &self.writes, scan))
+    }
+
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!value.is_empty(), "values are not empty");
+        let value = Some(Bytes::copy_from_slice(value));
+        self.writes.insert((space, key.to_vec()), value);
+        Ok(())
+    }
+
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.writes.insert((space, key.to_vec()), None);
+        Ok(())
+    }
+
+    fn guard(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.guards.insert((space, key.to_vec()));
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> Result<Commit> {
+        let MemoryTransaction {
+            store,
+            began,
+            contents,
+            writes,
+            guards,
+        } = *self;
+        // Or the commit would copy the contents because of this transaction's own snapshot.
+        drop(contents);
+        let mut state = store.state.lock();
+        let newer = |key| state.written.get(key).is_some_and(|commit| *commit > began);
+        if writes.keys().chain(&guards).any(newer) {
+            return Ok(Commit::Conflict);
+        }
+        let state = &mut *state;
+        state.commits += 1;
+        let contents = Arc::make_mut(&mut state.contents);
+        for (key, value) in writes {
+            state.written.insert(key.clone(), state.commits);
+            match value {
+                Some(value) => contents.insert(key, value),
+                None => contents.remove(&key),
+            };
+        }
+        Ok(Commit::Committed)
+    }
+}
+
+/// The keys of a range, with `writes` on top of `contents`.
+fn range(contents: &Contents, writes: &BTreeMap<Key, Option<Bytes>>, scan: &Scan) -> Vec<Pair> {
+    if scan.begin >= scan.end {
+        return Vec::new();
+    }
+    let begin = Bound::Included((scan.space, scan.begin.clone()));
+    let end = Bound::Excluded((scan.space, scan.end.clone()));
+    let mut found: BTreeMap<&[u8], &Bytes> = contents
+        .range((begin.clone(), end.clone()))
+        .map(|((_, key), value)| (key.as_slice(), value))
+        .collect();
+    for ((_, key), value) in writes.range((begin, end)) {
+        match value {
+            Some(value) => found.insert(key, value),
+            None => found.remove(key.as_slice()),
+        };
+    }
+    let pair = |(key, value): (&[u8], &Bytes)| {
+        let value = if scan.keys_only {
+            Bytes::new()
+        } else {
+            value.clone()
+        };
+        (Bytes::copy_from_slice(key), value)
+    };
+    match scan.direction {
+        Direction::Forward => found.into_iter().take(scan.limit).map(pair).collect(),
+        Direction::Backward => found.into_iter().rev().take(scan.limit).map(pair).collect(),
+    }
+}

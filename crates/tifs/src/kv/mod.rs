@@ -1,0 +1,171 @@
+//! The store beneath a volume: an ordered key-value store with transactions.
+//!
+//! The file system asks no more of a store than [`Kv`] and [`Transaction`] say, so that one machine's
+//! engine and a cluster can both be one. Two implementations are here: [`EngineKv`] on Titan, and
+//! [`MemoryKv`] in memory, which keeps the contract honest in tests.
+//!
+//! # Contract
+//!
+//! - A transaction reads as of the moment when it began, and its own writes.
+//! - It commits completely or not at all. It conflicts if another transaction committed a write of a
+//!   key that this one wrote or guarded, after this one began.
+//! - A key that was only read is not guarded. Two transactions that read what the other one writes may
+//!   both commit, so whoever decides by a read guards it.
+//! - A commit that returned [`Commit::Committed`] is seen by every later read, and survives the end of
+//!   the process. It survives a power failure once a later [`Kv::sync`] has returned.
+//! - Values are not empty. Keys are at most a kilobyte, values at most a few megabytes.
+
+mod engine;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+
+pub use engine::{EngineKv, EngineOptions};
+pub use memory::MemoryKv;
+
+/// The two key spaces of a volume. They are stored in ways that suit their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Small values that are read all the time: inodes, directory entries.
+    Meta,
+    /// Blocks of files.
+    Data,
+}
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Commit {
+    /// The writes are visible.
+    Committed,
+    /// Somebody else wrote a key of this transaction. Nothing was written.
+    Conflict,
+    /// The store does not know whether the writes took effect. An embedded store never says so.
+    Undetermined,
+}
+
+/// In which order a scan returns keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The smallest key first.
+    Forward,
+    /// The largest key first.
+    Backward,
+}
+
+/// Which keys a scan returns, and what of them.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The key space.
+    pub space: Space,
+    /// The first key that may be returned.
+    pub begin: Vec<u8>,
+    /// The first key after the range.
+    pub end: Vec<u8>,
+    /// How many keys to return at most.
+    pub limit: usize,
+    /// In which order.
+    pub direction: Direction,
+    /// Return empty values, so that no value has to be read.
+    pub keys_only: bool,
+}
+
+impl Scan {
+    /// All keys of a space that begin with `prefix`, in order. The prefix ends in a byte below 255, as
+    /// all prefixes of the schema do, or the scan goes on to the end of the space.
+    pub fn prefix(space: Space, prefix: &[u8]) -> Self {
+        Scan {
+            space,
+            begin: prefix.to_vec(),
+            end: end_of_prefix(prefix),
+            limit: usize::MAX,
+            direction: Direction::Forward,
+            keys_only: false,
+        }
+    }
+
+    /// The same range without values.
+    #[must_use]
+    pub fn keys_only(mut self) -> Self {
+        self.keys_only = true;
+        self
+    }
+
+    /// The same range, but at most so many keys.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// The smallest key that is larger than every key with this prefix.
+fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.last_mut() {
+        if *last < u8::MAX {
+            *last += 1;
+            return end;
+        }
+        end.pop();
+    }
+    // Nothing but 255: no key of the schema is larger than this.
+    vec![u8::MAX; 64]
+}
+
+/// A key and its value, as a scan returns them.
+pub type Pair = (Bytes, Bytes);
+
+/// An ordered key-value store with transactions. See the [module](self) for what it promises.
+pub trait Kv: Send + Sync + 'static {
+    /// Begins a transaction that reads as of now.
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>>;
+
+    /// The value of `key` as of now. Cheaper than a transaction that only reads.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// The values of many keys, as of one moment, in the order of the keys. A store reads them
+    /// together where it can.
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
+
+    /// A range of keys as of now.
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>>;
+
+    /// Makes everything that was committed before the call survive a power failure.
+    fn sync(&self) -> Result<()>;
+
+    /// Ends the store. Everything that was committed is durable afterwards; calls fail.
+    fn close(&self) -> Result<()>;
+}
+
+/// Reads and writes that take effect together. Dropping it abandons its writes.
+pub trait Transaction {
+    /// The value of `key`.
+    fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// The values of many keys, in the order of the keys.
+    fn multi_get(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
+
+    /// The length of each key's value, in the order of the keys, as of when the transaction began. A
+    /// store that can tell them without reading the values does so.
+    fn value_lengths(&mut self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>>;
+
+    /// A range of keys.
+    fn scan(&mut self, scan: &Scan) -> Result<Vec<Pair>>;
+
+    /// Sets `key` to `value`.
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes `key`, whether it has a value or not.
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()>;
+
+    /// Makes a write of `key` by others a conflict.
+    fn guard(&mut self, space: Space, key: &[u8]) -> Result<()>;
+
+    /// Tries to make the writes visible.
+    fn commit(self: Box<Self>) -> Result<Commit>;
+}

@@ -1,0 +1,20 @@
+//! TiFS: a POSIX file system on the Titan storage engine.
+//!
+//! A volume is a database. Its directory entries, inodes and blocks are keys, and each operation of the
+//! file system is one transaction, so that it has all of its effect or none, also after a crash.
+//!
+//! The modules, the lowest first; each uses only those above it:
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`error`] | the error type: an errno, and what happened |
+//! | [`kv`] | the store beneath a volume, as a trait; the engine and a store in memory behind it |
+//! | [`schema`] | keys and values of a volume |
+//! | [`file_system`] | the operations of a file system, as a trait |
+
+pub mod error;
+pub mod file_system;
+pub mod kv;
+pub mod schema;
+
+pub use error::{Error, Result};
