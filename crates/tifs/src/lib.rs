@@ -11,10 +11,12 @@
 //! | [`kv`] | the store beneath a volume, as a trait; the engine and a store in memory behind it |
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
+//! | [`volume`] | the file system itself: operations as transactions on a store |
 
 pub mod error;
 pub mod file_system;
 pub mod kv;
 pub mod schema;
+pub mod volume;
 
 pub use error::{Error, Result};
