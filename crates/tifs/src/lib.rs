@@ -12,7 +12,9 @@
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
 //! | [`volume`] | the file system itself: operations as transactions on a store |
+//! | [`mod@check`] | what must hold in a volume, and finding what does not |
 
+pub mod check;
 pub mod error;
 pub mod file_system;
 pub mod kv;
