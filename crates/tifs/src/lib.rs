@@ -13,7 +13,9 @@
 //! | [`file_system`] | the operations of a file system, as a trait |
 //! | [`volume`] | the file system itself: operations as transactions on a store |
 //! | [`mod@check`] | what must hold in a volume, and finding what does not |
+//! | [`bench`] | measuring a mounted file system |
 
+pub mod bench;
 pub mod check;
 pub mod error;
 pub mod file_system;
