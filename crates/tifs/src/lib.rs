@@ -11,9 +11,11 @@
 //! | [`kv`] | the store beneath a volume, as a trait; the engine and a store in memory behind it |
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
+//! | [`fuse`] | serves a file system to the kernel |
 
 pub mod error;
 pub mod file_system;
+pub mod fuse;
 pub mod kv;
 pub mod schema;
 
