@@ -11,6 +11,7 @@
 //! | [`kv`] | the store beneath a volume, as a trait; the engine and a store in memory behind it |
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
+//! | [`volume`] | the file system itself: operations as transactions on a store |
 //! | [`fuse`] | serves a file system to the kernel |
 
 pub mod error;
@@ -18,5 +19,6 @@ pub mod file_system;
 pub mod fuse;
 pub mod kv;
 pub mod schema;
+pub mod volume;
 
 pub use error::{Error, Result};
