@@ -22,4 +22,4 @@ mod failures;
 mod negotiation;
 mod session;
 
-pub use session::{Options, Session, Unmounter};
+pub use session::{KIND, Options, Session, Unmounter};

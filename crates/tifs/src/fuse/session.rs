@@ -1,15 +1,22 @@
 //! Mounting, serving threads, unmounting.
 
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fuser::{Config, MountOption, SessionACL};
-use rustix::mount::UnmountFlags;
+use fuser::{Config, SessionACL};
+use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::adapter::Adapter;
 use crate::file_system::FileSystem;
+
+/// The type of a mounted volume, as the table of mounts shows it.
+pub const KIND: &str = "fuse.tifs";
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -45,22 +52,20 @@ impl Default for Options {
 }
 
 impl Options {
-    fn config(&self) -> Config {
-        let mut options = vec![
-            MountOption::FSName(self.source.clone()),
-            MountOption::Subtype("tifs".to_owned()),
-            MountOption::DefaultPermissions,
-        ];
+    fn flags(&self) -> MountFlags {
         let flags = [
-            (self.read_only, MountOption::RO, MountOption::RW),
-            (self.devices, MountOption::Dev, MountOption::NoDev),
-            (self.set_user_id, MountOption::Suid, MountOption::NoSuid),
-            (self.execute, MountOption::Exec, MountOption::NoExec),
-            (self.synchronous, MountOption::Sync, MountOption::Async),
+            (self.read_only, MountFlags::RDONLY),
+            (!self.devices, MountFlags::NODEV),
+            (!self.set_user_id, MountFlags::NOSUID),
+            (!self.execute, MountFlags::NOEXEC),
+            (self.synchronous, MountFlags::SYNCHRONOUS),
         ];
-        options.extend(flags.map(|(set, yes, no)| if set { yes } else { no }));
+        let set = flags.into_iter().filter(|(set, _)| *set);
+        set.map(|(_, flag)| flag).collect()
+    }
+
+    fn config(&self) -> Config {
         let mut config = Config::default();
-        config.mount_options = options;
         config.acl = SessionACL::All;
         config.n_threads = Some(self.threads.max(1));
         config.clone_fd = true;
@@ -68,11 +73,32 @@ impl Options {
     }
 }
 
+/// Connects a mount point to a new connection with the kernel, over which requests arrive.
+fn connect(mountpoint: &Path, options: &Options) -> io::Result<OwnedFd> {
+    let device = OwnedFd::from(File::options().read(true).write(true).open("/dev/fuse")?);
+    let root_mode = mountpoint.metadata()?.mode();
+    let data = format!(
+        "fd={},rootmode={root_mode:o},user_id={},group_id={},default_permissions,allow_other",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    let data = CString::new(data)?;
+    rustix::mount::mount(
+        options.source.as_str(),
+        mountpoint,
+        KIND,
+        options.flags(),
+        &*data,
+    )?;
+    Ok(device)
+}
+
 /// A mounted file system that is being served.
 #[derive(Debug)]
 pub struct Session {
     threads: JoinHandle<io::Result<()>>,
-    mountpoint: PathBuf,
+    unmounter: Unmounter,
 }
 
 impl Session {
@@ -87,21 +113,22 @@ impl Session {
     ) -> io::Result<Session> {
         let mountpoint = mountpoint.canonicalize()?;
         let adapter = Adapter::new(file_system);
-        let session = fuser::Session::new(adapter, &mountpoint, &options.config())?;
-        let threads = std::thread::Builder::new()
-            .name("tifs-session".to_owned())
-            .spawn(move || session.run())?;
+        let device = connect(&mountpoint, options)?;
+        let unmounter = Unmounter { mountpoint };
+        let served = serve(adapter, device, options);
+        if served.is_err() {
+            // What made it fail is the error to report.
+            let _ = unmounter.detach();
+        }
         Ok(Session {
-            threads,
-            mountpoint,
+            threads: served?,
+            unmounter,
         })
     }
 
     /// What ends the session from another thread.
     pub fn unmounter(&self) -> Unmounter {
-        Unmounter {
-            mountpoint: self.mountpoint.clone(),
-        }
+        self.unmounter.clone()
     }
 
     /// Waits until the file system was unmounted, by whomever, and the last request was answered. The
@@ -115,6 +142,18 @@ impl Session {
             Err(_) => Err(io::Error::other("a thread that serves requests panicked")),
         }
     }
+}
+
+/// Answers the first request, which negotiates, and starts the threads for the others.
+fn serve(
+    adapter: Adapter,
+    device: OwnedFd,
+    options: &Options,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let session = fuser::Session::from_fd(adapter, device, SessionACL::All, options.config())?;
+    std::thread::Builder::new()
+        .name("tifs-session".to_owned())
+        .spawn(move || session.run())
 }
 
 /// Unmounts from any thread.
