@@ -15,12 +15,14 @@
 //! | [`mod@check`] | what must hold in a volume, and finding what does not |
 //! | [`dump`] | a volume as a stream of bytes |
 //! | [`bench`] | measuring a mounted file system |
+//! | [`fuse`] | serves a file system to the kernel |
 
 pub mod bench;
 pub mod check;
 pub mod dump;
 pub mod error;
 pub mod file_system;
+pub mod fuse;
 pub mod kv;
 pub mod schema;
 pub mod volume;
