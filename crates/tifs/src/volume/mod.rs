@@ -54,6 +54,11 @@ use self::reclaim::Reclaimer;
 use self::references::References;
 use self::usage::UsageCounter;
 
+pub(crate) use self::acl::{
+    ACCESS as ACCESS_ACL, DEFAULT as DEFAULT_ACL, permissions_of as acl_permissions,
+};
+pub(crate) use self::content::INLINE_MAX;
+pub(crate) use self::create::check_name;
 pub use self::reclaim::Background;
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;
