@@ -65,7 +65,7 @@ pub(crate) fn run() -> ExitCode {
         dispatch(Cli::parse())
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("tifs: {error:#}");
             ExitCode::FAILURE
@@ -73,7 +73,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<()> {
+fn dispatch(cli: Cli) -> Result<ExitCode> {
     let global = Global { json: cli.json };
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &global),
