@@ -175,6 +175,11 @@ impl Kv for EngineKv {
         Ok(self.db.sync_wal()?)
     }
 
+    fn report(&self) -> Result<serde_json::Value> {
+        let space = self.db.space_report()?;
+        Ok(serde_json::json!({ "disk": space.disk, "total": space.total }))
+    }
+
     fn close(&self) -> Result<()> {
         Ok(self.db.close()?)
     }
