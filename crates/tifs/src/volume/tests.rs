@@ -115,6 +115,24 @@ fn a_file_without_names_exists_until_it_is_forgotten() {
 }
 
 #[test]
+fn a_truncation_does_not_delete_an_orphan_in_use() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    fixture.write(file, 0, &[7; 100_000]);
+    fixture.write(file, 1 << 30, &[7]);
+    fixture.resize(file, 50_000);
+    fixture.volume.unlink(ROOT, b"f").unwrap();
+    fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.volume.read(file, 49_999, 10).unwrap(), [7][..]);
+    // The blocks that were cut are gone nevertheless.
+    assert_eq!(fixture.volume.attributes(file).unwrap().inode.stale_end, 0);
+    fixture.volume.forget(file, 1);
+    fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.stored_blocks(), 0);
+    fixture.check_usage();
+}
+
+#[test]
 fn an_opening_deletes_the_orphans_of_a_crash() {
     let fixture = Fixture::new();
     let file = fixture.file("f");
