@@ -26,6 +26,8 @@ pub struct Contents {
     pub lines: Vec<String>,
     /// Units of 512 bytes of all inodes; 0 for the model, which does not know them.
     pub units: u64,
+    /// How many inodes have names.
+    pub inodes: u64,
 }
 
 impl Contents {
@@ -35,6 +37,7 @@ impl Contents {
         let mut walk = Walk::default();
         let root = volume.attributes(InodeNumber::ROOT)?.inode;
         walk.visit_stored(&volume, "", InodeNumber::ROOT, root)?;
+        walk.contents.inodes = walk.met.len() as u64;
         Ok(walk.contents)
     }
 
@@ -42,6 +45,7 @@ impl Contents {
     pub fn of_model(model: &Model) -> Contents {
         let mut walk = Walk::default();
         walk.visit_model(model, "", Id::ROOT);
+        walk.contents.inodes = walk.met.len() as u64;
         walk.contents
     }
 
@@ -90,7 +94,7 @@ impl<N> Default for Walk<N> {
 }
 
 impl<N: Eq + Hash> Walk<N> {
-    /// Adds a line. True if the inode is new.
+    /// Adds a line.
     fn add(&mut self, path: &str, inode: N, attributes: &Inode, rest: impl FnOnce() -> String) {
         let next = self.met.len();
         let index = *self.met.entry(inode).or_insert(next);

@@ -22,6 +22,7 @@
 )]
 
 mod contents;
+mod crash;
 mod failure;
 mod lockstep;
 mod model;

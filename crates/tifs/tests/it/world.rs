@@ -37,12 +37,12 @@ impl World {
     /// Makes a volume, or opens the one that is there.
     pub fn with_clock(place: Place, clock: SimClock) -> Result<Self> {
         let store = place.open()?;
-        match Volume::make(&*store.kv(), &options(&clock)) {
+        match Volume::make(&*store.kv(), &World::options(&clock)) {
             Err(e) if e.errno() != rustix::io::Errno::EXIST => return Err(e),
             _ => {}
         }
         Ok(World {
-            volume: Arc::new(Volume::open(store.kv(), options(&clock))?),
+            volume: Arc::new(Volume::open(store.kv(), World::options(&clock))?),
             place,
             store,
             clock,
@@ -61,8 +61,12 @@ impl World {
         self.clock.unix_time().into()
     }
 
-    pub fn clock(&self) -> SimClock {
-        self.clock.clone()
+    /// How volumes are opened.
+    pub fn options(clock: &SimClock) -> VolumeOptions {
+        VolumeOptions {
+            clock: Arc::new(clock.clone()),
+            ..VolumeOptions::default()
+        }
     }
 
     pub fn number(&self, slot: Slot) -> Option<InodeNumber> {
@@ -288,13 +292,6 @@ impl World {
         if number != InodeNumber::ROOT {
             self.volume.forget(number, 1);
         }
-    }
-}
-
-fn options(clock: &SimClock) -> VolumeOptions {
-    VolumeOptions {
-        clock: Arc::new(clock.clone()),
-        ..VolumeOptions::default()
     }
 }
 
