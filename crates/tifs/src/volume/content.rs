@@ -150,18 +150,19 @@ impl Change<'_> {
                 inode.size = inode.size.max(end);
                 return Ok(());
             }
-            self.leave_inline(number, inode, data.len())?;
+            self.leave_inline(number, inode, offset, data.len())?;
         }
         self.write_blocks(number, inode, offset, data)?;
         inode.size = inode.size.max(end);
         Ok(())
     }
 
-    /// Moves inline content to a block.
+    /// Moves inline content to a block, for a write that makes it too long.
     fn leave_inline(
         &mut self,
         number: InodeNumber,
         inode: &mut Inode,
+        offset: u64,
         written: usize,
     ) -> Result<()> {
         let stored = self.inline(number)?;
@@ -170,11 +171,16 @@ impl Change<'_> {
         } else {
             SMALL_BLOCK
         };
-        if !stored.is_empty() {
-            self.delete(Key::Inline(number))?;
-            self.put_block(number, 0, &stored)?;
+        if stored.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.delete(Key::Inline(number))?;
+        if offset == 0 {
+            // The write replaces all of it.
+            self.add_blocks(inode, -units(stored.len()));
+            return Ok(());
+        }
+        self.put_block(number, 0, &stored)
     }
 
     fn write_blocks(

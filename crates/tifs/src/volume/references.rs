@@ -56,6 +56,11 @@ impl References {
         orphan
     }
 
+    /// Whether anybody refers to an inode.
+    pub(super) fn has(&self, inode: InodeNumber) -> bool {
+        self.shard(inode).lock().contains_key(&inode)
+    }
+
     /// Notes that an inode has lost its last name. True if nobody refers to it: the caller deletes it.
     pub(super) fn orphan(&self, inode: InodeNumber) -> bool {
         let mut shard = self.shard(inode).lock();
