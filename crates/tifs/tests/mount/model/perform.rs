@@ -361,7 +361,7 @@ fn acl(entries: &[AclEntry]) -> Vec<u8> {
     bytes
 }
 
-/// All entries of an open directory, from its beginning.
+/// All entries of an open directory. Its position is then its beginning.
 pub fn names(directory: BorrowedFd<'_>) -> Outcome {
     fs::seek(directory, SeekFrom::Start(0))?;
     let mut buffer = vec![MaybeUninit::uninit(); 4096];
@@ -372,11 +372,17 @@ pub fn names(directory: BorrowedFd<'_>) -> Outcome {
         names.push((Bytes(entry.file_name().to_bytes().to_vec()), entry.file_type()));
     }
     names.sort_by(|a, b| a.0.cmp(&b.0));
+    // Positions within a directory are a matter of the file system.
+    fs::seek(directory, SeekFrom::Start(0))?;
     Ok(Answer::Names(names))
 }
 
 fn map_write(file: BorrowedFd<'_>, at: u64, data: Data) -> Outcome {
-    let size = fs::fstat(file)?.st_size as u64;
+    let stat = fs::fstat(file)?;
+    let size = stat.st_size as u64;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::NODEV);
+    }
     // Only small files, and only what the file has: a page beyond its end cannot be written.
     if size > 1 << 22 || at >= size {
         return Ok(Answer::Number(0));
