@@ -12,9 +12,11 @@
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
 //! | [`volume`] | the file system itself: operations as transactions on a store |
+//! | [`fuse`] | serves a file system to the kernel |
 
 pub mod error;
 pub mod file_system;
+pub mod fuse;
 pub mod kv;
 pub mod schema;
 pub mod volume;

@@ -5,8 +5,8 @@
 
 mod namespace;
 mod tmpfs;
-//mod volume;
+mod volume;
 
 pub use namespace::{enter, without_access_times};
 pub use tmpfs::Tmpfs;
-//pub use volume::Volume;
+pub use volume::Volume;
