@@ -13,6 +13,9 @@ use crate::schema::{FileKind, InodeNumber, Key, content_of, name_of_entry, with_
 /// The longest value, in bytes: the kernel passes no longer one.
 const VALUE_MAX: usize = 64 << 10;
 
+/// What names begin with, besides those of ACLs.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
 impl Volume {
     pub(super) fn set_extended(
         &self,
@@ -84,7 +87,11 @@ impl Volume {
             let mut inode = change.inode(number)?;
             let key = Key::Attribute(number, name);
             if change.get(key)?.is_none() {
-                return Err(Errno::NODATA.into());
+                // Without a list there is nothing to remove, and that is no error.
+                return match name {
+                    ACCESS | DEFAULT => Ok(()),
+                    _ => Err(Errno::NODATA.into()),
+                };
             }
             change.delete(key)?;
             inode.changed = change.now;
@@ -94,9 +101,16 @@ impl Volume {
 }
 
 fn check_name(name: &[u8]) -> Result<()> {
-    match name.len() {
-        0 => Err(Errno::INVAL.into()),
-        length if length > NAME_MAX => Err(Errno::RANGE.into()),
-        _ => Ok(()),
+    if name.len() > NAME_MAX {
+        return Err(Errno::RANGE.into());
+    }
+    if name == ACCESS || name == DEFAULT {
+        return Ok(());
+    }
+    let mut rest = NAMESPACES.iter().filter_map(|space| name.strip_prefix(*space));
+    match rest.next() {
+        None => Err(Errno::OPNOTSUPP.into()),
+        Some(b"") => Err(Errno::INVAL.into()),
+        Some(_) => Ok(()),
     }
 }

@@ -36,7 +36,7 @@ use tempfile::TempDir;
 use self::generate::Generator;
 use self::op::Step;
 use self::pair::Pair;
-use crate::places::{self, Tmpfs};
+use crate::places::{self, Tmpfs, Volume};
 
 /// What both file systems have, of what some do not have.
 #[derive(Clone, Copy, Debug)]
@@ -127,4 +127,47 @@ fn two_file_systems_of_the_kernel_agree() {
     };
     let mut pair = Pair::new([directory.path(), tmpfs.path()], None);
     compare(&mut pair, features, &Extent::new(20, 1000));
+}
+
+#[test]
+fn a_volume_agrees_with_tmpfs() {
+    if !places::enter() {
+        return;
+    }
+    let Some(mut volume) = Volume::with_options("nodev,nosuid,noatime") else {
+        return;
+    };
+    let tmpfs = Tmpfs::new();
+    let features = Features {
+        unnamed: has_unnamed(&volume.path()),
+        direct: true,
+        whiteout: true,
+    };
+    let roots = [volume.path(), tmpfs.path().to_owned()];
+    let mut remount = || {
+        volume.unmount();
+        volume.mount();
+    };
+    let mut pair = Pair::new(roots, Some(&mut remount));
+    compare(&mut pair, features, &Extent::new(20, 1000));
+}
+
+#[test]
+fn a_difference_is_found_and_reduced() {
+    if !places::enter() {
+        return;
+    }
+    let (small, large) = (Tmpfs::with_options("size=64k"), Tmpfs::new());
+    let features = Features {
+        unnamed: true,
+        direct: true,
+        whiteout: true,
+    };
+    let mut pair = Pair::new([small.path(), large.path()], None);
+    let mut generator = Generator::new(1, features);
+    let steps: Vec<Step> = (0..1000).map(|_| generator.step()).collect();
+    let difference = pair.run(&steps).unwrap();
+    let (reduced, difference) = reduce::reduce(steps, difference, |steps| pair.run(steps));
+    assert!(reduced.len() <= 3, "{difference}\n{}", op::to_text(&reduced));
+    assert_eq!(op::from_text(&op::to_text(&reduced)), reduced);
 }

@@ -98,7 +98,14 @@ impl Performer {
                 buffer.truncate(read);
                 Ok(Answer::bytes(buffer))
             }
-            Op::Write { slot, data } => number(io::write(self.file(*slot)?, &data.bytes())),
+            Op::Write { slot, data } => {
+                let file = self.file(*slot)?;
+                // The kernel does not tell a file system in user space that a FIFO was written.
+                if FileType::from_raw_mode(fs::fstat(file)?.st_mode) == FileType::Fifo {
+                    return Err(Errno::SPIPE);
+                }
+                number(io::write(file, &data.bytes()))
+            }
             Op::Pwrite { slot, at, data } => {
                 number(io::pwrite(self.file(*slot)?, &data.bytes(), *at))
             }
