@@ -14,11 +14,9 @@ use anyhow::{Context, Result, bail};
 /// What the new process writes once the mount answers.
 const READY: &str = "ready";
 
-/// Starts `command` and returns once it says that it is ready.
-///
-/// # Errors
-/// It ended before that. It has said why on standard error.
-pub(super) fn start(mut command: Command) -> Result<Child> {
+/// Starts `command` and returns once it says that it is ready. `None`: it ended before that, and has
+/// said why on standard error.
+pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start a process")?;
     let mut line = String::new();
@@ -27,10 +25,13 @@ pub(super) fn start(mut command: Command) -> Result<Child> {
         let _ = BufReader::new(output).read_line(&mut line);
     }
     if line.trim_end() == READY {
-        return Ok(child);
+        return Ok(Some(child));
     }
     let status = child.wait().context("cannot wait for a process")?;
-    bail!("not mounted: the process that was to serve it ended with {status}");
+    if status.code().is_none() {
+        bail!("the process that was to serve the mount ended with {status}");
+    }
+    Ok(None)
 }
 
 /// In the new process: leaves the terminal, tells the process that waits, and sends what is said from

@@ -1,6 +1,7 @@
 //! `tifs mkfs`: makes a volume.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -22,7 +23,7 @@ const EXAMPLES: &str = "Examples:
   tifs mkfs /srv/volume
   tifs mkfs /srv/volume --json | jq -r .uuid";
 
-pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
+pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let volume = volumes::make(&args.dir)?;
     let uuid = format!("{:032x}", volume.superblock().uuid);
     volume
@@ -33,5 +34,5 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     } else {
         println!("{} has a new volume, {uuid}", args.dir.display());
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,19 +2,29 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `mkfs`, `mount`, `umount` | one command each |
+//! | `mkfs`, `mount`, `umount`, `fsck`, `stats`, `info`, `dump`, `load`, `bench` | one command each |
 //! | `mount_helper` | the command line of `mount.tifs` |
 //! | `mount_options` | the options after `-o` |
 //! | `daemon` | running in the background |
 //! | `mounts` | the kernel's table of mounts |
+//! | `attribute` | what a mounted volume says about itself |
+//! | `progress` | progress bars, numbers for people |
 //! | `volumes` | opening and making the volume in a directory |
 
+mod attribute;
+mod bench;
 mod daemon;
+mod dump;
+mod fsck;
+mod info;
+mod load;
 mod mkfs;
 mod mount;
 mod mount_helper;
 mod mount_options;
 mod mounts;
+mod progress;
+mod stats;
 mod umount;
 mod volumes;
 
@@ -48,6 +58,12 @@ enum Command {
     Mkfs(mkfs::Args),
     Mount(mount::Args),
     Umount(umount::Args),
+    Fsck(fsck::Args),
+    Stats(stats::Args),
+    Info(info::Args),
+    Dump(dump::Args),
+    Load(load::Args),
+    Bench(bench::Args),
 }
 
 /// Settings for every command.
@@ -65,7 +81,7 @@ pub(crate) fn run() -> ExitCode {
         dispatch(Cli::parse())
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("tifs: {error:#}");
             ExitCode::FAILURE
@@ -73,11 +89,17 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<()> {
+fn dispatch(cli: Cli) -> Result<ExitCode> {
     let global = Global { json: cli.json };
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &global),
         Command::Mount(args) => mount::run(&args, &global),
         Command::Umount(args) => umount::run(&args),
+        Command::Fsck(args) => fsck::run(&args, &global),
+        Command::Stats(args) => stats::run(&args, &global),
+        Command::Info(args) => info::run(&args, &global),
+        Command::Dump(args) => dump::run(&args, &global),
+        Command::Load(args) => load::run(&args, &global),
+        Command::Bench(args) => bench::run(&args, &global),
     }
 }

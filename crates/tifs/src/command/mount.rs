@@ -1,7 +1,7 @@
 //! `tifs mount`: mounts a volume and serves it until it is unmounted.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,13 +63,14 @@ impl Args {
     }
 }
 
-pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
+pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let options = mount_options::parse(args.options.iter().map(String::as_str));
     let options = options.map_err(|e| anyhow!(e))?;
     let mountpoint = checked_mountpoint(&args.mountpoint)?;
     let dir = checked_dir(&args.dir, &mountpoint, &options)?;
     if args.foreground || args.background {
-        return serve(&dir, &mountpoint, options, args.background);
+        serve(&dir, &mountpoint, options, args.background)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(program);
@@ -79,12 +80,14 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<()> {
     for options in &args.options {
         command.args(["-o", options]);
     }
-    let process = daemon::start(command)?;
+    let Some(process) = daemon::start(command)? else {
+        return Ok(ExitCode::FAILURE);
+    };
     if global.json {
         let said = json!({ "dir": dir, "mountpoint": mountpoint, "pid": process.id() });
         println!("{said}");
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The mount point without links.

@@ -1,6 +1,7 @@
 //! The command line of `mount.tifs`, as mount(8) calls it.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 
@@ -35,10 +36,10 @@ pub(super) struct Cli {
 }
 
 impl Cli {
-    pub(super) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         let _ = (self.sloppy, self.no_mtab, self.verbose, self.kind);
         if self.fake {
-            return Ok(());
+            return Ok(ExitCode::SUCCESS);
         }
         let args = mount::Args::new(self.dir, self.mountpoint, self.options);
         mount::run(&args, &Global { json: false })

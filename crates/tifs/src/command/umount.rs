@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::FlockOperation;
@@ -24,7 +25,7 @@ pub(super) struct Args {
 const EXAMPLES: &str = "Examples:
   tifs umount /mnt/files";
 
-pub(super) fn run(args: &Args) -> Result<()> {
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let path = real_path(&args.mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
     let Some(mount) = mount.filter(mounts::Mount::is_tifs) else {
@@ -54,7 +55,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     })?;
     // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
     rustix::io::retry_on_intr(|| rustix::fs::fcntl_lock(&lock, FlockOperation::LockExclusive))
-        .context("cannot wait until the volume is closed")
+        .context("cannot wait until the volume is closed")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The path of a mount without links. The root of a mount whose process has ended cannot be reached, but

@@ -21,6 +21,15 @@ pub(super) enum Access {
 
 /// Makes a volume in a directory that is empty or does not exist.
 pub(super) fn make(dir: &Path) -> Result<Volume> {
+    let store = make_store(dir)?;
+    let volume_options = options_of(dir, Access::Write(AccessTime::default()));
+    Volume::make(&store, &volume_options)
+        .and_then(|()| Volume::open(Arc::new(store), volume_options))
+        .with_context(|| format!("cannot make a volume in {}", dir.display()))
+}
+
+/// Makes a store without a volume in a directory that is empty or does not exist.
+pub(super) fn make_store(dir: &Path) -> Result<EngineKv> {
     if has_database(dir) {
         bail!("{} has a volume or database already", dir.display());
     }
@@ -32,16 +41,22 @@ pub(super) fn make(dir: &Path) -> Result<Volume> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut options = EngineOptions::default();
     options.db.create_if_missing = true;
-    let store = EngineKv::open(dir, &options)
-        .with_context(|| format!("cannot make a volume in {}", dir.display()))?;
-    let volume_options = options_of(dir, Access::Write(AccessTime::default()));
-    Volume::make(&store, &volume_options)
-        .and_then(|()| Volume::open(Arc::new(store), volume_options))
+    EngineKv::open(dir, &options)
         .with_context(|| format!("cannot make a volume in {}", dir.display()))
 }
 
 /// Opens the volume in a directory.
 pub(super) fn open(dir: &Path, access: Access) -> Result<Volume> {
+    let read_only = matches!(access, Access::Read(_));
+    open_in(Arc::new(store(dir, read_only)?), dir, access)
+}
+
+/// Opens the store of the volume in a directory, for reading.
+pub(super) fn open_store(dir: &Path) -> Result<EngineKv> {
+    store(dir, true)
+}
+
+fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
     if !dir.is_dir() {
         bail!("there is no directory {}", dir.display());
     }
@@ -50,15 +65,14 @@ pub(super) fn open(dir: &Path, access: Access) -> Result<Volume> {
     }
     let mut options = EngineOptions::default();
     options.db.create_if_missing = false;
-    let store = match access {
-        Access::Read(_) => EngineKv::open_read_only(dir, &options),
-        Access::Write(_) => EngineKv::open(dir, &options),
+    let opened = match read_only {
+        true => EngineKv::open_read_only(dir, &options),
+        false => EngineKv::open(dir, &options),
     };
-    let store = match store {
-        Err(e) if e.errno() == Errno::BUSY => return Err(in_use(dir)),
-        store => store.with_context(|| format!("cannot open the volume in {}", dir.display()))?,
-    };
-    open_in(Arc::new(store), dir, access)
+    match opened {
+        Err(e) if e.errno() == Errno::BUSY => Err(in_use(dir)),
+        opened => opened.with_context(|| format!("cannot open the volume in {}", dir.display())),
+    }
 }
 
 fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {

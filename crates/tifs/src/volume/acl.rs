@@ -15,9 +15,9 @@ use crate::error::Result;
 use crate::schema::{FileKind, InodeNumber, Key, content_of, with_format};
 
 /// The attribute that has the list of a file.
-pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
+pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 /// The attribute that has the list for what is created in a directory.
-pub(super) const DEFAULT: &[u8] = b"system.posix_acl_default";
+pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
 
@@ -123,6 +123,11 @@ impl Acl {
             entry.permissions = (permissions >> shift & 7) as u16;
         }
     }
+}
+
+/// The permissions that a stored list says. `EINVAL` if it is none.
+pub(crate) fn permissions_of(value: &[u8]) -> Result<u32> {
+    Acl::decode(value).map(|acl| acl.permissions())
 }
 
 /// What a new inode gets by the directory in which it is created.

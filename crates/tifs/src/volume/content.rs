@@ -16,7 +16,7 @@ use crate::kv::Space;
 use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, content_of};
 
 /// The largest content that is stored beside the attributes, in bytes.
-pub(super) const INLINE_MAX: u64 = 4096;
+pub(crate) const INLINE_MAX: u64 = 4096;
 
 /// Block sizes, as powers of two: of files that are written in small pieces, and of others.
 const SMALL_BLOCK: u8 = 14;

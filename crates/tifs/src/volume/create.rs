@@ -178,7 +178,7 @@ impl Change<'_> {
 }
 
 /// Refuses names that no entry can have.
-pub(super) fn check_name(name: &[u8]) -> Result<()> {
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > NAME_MAX {
         return Err(Errno::NAMETOOLONG.into());
     }

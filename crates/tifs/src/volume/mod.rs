@@ -24,6 +24,7 @@ mod attributes;
 mod change;
 mod content;
 mod create;
+mod describe;
 mod extended;
 mod listing;
 mod locks;
@@ -54,6 +55,12 @@ use self::reclaim::Reclaimer;
 use self::references::References;
 use self::usage::UsageCounter;
 
+pub(crate) use self::acl::{
+    ACCESS as ACCESS_ACL, DEFAULT as DEFAULT_ACL, permissions_of as acl_permissions,
+};
+pub(crate) use self::content::INLINE_MAX;
+pub(crate) use self::create::check_name;
+pub use self::describe::{DESCRIPTION, Description, STATISTICS, Statistics};
 pub use self::reclaim::Background;
 use crate::error::{Error, Result};
 use crate::file_system::Attributes;

@@ -41,6 +41,11 @@ impl Reclaimer {
         })
     }
 
+    /// How many inodes have something to delete.
+    pub(super) fn len(&self) -> usize {
+        self.queue.lock().len()
+    }
+
     pub(super) fn queue(&self, inode: InodeNumber) {
         self.queue.lock().push_back(inode);
         self.wake.notify_one();
@@ -118,18 +123,14 @@ impl Volume {
             return Ok(());
         }
         let _lock = self.locks.exclusive(&[number]);
-        if self
-            .kv
-            .get(Space::Meta, &Key::Orphan(number).encode())?
-            .is_some()
-        {
+        let exists = |key: Key<'_>| -> Result<bool> {
+            Ok(self.kv.get(Space::Meta, &key.encode())?.is_some())
+        };
+        if exists(Key::Orphan(number))? && !self.references.exist(number) {
             while !self.change(|change| change.delete_orphan(number))? {}
             Ok(())
-        } else if self
-            .kv
-            .get(Space::Meta, &Key::Inode(number).encode())?
-            .is_some()
-        {
+        } else if exists(Key::Inode(number))? {
+            // Also of an orphan that is still open: it was queued by a truncation.
             self.finish_truncation(number)
         } else {
             Ok(())

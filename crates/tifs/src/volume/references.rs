@@ -29,10 +29,20 @@ impl References {
         &self.0[inode.0 as usize % SHARDS]
     }
 
+    /// How many inodes are referred to.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     /// Adds a reference.
     pub(super) fn add(&self, inode: InodeNumber) {
         let mut shard = self.shard(inode).lock();
         shard.entry(inode).or_default().references += 1;
+    }
+
+    /// Whether there is any reference.
+    pub(super) fn exist(&self, inode: InodeNumber) -> bool {
+        self.shard(inode).lock().contains_key(&inode)
     }
 
     /// Takes references back. True if the inode is an orphan and was referred to for the last time: the

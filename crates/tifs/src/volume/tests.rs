@@ -115,6 +115,23 @@ fn a_file_without_names_exists_until_it_is_forgotten() {
 }
 
 #[test]
+fn an_open_file_without_names_survives_its_truncation() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    fixture.write(file, 0, &[7; 100_000]);
+    fixture.write(file, 1 << 40, &[8]);
+    fixture.volume.unlink(ROOT, b"f").unwrap();
+    // So much is cut that it is left for later.
+    fixture.resize(file, 90_000);
+    fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.volume.read(file, 89_999, 10).unwrap(), [7][..]);
+    fixture.volume.forget(file, 1);
+    fixture.volume.reclaim_all().unwrap();
+    assert_eq!(fixture.stored_blocks(), 0);
+    fixture.check_usage();
+}
+
+#[test]
 fn an_opening_deletes_the_orphans_of_a_crash() {
     let fixture = Fixture::new();
     let file = fixture.file("f");

@@ -155,7 +155,13 @@ impl Generator {
                 mode: self.mode(),
             },
             840..=864 => {
-                let ids = [None, Some(0), Some(ALICE.uid), Some(BOB.uid), Some(SHARED_GROUP)];
+                let ids = [
+                    None,
+                    Some(0),
+                    Some(ALICE.uid),
+                    Some(BOB.uid),
+                    Some(SHARED_GROUP),
+                ];
                 Op::Chown {
                     path: self.path(),
                     follow: self.random.bool(),
@@ -409,7 +415,9 @@ impl Generator {
             0 | 1 => vec![NoReplace],
             2 | 3 => vec![Exchange],
             4 if self.features.whiteout => vec![Whiteout],
-            5 => self.one_of(&[[NoReplace, Exchange], [Whiteout, Exchange]]).to_vec(),
+            5 => self
+                .one_of(&[[NoReplace, Exchange], [Whiteout, Exchange]])
+                .to_vec(),
             _ => vec![],
         }
     }

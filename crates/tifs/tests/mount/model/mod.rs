@@ -60,7 +60,11 @@ impl Extent {
     fn new(cases: u64, steps: usize) -> Extent {
         let number = |name: &str| {
             let value = std::env::var(name).ok()?;
-            Some(value.parse::<u64>().unwrap_or_else(|e| panic!("{name}: {e}")))
+            Some(
+                value
+                    .parse::<u64>()
+                    .unwrap_or_else(|e| panic!("{name}: {e}")),
+            )
         };
         Extent {
             seed: number("TIFS_MODEL_SEED").unwrap_or(1),
@@ -168,6 +172,10 @@ fn a_difference_is_found_and_reduced() {
     let steps: Vec<Step> = (0..1000).map(|_| generator.step()).collect();
     let difference = pair.run(&steps).unwrap();
     let (reduced, difference) = reduce::reduce(steps, difference, |steps| pair.run(steps));
-    assert!(reduced.len() <= 3, "{difference}\n{}", op::to_text(&reduced));
+    assert!(
+        reduced.len() <= 3,
+        "{difference}\n{}",
+        op::to_text(&reduced)
+    );
     assert_eq!(op::from_text(&op::to_text(&reduced)), reduced);
 }

@@ -147,17 +147,47 @@ pub enum Op {
         mode: u32,
     },
     /// A file without a name (`O_TMPFILE`).
-    OpenUnnamed { slot: Slot, path: Path, mode: u32 },
+    OpenUnnamed {
+        slot: Slot,
+        path: Path,
+        mode: u32,
+    },
     /// Gives such a file a name.
-    LinkUnnamed { slot: Slot, path: Path },
-    Close { slot: Slot },
-    Read { slot: Slot, length: usize },
-    Pread { slot: Slot, at: u64, length: usize },
-    Write { slot: Slot, data: Data },
-    Pwrite { slot: Slot, at: u64, data: Data },
+    LinkUnnamed {
+        slot: Slot,
+        path: Path,
+    },
+    Close {
+        slot: Slot,
+    },
+    Read {
+        slot: Slot,
+        length: usize,
+    },
+    Pread {
+        slot: Slot,
+        at: u64,
+        length: usize,
+    },
+    Write {
+        slot: Slot,
+        data: Data,
+    },
+    Pwrite {
+        slot: Slot,
+        at: u64,
+        data: Data,
+    },
     /// Writes through a shared mapping, as far as the file reaches. Times are set afterwards.
-    MapWrite { slot: Slot, at: u64, data: Data },
-    Ftruncate { slot: Slot, size: u64 },
+    MapWrite {
+        slot: Slot,
+        at: u64,
+        data: Data,
+    },
+    Ftruncate {
+        slot: Slot,
+        size: u64,
+    },
     /// Times and privileges are set afterwards.
     Fallocate {
         slot: Slot,
@@ -172,21 +202,54 @@ pub enum Op {
         to_at: u64,
         length: usize,
     },
-    Fsync { slot: Slot, data_only: bool },
-    Fstat { slot: Slot },
-    Fchmod { slot: Slot, mode: u32 },
-    Flock { slot: Slot, how: Lock },
+    Fsync {
+        slot: Slot,
+        data_only: bool,
+    },
+    Fstat {
+        slot: Slot,
+    },
+    Fchmod {
+        slot: Slot,
+        mode: u32,
+    },
+    Flock {
+        slot: Slot,
+        how: Lock,
+    },
     /// All names of an open directory.
-    Getdents { slot: Slot },
+    Getdents {
+        slot: Slot,
+    },
 
     // Names.
-    Mkdir { path: Path, mode: u32 },
-    Rmdir { path: Path },
-    Mknod { path: Path, node: Node, mode: u32 },
-    Symlink { target: Path, path: Path },
-    Readlink { path: Path },
-    Link { from: Path, to: Path, follow: bool },
-    Unlink { path: Path },
+    Mkdir {
+        path: Path,
+        mode: u32,
+    },
+    Rmdir {
+        path: Path,
+    },
+    Mknod {
+        path: Path,
+        node: Node,
+        mode: u32,
+    },
+    Symlink {
+        target: Path,
+        path: Path,
+    },
+    Readlink {
+        path: Path,
+    },
+    Link {
+        from: Path,
+        to: Path,
+        follow: bool,
+    },
+    Unlink {
+        path: Path,
+    },
     Rename {
         from: Path,
         to: Path,
@@ -194,9 +257,18 @@ pub enum Op {
     },
 
     // Attributes.
-    Stat { path: Path, follow: bool },
-    Access { path: Path, mode: u32 },
-    Chmod { path: Path, mode: u32 },
+    Stat {
+        path: Path,
+        follow: bool,
+    },
+    Access {
+        path: Path,
+        mode: u32,
+    },
+    Chmod {
+        path: Path,
+        mode: u32,
+    },
     Chown {
         path: Path,
         follow: bool,
@@ -209,7 +281,10 @@ pub enum Op {
         accessed: NewTime,
         modified: NewTime,
     },
-    Truncate { path: Path, size: u64 },
+    Truncate {
+        path: Path,
+        size: u64,
+    },
     Setxattr {
         path: Path,
         follow: bool,
@@ -217,9 +292,20 @@ pub enum Op {
         value: Data,
         existing: Existing,
     },
-    Getxattr { path: Path, follow: bool, name: String },
-    Listxattr { path: Path, follow: bool },
-    Removexattr { path: Path, follow: bool, name: String },
+    Getxattr {
+        path: Path,
+        follow: bool,
+        name: String,
+    },
+    Listxattr {
+        path: Path,
+        follow: bool,
+    },
+    Removexattr {
+        path: Path,
+        follow: bool,
+        name: String,
+    },
     SetAcl {
         path: Path,
         default: bool,
@@ -227,7 +313,9 @@ pub enum Op {
     },
 
     // The process, the machine.
-    Umask { mask: u32 },
+    Umask {
+        mask: u32,
+    },
     /// The kernel forgets names and inodes that it does not use.
     DropCaches,
     /// All files are closed, and the file system is mounted again.

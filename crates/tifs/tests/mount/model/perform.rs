@@ -133,10 +133,9 @@ impl Performer {
                 false => fs::fsync(self.file(*slot)?),
             }),
             Op::Fstat { slot } => status(fs::fstat(self.file(*slot)?)),
-            Op::Fchmod { slot, mode } => done(fs::fchmod(
-                self.file(*slot)?,
-                Mode::from_raw_mode(*mode),
-            )),
+            Op::Fchmod { slot, mode } => {
+                done(fs::fchmod(self.file(*slot)?, Mode::from_raw_mode(*mode)))
+            }
             Op::Flock { slot, how } => {
                 let how = match how {
                     Lock::Shared => FlockOperation::NonBlockingLockShared,
@@ -146,9 +145,7 @@ impl Performer {
                 done(fs::flock(self.file(*slot)?, how))
             }
             Op::Getdents { slot } => names(self.file(*slot)?),
-            Op::Mkdir { path, mode } => {
-                done(fs::mkdir(bytes_of(path), Mode::from_raw_mode(*mode)))
-            }
+            Op::Mkdir { path, mode } => done(fs::mkdir(bytes_of(path), Mode::from_raw_mode(*mode))),
             Op::Rmdir { path } => done(fs::rmdir(bytes_of(path))),
             Op::Mknod { path, node, mode } => {
                 let (kind, device) = match node {
@@ -192,9 +189,7 @@ impl Performer {
                 let mode = fs::Access::from_bits_retain(*mode);
                 done(fs::accessat(CWD, bytes_of(path), mode, AtFlags::EACCESS))
             }
-            Op::Chmod { path, mode } => {
-                done(fs::chmod(bytes_of(path), Mode::from_raw_mode(*mode)))
-            }
+            Op::Chmod { path, mode } => done(fs::chmod(bytes_of(path), Mode::from_raw_mode(*mode))),
             Op::Chown {
                 path,
                 follow,
@@ -376,7 +371,10 @@ pub fn names(directory: BorrowedFd<'_>) -> Outcome {
     let mut names = Vec::new();
     while let Some(entry) = entries.next() {
         let entry = entry?;
-        names.push((Bytes(entry.file_name().to_bytes().to_vec()), entry.file_type()));
+        names.push((
+            Bytes(entry.file_name().to_bytes().to_vec()),
+            entry.file_type(),
+        ));
     }
     names.sort_by(|a, b| a.0.cmp(&b.0));
     // Positions within a directory are a matter of the file system.

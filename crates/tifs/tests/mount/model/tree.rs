@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{
-    self, AtFlags, FileType, Mode, OFlags, SeekFrom, openat, readlinkat, statat,
-};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, SeekFrom, openat, readlinkat, statat};
 use rustix::io::{self, Errno};
 
 use super::outcome::{Answer, Bytes, Outcome, Status};
@@ -139,7 +137,10 @@ impl fmt::Display for Difference<'_> {
                         write!(f, "at {page} {left:?} and {right:?} ")?;
                     }
                 }
-                let hidden = (left.differs_when_read_through, right.differs_when_read_through);
+                let hidden = (
+                    left.differs_when_read_through,
+                    right.differs_when_read_through,
+                );
                 write!(f, "(SEEK_DATA and reading differ: {hidden:?})")
             }
             (left, right) => write!(f, "{left:?} and {right:?}"),
@@ -170,7 +171,11 @@ impl Content {
             all != pages
         };
         Ok(Content {
-            pages: if differs_when_read_through { all } else { pages },
+            pages: if differs_when_read_through {
+                all
+            } else {
+                pages
+            },
             differs_when_read_through,
         })
     }
