@@ -22,6 +22,7 @@ use super::failures::Failures;
 use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
 use super::seek::{Seek, Seeker};
+use super::stale_blocks::StaleBlocks;
 use crate::error::{Error, Result};
 use crate::file_system::{
     Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
@@ -42,7 +43,7 @@ const TRUSTED: &[u8] = b"trusted.";
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
-    kernel_cache: KernelCache,
+    stale_blocks: StaleBlocks,
     seeker: Seeker,
     failures: Arc<Failures>,
     negotiated: Negotiated,
@@ -58,8 +59,8 @@ impl Adapter {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
+            stale_blocks: StaleBlocks::start(&kernel_cache)?,
             file_system,
-            kernel_cache,
             failures,
             negotiated: Negotiated::default(),
         })
@@ -354,10 +355,8 @@ impl Filesystem for Adapter {
         let inode = convert::inode(inode);
         match self.file_system.write(inode, offset, data, context) {
             Ok(blocks_changed) => {
-                // The kernel takes what it knows of a file to be true while it writes its cache; this
-                // it could not foresee.
                 if context.from_cache && blocks_changed {
-                    self.kernel_cache.forget_attributes(inode);
+                    self.stale_blocks.changed(inode);
                 }
                 reply.written(data.len() as u32);
             }
@@ -371,7 +370,8 @@ impl Filesystem for Adapter {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.stale_blocks.synced(convert::inode(inode));
         self.reply_empty("fsync", self.file_system.sync(), reply);
     }
 
