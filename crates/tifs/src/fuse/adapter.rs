@@ -23,6 +23,7 @@ use super::kernel_cache::KernelCache;
 use super::negotiation::{self, Negotiated};
 use super::seek::{Seek, Seeker};
 use super::stale_blocks::StaleBlocks;
+use super::wakeups::Wakeups;
 use crate::error::{Error, Result};
 use crate::file_system::{
     Attributes, Caller, Capacity, Changes, DirectoryHandle, FileSystem, NAME_MAX, WriteContext,
@@ -44,6 +45,7 @@ const TRUSTED: &[u8] = b"trusted.";
 pub(super) struct Adapter {
     file_system: Arc<dyn FileSystem>,
     stale_blocks: StaleBlocks,
+    wakeups: Wakeups,
     seeker: Seeker,
     failures: Arc<Failures>,
     negotiated: Negotiated,
@@ -55,11 +57,13 @@ impl Adapter {
     pub(super) fn new(
         file_system: Arc<dyn FileSystem>,
         kernel_cache: KernelCache,
+        fast_wakeups: Option<bool>,
     ) -> io::Result<Self> {
         let failures = Arc::default();
         Ok(Adapter {
             seeker: Seeker::start(&file_system, &kernel_cache, &failures)?,
             stale_blocks: StaleBlocks::start(&kernel_cache)?,
+            wakeups: Wakeups::start(fast_wakeups)?,
             file_system,
             failures,
             negotiated: Negotiated::default(),
@@ -73,6 +77,7 @@ impl Adapter {
     }
 
     fn reply_entry(&self, operation: &'static str, result: Result<Attributes>, reply: ReplyEntry) {
+        self.wakeups.answered();
         match result {
             Ok(entry) => reply.entry(&FOR_EVER, &convert::attributes(&entry), GENERATION),
             Err(error) => reply.error(self.errno(operation, &error)),
@@ -85,6 +90,7 @@ impl Adapter {
         result: Result<Attributes>,
         reply: ReplyAttr,
     ) {
+        self.wakeups.answered();
         match result {
             Ok(attributes) => reply.attr(&FOR_EVER, &convert::attributes(&attributes)),
             Err(error) => reply.error(self.errno(operation, &error)),
@@ -92,6 +98,7 @@ impl Adapter {
     }
 
     fn reply_empty(&self, operation: &'static str, result: Result<()>, reply: ReplyEmpty) {
+        self.wakeups.answered();
         match result {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(self.errno(operation, &error)),
@@ -149,6 +156,7 @@ impl Filesystem for Adapter {
         let directory = convert::inode(directory);
         match self.file_system.lookup(directory, name.as_bytes()) {
             Err(error) if error.errno() == rustix::io::Errno::NOENT => {
+                self.wakeups.answered();
                 reply.entry(&FOR_EVER, &convert::no_attributes(), GENERATION);
             }
             result => self.reply_entry("lookup", result, reply),
@@ -331,7 +339,10 @@ impl Filesystem for Adapter {
     ) {
         let inode = convert::inode(inode);
         match self.file_system.read(inode, offset, size as usize) {
-            Ok(data) => reply.data(&data),
+            Ok(data) => {
+                self.wakeups.answered();
+                reply.data(&data);
+            }
             Err(error) => reply.error(self.errno("read", &error)),
         }
     }
