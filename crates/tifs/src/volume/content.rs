@@ -20,7 +20,7 @@ pub(crate) const INLINE_MAX: u64 = 4096;
 
 /// Block sizes, as powers of two: of files that are written in small pieces, and of others.
 const SMALL_BLOCK: u8 = 14;
-const LARGE_BLOCK: u8 = 16;
+const LARGE_BLOCK: u8 = 15;
 
 /// The unit of `st_blocks`.
 const UNIT: usize = 512;

@@ -230,7 +230,7 @@ fn a_file_that_was_cut_and_grows_has_zeros() {
             fixture.check_usage();
             let blocks = fixture.volume.attributes(file).unwrap().inode.blocks;
             // A file that was emptied gets the block size that the small write suggests.
-            let block = if cut == 0 { 16 << 10 } else { 64 << 10 };
+            let block = if cut == 0 { 16 << 10 } else { 32 << 10 };
             let last = if grow_by_write { block / 512 } else { 0 };
             assert_eq!(
                 blocks,
