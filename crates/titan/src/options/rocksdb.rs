@@ -5,6 +5,7 @@
 //! that we have, with a note: nothing in the file prevents a family from being opened.
 
 use super::by_name;
+use super::column_family::NO_LIMIT;
 use super::declare::OptionTraits;
 use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
 use super::setting::Setting;
@@ -172,9 +173,6 @@ impl Import<'_> {
                 "level0_slowdown_writes_trigger" | "level0_stop_writes_trigger" => {
                     text.starts_with('-').then(|| i32::MAX.to_string())
                 }
-                "soft_pending_compaction_bytes_limit" | "hard_pending_compaction_bytes_limit" => {
-                    (text == "0").then(|| i64::MAX.to_string())
-                }
                 _ => None,
             };
             let text = match never {
@@ -205,8 +203,9 @@ impl Import<'_> {
                 "{COMPACTION_TRIGGER}={text}: {slow} is taken, from which writes are slowed down"
             ));
         }
-        // If only the hard limit is set, RocksDB uses it for both.
+        // Where the hard limit is the lower one, RocksDB uses it for both.
         let hard = self.settings.hard_pending_compaction_bytes_limit;
+        let hard = hard.filter(|hard| *hard != NO_LIMIT);
         let soft = &mut self.settings.soft_pending_compaction_bytes_limit;
         *soft = (*soft).min(hard.or(*soft));
     }
@@ -415,7 +414,7 @@ mod tests {
         let expected = FamilySettings {
             compression: Some(CompressionType::Snappy),
             max_bytes_for_level_multiplier: Some(10),
-            soft_pending_compaction_bytes_limit: Some(i64::MAX as u64),
+            soft_pending_compaction_bytes_limit: Some(0),
             level0_stop_writes_trigger: Some(i32::MAX as usize),
             enable_blob_files: Some(false),
             enable_blob_garbage_collection: Some(false),
@@ -510,6 +509,24 @@ mod tests {
                 let entry = (key, value.to_owned());
                 assert!(settings.entries().contains(&entry), "{line}: {settings:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_limit_of_zero_is_no_limit_in_both() {
+        let name = "pending_compaction_bytes_limit";
+        for (soft, hard, expected) in [(0, 0, 0), (8, 0, 8), (0, 8, 0), (9, 8, 8), (7, 8, 7)] {
+            let lines = format!("soft_{name}={soft}\nhard_{name}={hard}");
+            let (settings, notes) = import(&lines, "");
+            assert_eq!(notes, [""; 0]);
+            assert_eq!(settings.soft_pending_compaction_bytes_limit, Some(expected));
+            assert_eq!(settings.hard_pending_compaction_bytes_limit, Some(hard));
+            let mut options = crate::ColumnFamilyOptions::default();
+            settings.put_into(&mut options);
+            options.validate().unwrap();
+            let bytes = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+            assert_eq!(options.slowdown_pending_bytes(), bytes(expected));
+            assert_eq!(options.stop_pending_bytes(), bytes(hard));
         }
     }
 
