@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::core::Shared;
-use super::family::{Family, dropped};
+use super::family::Family;
 use super::state::{Immutable, LiveWal};
 use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
@@ -31,12 +31,7 @@ impl CommitEnv for Shared {
     }
 
     fn target(&self, id: ColumnFamilyId) -> Result<Target<Arc<Family>>> {
-        let family = self
-            .family(id)
-            .ok_or_else(|| Error::invalid_argument(format!("column family {id} does not exist")))?;
-        if family.is_dropped() {
-            return Err(dropped(&family.name));
-        }
+        let family = self.existing_family(id)?;
         Ok(Target {
             id,
             memtable: Arc::clone(&family.super_version.load().memtable),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::admission::Admission;
 use super::context::Context;
+use super::dropped::DroppedFamilies;
 use super::failure::BackgroundFailure;
 use super::family::Family;
 use super::files::Files;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(super) files: Files,
     pub(super) readers: Readers,
     pub(super) families: ArcSwap<FamilyMap>,
+    pub(super) dropped: DroppedFamilies,
     pub(super) counters: Arc<Counters>,
     pub(super) pipeline: CommitPipeline,
     /// Locked before the state.

@@ -146,9 +146,12 @@ impl Shared {
                 let files = blob_files.flat_map(|file| file.shared.physical().files());
                 files.for_each(|file| self.files.obsolete.push(file));
             }
-            family.dropped.store(true, Ordering::Release);
             let mut families = FamilyMap::clone(&self.families.load());
-            families.remove(&id);
+            if let Some(removed) = families.remove(&id) {
+                // ORDER: before writers miss it, so that their error has its name.
+                self.dropped.add(&removed);
+            }
+            family.dropped.store(true, Ordering::Release);
             self.families.store(Arc::new(families));
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);

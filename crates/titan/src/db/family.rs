@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::compaction::job_env::OutputFamily;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::filter::Revisit;
 use crate::format::ColumnFamilyId;
 use crate::format::internal_key::InternalKeyComparator;
@@ -63,6 +63,14 @@ impl Family {
 
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Fails with `InvalidArgument` if it was dropped.
+    pub(crate) fn check_exists(&self) -> Result<()> {
+        match self.is_dropped() {
+            true => Err(dropped(&self.name)),
+            false => Ok(()),
+        }
     }
 }
 

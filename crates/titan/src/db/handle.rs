@@ -184,6 +184,14 @@ impl Db {
         }
     }
 
+    /// Fails with `Closed`, or with `InvalidArgument` if the family is of another database or was
+    /// dropped.
+    pub(crate) fn check_usable(&self, family: &ColumnFamily) -> Result<()> {
+        self.shared().check_open()?;
+        self.check_family(family)?;
+        family.family.check_exists()
+    }
+
     fn handle(&self, family: &Arc<super::family::Family>) -> ColumnFamily {
         ColumnFamily {
             core: Arc::clone(&self.default.core),

@@ -25,11 +25,11 @@ use crate::sync::Mutex;
 /// Threads may share a transaction; its calls run one at a time.
 ///
 /// # Errors
-/// Of all methods with a family: `InvalidArgument` if it is of another database or was dropped. Of
-/// reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard it, if the
-/// transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the key was
-/// written after the transaction's snapshot. After an error the transaction is as before the call,
-/// and may go on; only a shared lock that the call made exclusive stays exclusive.
+/// Of all methods with a family: `Closed`; `InvalidArgument` if it is of another database or was
+/// dropped. Of reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard
+/// it, if the transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the
+/// key was written after the transaction's snapshot. After an error the transaction is as before the
+/// call, and may go on; only a shared lock that the call made exclusive stays exclusive.
 pub struct Transaction {
     db: Db,
     options: TransactionOptions,
@@ -167,7 +167,7 @@ impl Transaction {
     /// that was touched before the last save point stays as it is.
     pub fn undo_get_for_update(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let state = &mut self.state.lock();
-        self.db.check_family(family)?;
+        self.db.check_usable(family)?;
         let key = lock_key(family, key.as_ref());
         if state.tracked.undo_read(&key) {
             self.release([&key]);
@@ -201,6 +201,7 @@ impl Transaction {
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.db.check_usable(family)?;
         let operator = family.merge_operator()?;
         let state = &mut self.state.lock();
         let touched = self.touch(state, family, key, Mode::Exclusive)?;
@@ -340,7 +341,7 @@ impl Transaction {
 
     /// Before a read.
     fn used(&self, state: &mut State, family: &ColumnFamily) -> Result<()> {
-        self.db.check_family(family)?;
+        self.db.check_usable(family)?;
         self.snapshot_if_due(state);
         Ok(())
     }
@@ -389,7 +390,7 @@ impl Transaction {
         key: &[u8],
         mode: Mode,
     ) -> Result<Touched<'_>> {
-        self.db.check_family(family)?;
+        self.db.check_usable(family)?;
         let mut touched = Touched {
             transaction: self,
             key: lock_key(family, key),
