@@ -54,6 +54,14 @@ impl Shared {
         self.failure.check()
     }
 
+    /// Ends the waits of transactions, now that the database is closed: the locks that they wait for may
+    /// never be released.
+    fn end_waits_for_locks(&self) {
+        if let Err(closed) = self.check_open() {
+            self.admission.locks.close(closed);
+        }
+    }
+
     pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
         self.families.load().get(&id).cloned()
     }
@@ -93,6 +101,7 @@ impl Core {
             synced
         });
         self.shared.signals.raise_all();
+        self.shared.end_waits_for_locks();
         gate!("close: threads to be joined");
         for thread in threads.drain(..) {
             // Nothing is left to be done about a thread that panicked.

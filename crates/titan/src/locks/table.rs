@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::owners::Owners;
 use super::request::{Acquired, HashOfKey, LockKey, Mode, OwnerId, Request};
@@ -21,6 +21,8 @@ pub(crate) struct LockTable {
     waits: Mutex<Waits>,
     last_owner: AtomicU64,
     clock: Arc<dyn SystemClock>,
+    /// Why no request waits any more.
+    closed: OnceLock<Error>,
 }
 
 #[derive(Default)]
@@ -86,6 +88,7 @@ impl LockTable {
             waits: Mutex::default(),
             last_owner: AtomicU64::new(0),
             clock,
+            closed: OnceLock::new(),
         }
     }
 
@@ -97,7 +100,8 @@ impl LockTable {
     /// Locks a key.
     ///
     /// # Errors
-    /// `Deadlock`, `LockTimeout`. The owner has the locks then that it had before.
+    /// `Deadlock`, `LockTimeout`; the error with which the table was closed. The owner has the locks then
+    /// that it had before.
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Result<Acquired> {
         let Request { owner, key, .. } = *request;
         let stripe = self.stripe(key);
@@ -140,6 +144,9 @@ impl LockTable {
     ) -> Result<Acquired> {
         let begun = self.clock.monotonic();
         loop {
+            if let Some(closed) = self.closed.get() {
+                return Err(closed.clone());
+            }
             if let Some(acquired) = self.grant(stripe, locks, request) {
                 return Ok(acquired);
             }
@@ -194,6 +201,17 @@ impl LockTable {
             } else if lock.owners.is_empty() {
                 locks.remove(key);
             }
+        }
+    }
+
+    /// Requests wait no more: those that wait fail with `error`, and so do those that would have to.
+    pub(crate) fn close(&self, error: Error) {
+        // The first error stays.
+        let _ = self.closed.set(error);
+        for stripe in &self.stripes {
+            // ORDER: a request that has not seen the error waits by the time that its stripe is free.
+            drop(stripe.locks.lock());
+            stripe.changed.notify_all();
         }
     }
 

@@ -301,7 +301,7 @@ impl Transaction {
     pub fn commit(self) -> Result<()> {
         let (batch, conditions) = self.state.lock().take_writes()?;
         let Some(conditions) = conditions else {
-            return Ok(());
+            return self.db.check_writable();
         };
         // MUTANT: locks are released before the writes of the transaction are visible.
         if mutant!(

@@ -630,3 +630,22 @@ fn every_call_refuses_a_dropped_family_by_its_name() {
         refuses("commit", t.commit());
     }
 }
+
+#[test]
+fn nothing_works_once_the_database_is_closed() {
+    for begun in all_options() {
+        let db = open();
+        let [used, unused] = [(); 2].map(|()| db.begin(&begun).unwrap());
+        used.put(&db, "k", "1").unwrap();
+        db.close().unwrap();
+        let closed = Some(ErrorKind::Closed);
+        for t in [&used, &unused] {
+            assert_eq!(kind(t.get(&db, "k")), closed, "{begun:?}");
+            assert_eq!(kind(t.guard(&db, "k")), closed, "{begun:?}");
+            assert_eq!(kind(t.put(&db, "k", "2")), closed, "{begun:?}");
+            assert_eq!(kind(t.delete(&db, "k")), closed, "{begun:?}");
+        }
+        assert_eq!(kind(used.commit()), closed, "{begun:?}");
+        assert_eq!(kind(unused.commit()), closed, "{begun:?}");
+    }
+}
