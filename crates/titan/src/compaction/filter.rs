@@ -5,8 +5,6 @@
 //! means for entries is said in [`merge`](super::merge): a removed value becomes a deletion with the
 //! same sequence number.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use crate::format::internal_key::{InternalKeyComparator, ValueType, is_storable}
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
+use crate::panics::{self, contain};
 use crate::stats::Statistics;
 use crate::version::{StoredValues, Version};
 
@@ -233,14 +232,10 @@ impl<'a> JobFilter<'a> {
         let Some(filter) = &mut self.filter else {
             return Err(Error::internal("a filter that is gone is asked"));
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| filter.filter(&entry)));
-        let decision = match outcome {
+        let decision = match contain(|| filter.filter(&entry)) {
             Ok(Ok(decision)) => decision,
             Ok(Err(e)) => return Err(self.failed("failed", key).with_source(e)),
-            Err(panic) => {
-                let doing = format!("panicked{}", text_of(&*panic));
-                return Err(self.failed(&doing, key));
-            }
+            Err(panicked) => return Err(self.failed(&panicked.to_string(), key)),
         };
         let counts = &mut self.counts;
         counts.asked += 1;
@@ -297,8 +292,7 @@ const MAX_KEY: usize = 64;
 impl Drop for JobFilter<'_> {
     /// A panic in the destructor of the application's filter changes nothing.
     fn drop(&mut self) {
-        let filter = self.filter.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(filter)));
+        panics::end(self.filter.take());
     }
 }
 
@@ -320,23 +314,15 @@ fn make(
     };
     let is_flush = filtering.reason == FilterReason::Flush;
     let create = || (!is_flush || factory.at_flush()).then(|| factory.create(&context));
-    match catch_unwind(AssertUnwindSafe(create)) {
+    match contain(create) {
         Ok(filter) => Ok(filter.flatten()),
-        Err(panic) => Err(Error::new(
+        Err(panicked) => Err(Error::new(
             ErrorKind::CompactionFilter,
             format!(
-                "the factory of the compaction filter {} of column family {} panicked{}",
+                "the factory of the compaction filter {} of column family {} {panicked}",
                 name_of(factory),
                 job.family.name,
-                text_of(&*panic)
             ),
         )),
     }
-}
-
-/// What a panic said.
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.map_or_else(String::new, |text| format!(" ({text})"))
 }

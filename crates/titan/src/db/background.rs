@@ -70,8 +70,7 @@ impl Shared {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
-            // A listener that is notified of a failed deletion may panic, too; that concerns no
-            // data.
+            // A file system of the application may panic, too; that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
     }

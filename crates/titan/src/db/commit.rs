@@ -10,7 +10,7 @@ use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::stats::MemtableSealedEvent;
+use crate::stats::{MemtableSealedEvent, notify};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
@@ -242,12 +242,10 @@ impl Shared {
             .wal_limit
             .set(&state, &self.context.options.load());
         gate!("switch: memtables switched");
-        // Before listeners are notified, of which one may panic.
         self.signals.work.raise_for_one();
         self.update_stalls(state);
         for event in &sealed {
-            let listeners = &self.context.listeners;
-            listeners.notify(|l| l.memtable_sealed(event));
+            notify!(self.context.listeners, memtable_sealed(event));
         }
         Ok(())
     }

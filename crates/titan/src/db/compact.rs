@@ -20,7 +20,7 @@ use crate::compaction::picker::{self, pick_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::FilterReason;
 use crate::format::ColumnFamilyId;
-use crate::stats::{self, CompactionBeginEvent, CompactionEvent, EventListener};
+use crate::stats::{self, CompactionBeginEvent, CompactionEvent, Listeners, notify};
 use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
@@ -68,13 +68,14 @@ impl Job for CompactionJob {
         &self.family
     }
 
-    fn announce(&self, listener: &dyn EventListener) {
-        listener.compaction_begun(&CompactionBeginEvent {
+    fn announce(&self, listeners: &Listeners) {
+        let event = CompactionBeginEvent {
             column_family: self.family.id,
             inputs: self.compaction.input_numbers(),
             output_level: self.compaction.output_level,
             is_manual: self.is_manual,
-        });
+        };
+        notify!(listeners, compaction_begun(&event));
     }
 
     fn run(self, shared: &Shared) -> (Result<CompactionEvent>, CompactionClaim) {
@@ -105,8 +106,8 @@ impl Job for CompactionJob {
         drop(claim.marks);
     }
 
-    fn report(event: &CompactionEvent, listener: &dyn EventListener) {
-        listener.compaction_finished(event);
+    fn report(event: &CompactionEvent, listeners: &Listeners) {
+        notify!(listeners, compaction_finished(event));
     }
 }
 

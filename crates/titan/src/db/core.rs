@@ -15,6 +15,7 @@ use super::signals::Signals;
 use super::state::State;
 use crate::error::Result;
 use crate::format::ColumnFamilyId;
+use crate::stats::notify;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{Counters, VersionSet};
@@ -130,10 +131,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if let Err(e) = self.close() {
-            self.shared
-                .context
-                .listeners
-                .notify(|l| l.writes_stopped(&e));
+            notify!(self.shared.context.listeners, writes_stopped(&e));
         }
     }
 }

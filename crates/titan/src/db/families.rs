@@ -14,7 +14,7 @@ use crate::gc::space::loosened_allowance;
 use crate::memtable::Memtable;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
-use crate::stats::StallEvent;
+use crate::stats::{StallEvent, notify};
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::version::{self, Version, VersionSet};
@@ -98,9 +98,7 @@ impl Shared {
     pub(super) fn report_loosened_bound(&self, family: &Family) {
         if let Some(bytes) = loosened_allowance(&family.options()) {
             let id = family.id;
-            self.context
-                .listeners
-                .notify(|l| l.space_bound_loosened(id, bytes));
+            notify!(self.context.listeners, space_bound_loosened(id, bytes));
         }
     }
 

@@ -16,6 +16,7 @@ use super::running::RunningJob;
 use crate::error::{Error, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::stats::notify;
 use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
 use crate::version::{TableFile, Version, VersionSet};
@@ -46,12 +47,10 @@ impl Shared {
     pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
         let running = Running::counted(self, first, RunningJob::Collection);
         for family in self.families.load_full().values() {
-            // As for other jobs, a comparator or a listener may panic.
+            // As for other jobs, a comparator may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
                 Err(e) if e.is_corruption() => {
-                    self.context
-                        .listeners
-                        .notify(|l| l.garbage_collection_failed(&e));
+                    notify!(self.context.listeners, garbage_collection_failed(&e));
                 }
                 // It ended early, or has stopped writes.
                 _ => {}

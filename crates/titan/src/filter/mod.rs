@@ -8,7 +8,6 @@
 mod ttl;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::lazy_value::{LazyValue, ValueSource};
+use crate::panics::contain;
 
 pub use ttl::TimeToLive;
 
@@ -243,12 +243,11 @@ impl fmt::Debug for FilterEntry<'_> {
 
 /// The name of a factory; "unknown" if the factory panics.
 pub(crate) fn name_of(factory: &dyn CompactionFilterFactory) -> String {
-    let name = catch_unwind(AssertUnwindSafe(|| factory.name().to_owned()));
+    let name = contain(|| factory.name().to_owned());
     name.unwrap_or_else(|_| "unknown".to_owned())
 }
 
 /// When tables are to be filtered; never, if the factory panics.
 pub(crate) fn revisit_of(factory: &dyn CompactionFilterFactory) -> Option<Revisit> {
-    let revisit = catch_unwind(AssertUnwindSafe(|| factory.revisit()));
-    revisit.unwrap_or_default()
+    contain(|| factory.revisit()).unwrap_or_default()
 }
