@@ -18,6 +18,7 @@ use crate::filter::{
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, is_storable};
+use crate::format::key_text::KeyText;
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
@@ -264,14 +265,12 @@ impl<'a> JobFilter<'a> {
 
     fn failed(&self, doing: &str, key: &[u8]) -> Error {
         let JobFilter { name, family, .. } = self;
-        let shown = key.get(..key.len().min(MAX_KEY)).unwrap_or_default();
-        let more = if shown.len() < key.len() { "..." } else { "" };
         Error::new(
             ErrorKind::CompactionFilter,
             format!(
-                "the compaction filter {name} of column family {} {doing}, at the key \"{}{more}\"",
+                "the compaction filter {name} of column family {} {doing}, at the key {}",
                 family.name,
-                shown.escape_ascii()
+                KeyText(key)
             ),
         )
     }
@@ -285,9 +284,6 @@ impl<'a> JobFilter<'a> {
         }
     }
 }
-
-/// Bytes of a key in the text of an error.
-const MAX_KEY: usize = 64;
 
 impl Drop for JobFilter<'_> {
     /// A panic in the destructor of the application's filter changes nothing.

@@ -28,6 +28,7 @@ impl Shared {
         options: ColumnFamilyOptions,
     ) -> Result<Arc<Family>> {
         options.validate()?;
+        let options = options.with_named_objects()?;
         self.change_families(|lead| {
             self.check_not_stopped()?;
             self.sync_wal(lead)?;

@@ -10,18 +10,23 @@ pub mod builtin;
 mod operands;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 pub(crate) use operands::Operands;
 
 use crate::error::{Error, Result};
 use crate::format::internal_key::is_storable;
+use crate::format::key_text::KeyText;
+use crate::panics::{Panicked, contain};
 
 /// Combines the operands of a key with its value.
 ///
 /// The result must depend on nothing but the arguments: reads, flushes and compactions call it at any
 /// time and on any thread, for the same operands again, and with parts of them combined before.
+///
+/// An operator that panics when it is asked for its name or its id is refused with `InvalidOption` by
+/// the call that gives it. Where it panics at a key, reads of the key fail with `Internal`, and
+/// compactions keep the parts.
 pub trait MergeOperator: Send + Sync {
     /// The name that is recorded with the data, as RocksDB records it. A database that was written with
     /// one operator must not be read with another: its operands would mean something else.
@@ -117,24 +122,21 @@ pub(crate) fn full_merge(
         Some(operator) if operator.is_given() => operator,
         other => return Err(missing(other)),
     };
-    let merged = catch_unwind(AssertUnwindSafe(|| {
-        operator.full_merge(key, base, operands)
-    }));
-    match merged {
+    match contain(|| operator.full_merge(key, base, operands)) {
         Ok(Some(value)) if is_storable(key, &value) => Ok(value),
         Ok(Some(value)) => Err(Error::corruption(format!(
             "the merge operator {} makes a value of {} bytes for the key {}, which is too large",
             operator.name(),
             value.len(),
-            key.escape_ascii()
+            KeyText(key)
         ))),
         Ok(None) => Err(Error::corruption(format!(
             "the merge operator {} cannot combine {} operands of the key {}",
             operator.name(),
             operands.len(),
-            key.escape_ascii()
+            KeyText(key)
         ))),
-        Err(_) => Err(panicked(operator, key)),
+        Err(panicked) => Err(failed(operator, &panicked, key)),
     }
 }
 
@@ -145,16 +147,16 @@ pub(crate) fn partial_merge(
     key: &[u8],
     operands: &[&[u8]],
 ) -> Option<Vec<u8>> {
-    let merged = catch_unwind(AssertUnwindSafe(|| operator.partial_merge(key, operands)));
-    let merged = merged.unwrap_or(None);
+    let merged = contain(|| operator.partial_merge(key, operands)).unwrap_or(None);
     merged.filter(|operand| is_storable(key, operand))
 }
 
-fn panicked(operator: &dyn MergeOperator, key: &[u8]) -> Error {
+#[cold]
+fn failed(operator: &dyn MergeOperator, panicked: &Panicked, key: &[u8]) -> Error {
     Error::internal(format!(
-        "the merge operator {} panicked at the key {}",
+        "the merge operator {} {panicked} at the key {}",
         operator.name(),
-        key.escape_ascii()
+        KeyText(key)
     ))
 }
 
@@ -166,6 +168,47 @@ fn missing(recorded: Option<&dyn MergeOperator>) -> Error {
         "the key has merge operands, and the family was opened without their merge operator{name}: \
          set ColumnFamilyOptions::merge_operator"
     ))
+}
+
+/// The operator with its name and its id, for which it is not asked again.
+///
+/// # Errors
+/// `InvalidOption` if it panics.
+pub(crate) fn named(operator: Arc<dyn MergeOperator>) -> Result<Arc<dyn MergeOperator>> {
+    match contain(|| (operator.name().to_owned(), operator.id())) {
+        Ok((name, id)) => Ok(Arc::new(Named { operator, name, id })),
+        Err(panicked) => Err(Error::invalid_option(format!(
+            "merge_operator {panicked} when it was asked for its name"
+        ))),
+    }
+}
+
+struct Named {
+    operator: Arc<dyn MergeOperator>,
+    name: String,
+    id: String,
+}
+
+impl MergeOperator for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.operator.full_merge(key, base, operands)
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.operator.partial_merge(key, operands)
+    }
+
+    fn is_given(&self) -> bool {
+        self.operator.is_given()
+    }
 }
 
 /// The operator that a database has recorded under this id, for an opening that gives none: the

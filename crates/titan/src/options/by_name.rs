@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::file::{CF_OPTIONS, OptionsFile};
-use super::{ColumnFamilyOptions, FamilySettings, SettingTexts};
+use super::{ColumnFamilyOptions, FamilySettings, Options, SettingTexts};
 use crate::error::{Error, Result};
 use crate::format::prefix::{self, PrefixExtractor};
 use crate::merge::{self, MergeOperator};
@@ -117,7 +117,37 @@ pub(super) struct Named {
     pub(super) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
 }
 
+impl Options {
+    /// The same, with objects that are not asked for their names again.
+    ///
+    /// # Errors
+    /// `InvalidOption` naming the family if one panics at that.
+    pub(super) fn with_named_objects(&self) -> Result<Self> {
+        let mut options = self.clone();
+        options.default = options.default.with_named_objects()?;
+        for (name, family) in &mut options.families {
+            let named = family.with_named_objects();
+            *family = named.map_err(|e| e.context(format!("column family {name}")))?;
+        }
+        Ok(options)
+    }
+}
+
 impl ColumnFamilyOptions {
+    /// The same, with objects that are not asked for their names again: what panics at that is refused
+    /// before anything depends on it.
+    ///
+    /// # Errors
+    /// `InvalidOption` if one panics at that.
+    pub(crate) fn with_named_objects(&self) -> Result<Self> {
+        let (operator, extractor) = (self.merge_operator.clone(), self.prefix_extractor.clone());
+        Ok(ColumnFamilyOptions {
+            merge_operator: operator.map(merge::named).transpose()?,
+            prefix_extractor: extractor.map(prefix::named).transpose()?,
+            ..self.clone()
+        })
+    }
+
     /// What is kept of the options of a family that is created with them.
     pub(crate) fn kept_texts(&self) -> SettingTexts {
         let mut texts = FamilySettings::of(self).texts();

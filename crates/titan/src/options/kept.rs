@@ -128,8 +128,10 @@ impl Kept {
     /// Combines the kept options with `given`, for a database that has families of these names.
     ///
     /// # Errors
-    /// `InvalidOption` if options that are stated are out of range or contradict each other.
+    /// `InvalidOption` if options that are stated are out of range or contradict each other;
+    /// `InvalidArgument` for another merge operator or prefix extractor than the recorded one.
     pub(crate) fn resolve(&self, given: &Options, names: &[String]) -> Result<Resolved> {
+        let given = &given.with_named_objects()?;
         let mut options = given.clone();
         let mut families = BTreeMap::new();
         let mut taken = Vec::new();
