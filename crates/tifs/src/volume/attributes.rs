@@ -1,0 +1,97 @@
+//! Changing attributes: permissions, owners, times, and by that the size.
+
+use rustix::io::Errno;
+
+use super::Volume;
+use super::change::Change;
+use crate::error::Result;
+use crate::file_system::{Attributes, Caller, Changes, NewTime, SIZE_MAX};
+use crate::schema::{FileKind, Inode, InodeNumber, Time};
+
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o0010;
+
+impl Volume {
+    pub(super) fn change_attributes(
+        &self,
+        caller: &Caller,
+        number: InodeNumber,
+        changes: &Changes,
+    ) -> Result<Attributes> {
+        if changes.size.is_some_and(|size| size > SIZE_MAX) {
+            return Err(Errno::FBIG.into());
+        }
+        let _lock = self.locks.exclusive(&[number]);
+        if let Some(size) = changes.size {
+            self.prepare_to_grow(number, size)?;
+        }
+        let attributes = self.change(|change| {
+            let mut inode = change.inode(number)?;
+            change.apply(caller, number, &mut inode, changes)?;
+            change.put_inode(number, &inode)?;
+            Ok(Attributes { number, inode })
+        })?;
+        self.queue_truncation(&attributes);
+        Ok(attributes)
+    }
+}
+
+impl Change<'_> {
+    fn apply(
+        &mut self,
+        caller: &Caller,
+        number: InodeNumber,
+        inode: &mut Inode,
+        changes: &Changes,
+    ) -> Result<()> {
+        let now = self.now;
+        if let Some(size) = changes.size {
+            match inode.kind {
+                FileKind::File => self.resize(number, inode, size)?,
+                FileKind::Directory => return Err(Errno::ISDIR.into()),
+                _ => return Err(Errno::INVAL.into()),
+            }
+            inode.modified = now;
+            if caller.uid != 0 {
+                drop_privileges(inode);
+            }
+        }
+        if changes.change_owner() {
+            inode.uid = changes.uid.unwrap_or(inode.uid);
+            inode.gid = changes.gid.unwrap_or(inode.gid);
+            if inode.kind != FileKind::Directory {
+                drop_privileges(inode);
+            }
+        }
+        if let Some(permissions) = changes.permissions {
+            inode.permissions = permissions & 0o7777;
+            self.change_acl(number, inode.permissions)?;
+        }
+        let time = |new| match new {
+            NewTime::Now => now,
+            NewTime::At(time) => time,
+        };
+        inode.accessed = changes.accessed.map_or(inode.accessed, time);
+        inode.modified = changes.modified.map_or(inode.modified, time);
+        inode.changed = changes.changed.unwrap_or(now);
+        Ok(())
+    }
+}
+
+/// Takes away the bits with which a program would run for its owner or group. Without the right to
+/// execute it for the group, the bit for the group means something else and stays.
+pub(super) fn drop_privileges(inode: &mut Inode) {
+    inode.permissions &= !SET_USER_ID;
+    if inode.permissions & GROUP_EXECUTE != 0 {
+        inode.permissions &= !SET_GROUP_ID;
+    }
+}
+
+/// Whether a read changes the time of the last access, if it is relative.
+pub(super) fn access_is_due(inode: &Inode, now: Time) -> bool {
+    const DAY: i64 = 24 * 60 * 60;
+    inode.accessed <= inode.modified
+        || inode.accessed <= inode.changed
+        || now.seconds.saturating_sub(inode.accessed.seconds) >= DAY
+}

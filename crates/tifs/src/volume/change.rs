@@ -1,0 +1,151 @@
+//! One operation: a transaction with the keys and values of the schema.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use super::Volume;
+use super::usage::UsageChange;
+use crate::error::{Error, Result};
+use crate::file_system::Attributes;
+use crate::kv::{Commit, Scan, Space, Transaction};
+use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, Time, content_of, with_format};
+
+/// How often an operation is tried. With the locks of a volume, conflicts come from background work
+/// only.
+const ATTEMPTS: usize = 100;
+
+/// What an operation reads and writes.
+pub(super) struct Change<'a> {
+    pub(super) transaction: Box<dyn Transaction + 'a>,
+    /// What the operation adds to the counters of the volume.
+    pub(super) usage: UsageChange,
+    /// The time of everything that the operation changes.
+    pub(super) now: Time,
+}
+
+impl Volume {
+    /// Runs an operation until it commits or fails. It may be run several times, so it has no effect but
+    /// those on the transaction.
+    ///
+    /// # Errors
+    /// Those of the operation; `EROFS`; `EAGAIN` if it conflicted too often.
+    pub(super) fn change<T>(&self, operation: impl Fn(&mut Change<'_>) -> Result<T>) -> Result<T> {
+        if self.options.read_only {
+            return Err(Errno::ROFS.into());
+        }
+        for _ in 0..ATTEMPTS {
+            let mut change = Change {
+                transaction: self.kv.begin()?,
+                usage: UsageChange::default(),
+                now: self.now(),
+            };
+            let result = operation(&mut change)?;
+            match change.transaction.commit()? {
+                Commit::Committed => {
+                    self.usage.add(change.usage);
+                    self.unsynced.store(true, Ordering::Release);
+                    return Ok(result);
+                }
+                Commit::Conflict => {}
+                Commit::Undetermined => {
+                    let what = "the store does not know whether the operation took effect";
+                    return Err(Error::new(Errno::IO, what));
+                }
+            }
+        }
+        let what = "the operation conflicted with others again and again";
+        Err(Error::new(Errno::AGAIN, what))
+    }
+}
+
+impl Change<'_> {
+    pub(super) fn get(&mut self, key: Key<'_>) -> Result<Option<Bytes>> {
+        self.transaction.get(Space::Meta, &key.encode())
+    }
+
+    pub(super) fn put(&mut self, key: Key<'_>, value: &[u8]) -> Result<()> {
+        self.transaction.put(Space::Meta, &key.encode(), value)
+    }
+
+    pub(super) fn delete(&mut self, key: Key<'_>) -> Result<()> {
+        self.transaction.delete(Space::Meta, &key.encode())
+    }
+
+    /// The attributes of an inode. `ESTALE` if it does not exist, which the kernel never sees if it
+    /// counts its references right.
+    pub(super) fn inode(&mut self, number: InodeNumber) -> Result<Inode> {
+        let value = self.get(Key::Inode(number))?;
+        Inode::decode(&value.ok_or(Errno::STALE)?)
+    }
+
+    /// The attributes of a directory that has a name, for changing its entries.
+    pub(super) fn directory(&mut self, number: InodeNumber) -> Result<Inode> {
+        let inode = self.inode(number)?;
+        if inode.kind != FileKind::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        if inode.links == 0 {
+            return Err(Errno::NOENT.into());
+        }
+        Ok(inode)
+    }
+
+    pub(super) fn put_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
+        self.put(Key::Inode(number), &inode.encode())
+    }
+
+    /// Stores a directory after a change of its entries.
+    pub(super) fn put_directory(&mut self, number: InodeNumber, inode: &mut Inode) -> Result<()> {
+        inode.modified = self.now;
+        inode.changed = self.now;
+        self.put_inode(number, inode)
+    }
+
+    pub(super) fn entry(&mut self, directory: InodeNumber, name: &[u8]) -> Result<Option<Entry>> {
+        let value = self.get(Key::Entry(directory, name))?;
+        value.map(|value| Entry::decode(&value)).transpose()
+    }
+
+    pub(super) fn put_entry(
+        &mut self,
+        directory: InodeNumber,
+        name: &[u8],
+        child: Attributes,
+    ) -> Result<()> {
+        let entry = Entry {
+            inode: child.number,
+            kind: child.inode.kind,
+        };
+        self.put(Key::Entry(directory, name), &entry.encode())
+    }
+
+    /// `ENOTEMPTY` if a directory has entries. No other operation adds one before this one commits: it
+    /// would write the directory's inode, too.
+    pub(super) fn must_be_empty(&mut self, directory: InodeNumber) -> Result<()> {
+        let prefix = Key::Entry(directory, b"").encode();
+        let scan = Scan::prefix(Space::Meta, &prefix).keys_only().limit(1);
+        if self.transaction.scan(&scan)?.is_empty() {
+            Ok(())
+        } else {
+            Err(Errno::NOTEMPTY.into())
+        }
+    }
+
+    /// The content of a small file, or the target of a symbolic link; empty if nothing is stored.
+    pub(super) fn inline(&mut self, number: InodeNumber) -> Result<Bytes> {
+        let value = self.get(Key::Inline(number))?;
+        value.map_or(Ok(Bytes::new()), |value| content_of(&value))
+    }
+
+    pub(super) fn put_inline(&mut self, number: InodeNumber, content: &[u8]) -> Result<()> {
+        self.put(Key::Inline(number), &with_format(content))
+    }
+
+    /// Adds to the blocks of a file, and to those of the volume.
+    pub(super) fn add_blocks(&mut self, inode: &mut Inode, change: i64) {
+        inode.blocks = inode.blocks.saturating_add_signed(change);
+        self.usage.blocks += change;
+    }
+}

@@ -1,0 +1,193 @@
+//! Finding names, and making new ones.
+
+use rustix::io::Errno;
+
+use super::Volume;
+use super::acl::Inherited;
+use super::change::Change;
+use crate::error::Result;
+use crate::file_system::{Attributes, Caller, NAME_MAX, TARGET_MAX};
+use crate::kv::Space;
+use crate::schema::{Entry, FileKind, Inode, InodeNumber, Key, with_format};
+
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// What a new inode gets from the call that creates it.
+pub(super) struct NewInode<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) kind: FileKind,
+    pub(super) permissions: u32,
+    /// Permissions that it does not get if the directory has no default ACL.
+    pub(super) umask: u32,
+    pub(super) device: u32,
+    /// The target of a symbolic link.
+    pub(super) target: Option<&'a [u8]>,
+}
+
+impl Volume {
+    pub(super) fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
+        check_name(name)?;
+        let _lock = self.locks.shared(directory);
+        let entry = self
+            .kv
+            .get(Space::Meta, &Key::Entry(directory, name).encode())?;
+        let entry = Entry::decode(&entry.ok_or(Errno::NOENT)?)?;
+        // ORDER: the reference first. While the directory is locked the name stays, so the inode exists.
+        self.references.add(entry.inode);
+        self.stored(entry.inode).inspect_err(|_| {
+            self.references.remove(entry.inode, 1);
+        })
+    }
+
+    /// Creates an inode with a name.
+    pub(super) fn create(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        new: &NewInode<'_>,
+    ) -> Result<Attributes> {
+        check_name(name)?;
+        let number = self.numbers.next(&*self.kv)?;
+        let _locks = self.locks.exclusive(&[directory]);
+        let created = self.change(|change| {
+            let mut parent = change.directory(directory)?;
+            if change.entry(directory, name)?.is_some() {
+                return Err(Errno::EXIST.into());
+            }
+            if new.kind == FileKind::Directory {
+                parent.links = parent.links.checked_add(1).ok_or(Errno::MLINK)?;
+            }
+            let child = change.add_inode(number, (directory, &parent), new)?;
+            change.put_entry(directory, name, child)?;
+            change.put_directory(directory, &mut parent)?;
+            Ok(child)
+        })?;
+        self.references.add(number);
+        Ok(created)
+    }
+
+    pub(super) fn create_symlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Attributes> {
+        if target.is_empty() {
+            return Err(Errno::NOENT.into());
+        }
+        if target.len() > TARGET_MAX {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        let new = NewInode {
+            caller,
+            kind: FileKind::Symlink,
+            permissions: 0o777,
+            umask: 0,
+            device: 0,
+            target: Some(target),
+        };
+        self.create(directory, name, &new)
+    }
+
+    pub(super) fn add_link(
+        &self,
+        number: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+    ) -> Result<Attributes> {
+        check_name(name)?;
+        let _locks = self.locks.exclusive(&[number, directory]);
+        let linked = self.change(|change| {
+            let mut parent = change.directory(directory)?;
+            let mut inode = change.inode(number)?;
+            if inode.kind == FileKind::Directory {
+                return Err(Errno::PERM.into());
+            }
+            if inode.links == 0 {
+                return Err(Errno::NOENT.into());
+            }
+            if change.entry(directory, name)?.is_some() {
+                return Err(Errno::EXIST.into());
+            }
+            inode.links = inode.links.checked_add(1).ok_or(Errno::MLINK)?;
+            inode.changed = change.now;
+            let linked = Attributes { number, inode };
+            change.put_inode(number, &inode)?;
+            change.put_entry(directory, name, linked)?;
+            change.put_directory(directory, &mut parent)?;
+            Ok(linked)
+        })?;
+        self.references.add(number);
+        Ok(linked)
+    }
+}
+
+impl Change<'_> {
+    /// Stores a new inode, without a name.
+    pub(super) fn add_inode(
+        &mut self,
+        number: InodeNumber,
+        (directory, parent): (InodeNumber, &Inode),
+        new: &NewInode<'_>,
+    ) -> Result<Attributes> {
+        let inherits_group = parent.permissions & SET_GROUP_ID != 0;
+        let inherited = match new.target {
+            Some(_) => Inherited::none(new.permissions),
+            None => self.inherit_acl(directory, new.kind, new.permissions, new.umask)?,
+        };
+        let mut permissions = inherited.permissions & 0o7777;
+        if inherits_group && new.kind == FileKind::Directory {
+            permissions |= SET_GROUP_ID;
+        }
+        let mut inode = Inode {
+            kind: new.kind,
+            permissions,
+            uid: new.caller.uid,
+            gid: if inherits_group {
+                parent.gid
+            } else {
+                new.caller.gid
+            },
+            links: if new.kind == FileKind::Directory {
+                2
+            } else {
+                1
+            },
+            device: new.device,
+            size: 0,
+            blocks: 0,
+            parent: directory,
+            stale_end: 0,
+            block_shift: 0,
+            accessed: self.now,
+            modified: self.now,
+            changed: self.now,
+            born: self.now,
+        };
+        if let Some(target) = new.target {
+            // A target takes no blocks, as that of a short symbolic link elsewhere.
+            inode.size = target.len() as u64;
+            self.put(Key::Inline(number), &with_format(target))?;
+        }
+        self.put_acls(number, &inherited)?;
+        self.put_inode(number, &inode)?;
+        self.usage.inodes += 1;
+        Ok(Attributes { number, inode })
+    }
+}
+
+/// Refuses names that no entry can have.
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_MAX {
+        return Err(Errno::NAMETOOLONG.into());
+    }
+    if name.is_empty()
+        || name == b"."
+        || name == b".."
+        || name.iter().any(|b| matches!(b, 0 | b'/'))
+    {
+        return Err(Errno::INVAL.into());
+    }
+    Ok(())
+}

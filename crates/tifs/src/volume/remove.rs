@@ -1,0 +1,104 @@
+//! Removing names.
+
+use rustix::io::Errno;
+
+use super::Volume;
+use super::change::Change;
+use super::create::check_name;
+use crate::error::Result;
+use crate::kv::Space;
+use crate::schema::{Entry, FORMAT, FileKind, Inode, InodeNumber, Key};
+
+impl Volume {
+    /// Removes a name, of a directory or of anything else.
+    pub(super) fn remove(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<()> {
+        check_name(name)?;
+        let (child, orphan) = self.with_children(&[(directory, name)], |children| {
+            let child = children[0].ok_or(Errno::NOENT)?;
+            let orphan = self.change(|change| {
+                let mut parent = change.directory(directory)?;
+                let inode = change.inode(child.inode)?;
+                if is_directory {
+                    if inode.kind != FileKind::Directory {
+                        return Err(Errno::NOTDIR.into());
+                    }
+                    change.must_be_empty(child.inode)?;
+                    parent.links -= 1;
+                } else if inode.kind == FileKind::Directory {
+                    return Err(Errno::ISDIR.into());
+                }
+                change.delete(Key::Entry(directory, name))?;
+                change.put_directory(directory, &mut parent)?;
+                change.drop_link(child.inode, inode)
+            })?;
+            Ok((child.inode, orphan))
+        })?;
+        if orphan {
+            self.orphaned(child);
+        }
+        Ok(())
+    }
+
+    /// Looks up names and locks their directories and what they lead to, then runs `locked` with what
+    /// they lead to. The names do not change while it runs.
+    pub(super) fn with_children<T, const N: usize>(
+        &self,
+        names: &[(InodeNumber, &[u8]); N],
+        locked: impl Fn(&[Option<Entry>; N]) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let children = self.children(names)?;
+            let directories = names.iter().map(|(directory, _)| *directory);
+            let inodes = children.iter().flatten().map(|child| child.inode);
+            let all: Vec<InodeNumber> = directories.chain(inodes).collect();
+            let _locks = self.locks.exclusive(&all);
+            if self.children(names)? == children {
+                return locked(&children);
+            }
+        }
+    }
+
+    fn children<const N: usize>(
+        &self,
+        names: &[(InodeNumber, &[u8]); N],
+    ) -> Result<[Option<Entry>; N]> {
+        let mut children = [None; N];
+        for (child, (directory, name)) in children.iter_mut().zip(names) {
+            let value = self
+                .kv
+                .get(Space::Meta, &Key::Entry(*directory, name).encode())?;
+            *child = value.map(|value| Entry::decode(&value)).transpose()?;
+        }
+        Ok(children)
+    }
+
+    /// After a commit that removed the last name of an inode.
+    pub(super) fn orphaned(&self, number: InodeNumber) {
+        if self.references.orphan(number) {
+            self.reclaimer.queue(number);
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Counts one name less, for a directory all of its names. True if it was the last one: the inode is
+    /// an orphan then, and the caller says so after the commit.
+    pub(super) fn drop_link(&mut self, number: InodeNumber, mut inode: Inode) -> Result<bool> {
+        inode.links = match inode.kind {
+            FileKind::Directory => 0,
+            _ => inode.links.saturating_sub(1),
+        };
+        inode.changed = self.now;
+        self.put_inode(number, &inode)?;
+        if inode.links > 0 {
+            return Ok(false);
+        }
+        self.put(Key::Orphan(number), &[FORMAT])?;
+        Ok(true)
+    }
+}

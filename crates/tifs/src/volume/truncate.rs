@@ -1,0 +1,228 @@
+//! Changing the size of a file.
+//!
+//! What a truncation cuts off must never be seen again, also if the file grows later. A few blocks are
+//! deleted at once. Many are left for the [reclaimer](super::reclaim): the inode says up to where, in
+//! `stale_end`, and a key says that there is work. Whatever makes the file grow does that work first.
+
+use super::Volume;
+use super::change::Change;
+use super::content::{INLINE_MAX, blocks_of_range, units};
+use crate::error::Result;
+use crate::file_system::Attributes;
+use crate::kv::{Scan, Space};
+use crate::schema::{FORMAT, FileKind, Inode, InodeNumber, Key, block_key, block_of_key};
+
+/// How many blocks a truncation deletes at once.
+const AT_ONCE: u64 = 256;
+
+/// How many blocks one transaction of the reclaimer deletes.
+pub(super) const PIECE: usize = 1024;
+
+impl Volume {
+    /// Deletes what earlier truncations left, if the file is to be longer than it is. The caller has the
+    /// lock of the inode.
+    pub(super) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
+        let inode = self.stored(number)?.inode;
+        if inode.stale_end > 0 && size > inode.size {
+            while !self.change(|change| change.cut_stale_blocks(number))? {}
+        }
+        Ok(())
+    }
+
+    /// After a commit that may have left blocks.
+    pub(super) fn queue_truncation(&self, attributes: &Attributes) {
+        if attributes.inode.stale_end > 0 {
+            self.reclaimer.queue(attributes.number);
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Changes the size of a regular file. The caller stores the inode.
+    pub(super) fn resize(
+        &mut self,
+        number: InodeNumber,
+        inode: &mut Inode,
+        size: u64,
+    ) -> Result<()> {
+        let old_size = std::mem::replace(&mut inode.size, size);
+        if size >= old_size {
+            return Ok(());
+        }
+        if inode.is_inline() {
+            let stored = self.inline(number)?;
+            let kept = stored
+                .len()
+                .min(usize::try_from(size).unwrap_or(usize::MAX));
+            if kept < stored.len() {
+                self.add_blocks(inode, units(kept) - units(stored.len()));
+                match kept {
+                    0 => self.delete(Key::Inline(number))?,
+                    _ => self.put_inline(number, &stored[..kept])?,
+                }
+            }
+            return Ok(());
+        }
+        self.cut_boundary(number, inode, size)?;
+        self.cut_blocks(number, inode, old_size)
+    }
+
+    /// Cuts the block in which the file ends now.
+    fn cut_boundary(&mut self, number: InodeNumber, inode: &mut Inode, size: u64) -> Result<()> {
+        let kept = (size % inode.block_size()) as usize;
+        let block = size / inode.block_size();
+        if kept == 0 || self.block_length(number, block)? <= kept {
+            return Ok(());
+        }
+        let stored = self.block(number, block)?;
+        self.put_block(number, block, &stored[..kept])?;
+        self.add_blocks(inode, units(kept) - units(stored.len()));
+        Ok(())
+    }
+
+    /// Deletes the blocks after the new end, or leaves them for later.
+    fn cut_blocks(&mut self, number: InodeNumber, inode: &mut Inode, old_size: u64) -> Result<()> {
+        let block_size = inode.block_size();
+        let cut = inode.size.div_ceil(block_size)..old_size.div_ceil(block_size);
+        if cut.end - cut.start.min(cut.end) <= AT_ONCE {
+            let blocks: Vec<u64> = cut.collect();
+            let keys: Vec<_> = blocks
+                .iter()
+                .map(|block| block_key(number, *block))
+                .collect();
+            let lengths = self.transaction.value_lengths(Space::Data, &keys)?;
+            for (block, length) in blocks.iter().zip(lengths) {
+                if let Some(length) = length {
+                    self.delete_block(number, *block)?;
+                    self.add_blocks(inode, -units(length - 1));
+                }
+            }
+        } else {
+            let units = self.units_of(number, inode, cut.clone())?;
+            self.add_blocks(inode, -units);
+            inode.stale_end = inode.stale_end.max(cut.end);
+            self.put(Key::Reclaim(number), &[FORMAT])?;
+        }
+        if inode.size == 0 && inode.stale_end == 0 {
+            inode.block_shift = 0;
+        }
+        Ok(())
+    }
+
+    /// The units that the blocks take which a truncation cuts.
+    fn units_of(
+        &mut self,
+        number: InodeNumber,
+        inode: &Inode,
+        cut: std::ops::Range<u64>,
+    ) -> Result<i64> {
+        if inode.size == 0 {
+            return Ok(inode.blocks as i64);
+        }
+        let blocks = self.stored_blocks(number, cut, usize::MAX)?;
+        let keys: Vec<_> = blocks
+            .iter()
+            .map(|block| block_key(number, *block))
+            .collect();
+        let lengths = self.transaction.value_lengths(Space::Data, &keys)?;
+        Ok(lengths
+            .iter()
+            .flatten()
+            .map(|length| units(length - 1))
+            .sum())
+    }
+
+    /// The numbers of the blocks of a range that are stored.
+    pub(super) fn stored_blocks(
+        &mut self,
+        number: InodeNumber,
+        blocks: std::ops::Range<u64>,
+        limit: usize,
+    ) -> Result<Vec<u64>> {
+        let scan = Scan {
+            begin: block_key(number, blocks.start),
+            end: block_key(number, blocks.end),
+            ..Scan::prefix(Space::Data, b"").keys_only().limit(limit)
+        };
+        let found = self.transaction.scan(&scan)?;
+        let number_of = |(key, _): &(bytes::Bytes, bytes::Bytes)| block_of_key(key).map(|of| of.1);
+        Ok(found.iter().filter_map(number_of).collect())
+    }
+
+    /// Deletes a piece of what truncations left. True if nothing is left.
+    pub(super) fn cut_stale_blocks(&mut self, number: InodeNumber) -> Result<bool> {
+        let mut inode = self.inode(number)?;
+        if inode.stale_end == 0 {
+            return Ok(true);
+        }
+        let first = inode.size.div_ceil(inode.block_size());
+        let stale = self.stored_blocks(number, first..inode.stale_end, PIECE)?;
+        for block in &stale {
+            self.delete_block(number, *block)?;
+        }
+        if stale.len() == PIECE {
+            return Ok(false);
+        }
+        inode.stale_end = 0;
+        if inode.size == 0 {
+            inode.block_shift = 0;
+        }
+        self.put_inode(number, &inode)?;
+        self.delete(Key::Reclaim(number))?;
+        Ok(true)
+    }
+
+    /// Makes a range within a file a hole. The caller stores the inode.
+    pub(super) fn punch(
+        &mut self,
+        number: InodeNumber,
+        inode: &mut Inode,
+        from: u64,
+        to: u64,
+    ) -> Result<()> {
+        let to = to.min(inode.size);
+        if from >= to || inode.kind != FileKind::File {
+            return Ok(());
+        }
+        if inode.is_inline() {
+            let stored = self.inline(number)?;
+            let content = erased(
+                &stored,
+                from.min(INLINE_MAX) as usize,
+                to.min(INLINE_MAX) as usize,
+            );
+            self.add_blocks(inode, units(content.len()) - units(stored.len()));
+            return match content.len() {
+                0 => self.delete(Key::Inline(number)),
+                _ => self.put_inline(number, &content),
+            };
+        }
+        let block_size = inode.block_size();
+        for block in self.stored_blocks(number, blocks_of_range(inode, from, to), usize::MAX)? {
+            let start = block * block_size;
+            let (first, last) = (from.max(start) - start, to.min(start + block_size) - start);
+            let length = self.block_length(number, block)?;
+            if first == 0 && last as usize >= length {
+                self.delete_block(number, block)?;
+                self.add_blocks(inode, -units(length));
+            } else {
+                let stored = self.block(number, block)?;
+                let content = erased(&stored, first as usize, last as usize);
+                self.put_block(number, block, &content)?;
+                self.add_blocks(inode, units(content.len()) - units(length));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is stored, with zeros in a range; cut, if the range reaches to the end.
+fn erased(stored: &[u8], from: usize, to: usize) -> Vec<u8> {
+    let from = from.min(stored.len());
+    if to >= stored.len() {
+        return stored[..from].to_vec();
+    }
+    let mut content = stored.to_vec();
+    content[from..to.max(from)].fill(0);
+    content
+}

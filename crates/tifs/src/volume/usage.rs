@@ -1,0 +1,100 @@
+//! How much the volume has.
+//!
+//! A counter that every operation wrote would be a key that all of them wait for. So the volume counts
+//! in memory, and stores the result when it is closed. An opening takes the stored counters and removes
+//! them, so after a crash there are none, and the opening counts all inodes.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::Volume;
+use crate::error::Result;
+use crate::kv::{Commit, Kv, Scan, Space};
+use crate::schema::{Inode, Key, Usage};
+
+/// How many inodes a scan that counts them reads at once.
+const PAGE: usize = 4096;
+
+/// What an operation adds to the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct UsageChange {
+    pub(super) blocks: i64,
+    pub(super) inodes: i64,
+}
+
+/// The counters of an open volume.
+pub(super) struct UsageCounter {
+    blocks: AtomicI64,
+    inodes: AtomicI64,
+}
+
+impl UsageCounter {
+    /// The counters as they are stored, or counted.
+    pub(super) fn load(kv: &dyn Kv, read_only: bool) -> Result<Self> {
+        let key = Key::Usage.encode();
+        let usage = match kv.get(Space::Meta, &key)? {
+            Some(stored) => {
+                let usage = Usage::decode(&stored)?;
+                if !read_only {
+                    // ORDER: before the first change, or a crash would leave counters that lack it.
+                    let mut transaction = kv.begin()?;
+                    transaction.delete(Space::Meta, &key)?;
+                    let _: Commit = transaction.commit()?;
+                }
+                usage
+            }
+            None => count(kv)?,
+        };
+        Ok(UsageCounter {
+            blocks: AtomicI64::new(usage.blocks as i64),
+            inodes: AtomicI64::new(usage.inodes as i64),
+        })
+    }
+
+    pub(super) fn add(&self, change: UsageChange) {
+        self.blocks.fetch_add(change.blocks, Ordering::Relaxed);
+        self.inodes.fetch_add(change.inodes, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Usage {
+        let read = |counter: &AtomicI64| counter.load(Ordering::Relaxed).max(0) as u64;
+        Usage {
+            blocks: read(&self.blocks),
+            inodes: read(&self.inodes),
+        }
+    }
+}
+
+impl Volume {
+    /// How much the volume has now.
+    pub fn usage(&self) -> Usage {
+        self.usage.get()
+    }
+
+    pub(super) fn store_usage(&self) -> Result<()> {
+        let mut transaction = self.kv.begin()?;
+        transaction.put(Space::Meta, &Key::Usage.encode(), &self.usage().encode())?;
+        // Nobody else writes the key; without it the next opening counts.
+        let _: Commit = transaction.commit()?;
+        Ok(())
+    }
+}
+
+/// Counts the inodes of a store and what they take.
+pub(super) fn count(kv: &dyn Kv) -> Result<Usage> {
+    let mut usage = Usage::default();
+    let mut scan = Scan::prefix(Space::Meta, b"I").limit(PAGE);
+    loop {
+        let page = kv.scan(&scan)?;
+        for (key, value) in &page {
+            // Longer keys are content and extended attributes.
+            if key.len() == 9 {
+                usage.inodes += 1;
+                usage.blocks += Inode::decode(value)?.blocks;
+            }
+        }
+        match page.last() {
+            Some((last, _)) if page.len() == PAGE => scan.begin = [last, &[0][..]].concat(),
+            _ => return Ok(usage),
+        }
+    }
+}
