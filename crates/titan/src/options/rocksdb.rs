@@ -9,8 +9,11 @@ use super::column_family::NO_LIMIT;
 use super::declare::OptionTraits;
 use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
 use super::setting::Setting;
+use super::spelling::{self, never, without_fraction};
 use super::{DbSettings, FamilySettings, SettingTexts};
 use crate::format::CompressionType;
+use crate::format::prefix;
+use crate::merge;
 
 /// What is true of the option of this name.
 fn traits_of(key: &str) -> OptionTraits {
@@ -169,13 +172,7 @@ impl Import<'_> {
             if key == COMPACTION_TRIGGER && text.starts_with('-') {
                 continue;
             }
-            let never = match key {
-                "level0_slowdown_writes_trigger" | "level0_stop_writes_trigger" => {
-                    text.starts_with('-').then(|| i32::MAX.to_string())
-                }
-                _ => None,
-            };
-            let text = match never {
+            let text = match never(key, &text) {
                 Some(never) => never,
                 // The range determines the nearest value; zero is below any range with a lower end.
                 None if text.starts_with('-') => "0".to_owned(),
@@ -228,38 +225,17 @@ impl Import<'_> {
         }
         self.settings.compression = self.codec("compression", chosen.as_deref());
         let blobs = self.get("blob_compression_type").map(str::to_owned);
-        let codec = self.codec("blob_compression_type", blobs.as_deref());
-        self.settings.blob_compression_type = match codec {
-            Some(CompressionType::Snappy) => {
-                self.note("blob_compression_type=kSnappyCompression: lz4 is written instead");
-                Some(CompressionType::Lz4)
-            }
-            codec => codec,
-        };
+        self.settings.blob_compression_type = self.codec("blob_compression_type", blobs.as_deref());
     }
 
     /// The codec to write files with where RocksDB would use the one of this name.
     fn codec(&mut self, key: &str, name: Option<&str>) -> Option<CompressionType> {
         let name = name?;
-        let exact = [
-            CompressionType::None,
-            CompressionType::Snappy,
-            CompressionType::Lz4,
-            CompressionType::Zstd,
-        ];
-        if let Some(codec) = exact.into_iter().find(|codec| codec.option_name() == name) {
-            return Some(codec);
+        let nearest = spelling::codec(key, name).unwrap_or(CompressionType::Lz4);
+        if nearest.option_name() != name {
+            let text = nearest.text();
+            self.note(format!("{key}={name}: {text} is written instead"));
         }
-        let nearest = match name {
-            "kZlibCompression" | "kBZip2Compression" | "kZSTDNotFinalCompression" => {
-                CompressionType::Zstd
-            }
-            _ => CompressionType::Lz4,
-        };
-        self.note(format!(
-            "{key}={name}: {} is written instead",
-            nearest.text()
-        ));
         Some(nearest)
     }
 
@@ -323,7 +299,7 @@ impl Import<'_> {
             (
                 "merge_operator",
                 &["nullptr"],
-                "keys with merge operands are not readable",
+                "keys with merge operands are readable once it is given",
             ),
             ("compaction_filter", &["nullptr"], "it is not applied"),
             (
@@ -334,7 +310,7 @@ impl Import<'_> {
             (
                 "prefix_extractor",
                 &["nullptr"],
-                "filters are of whole keys only",
+                "new filters have no prefixes until it is given",
             ),
             (
                 "table_factory",
@@ -351,7 +327,12 @@ impl Import<'_> {
                 continue;
             };
             let id = self.of_family.object(key).unwrap_or("nullptr");
-            if !nothing.contains(&id) {
+            let is_built_in = match key {
+                by_name::MERGE_OPERATOR => merge::builtin::by_name(id).is_some(),
+                by_name::PREFIX_EXTRACTOR => prefix::by_name(id).is_some(),
+                _ => false,
+            };
+            if !nothing.contains(&id) && !is_built_in {
                 self.note(format!("{key}={text}: {instead}"));
             }
         }
@@ -372,14 +353,6 @@ impl Import<'_> {
                  directory from then on, until a downgrade",
             );
         }
-    }
-}
-
-/// RocksDB writes some whole numbers as decimals.
-fn without_fraction(text: &str) -> &str {
-    match text.split_once('.') {
-        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole,
-        _ => text,
     }
 }
 
@@ -486,12 +459,8 @@ mod tests {
                 "",
                 "not applied",
             ),
-            (
-                "merge_operator={id=StringAppendOperator;delimiter=,;}",
-                "",
-                "not readable",
-            ),
-            ("prefix_extractor=rocksdb.FixedPrefix.3", "", "whole keys"),
+            ("merge_operator={id=my.Cat;}", "", "once it is given"),
+            ("prefix_extractor=my.Prefix", "", "until it is given"),
             (
                 "compression_opts={level=19;max_dict_bytes=4096;}",
                 "",
@@ -509,6 +478,16 @@ mod tests {
                 let entry = (key, value.to_owned());
                 assert!(settings.entries().contains(&entry), "{line}: {settings:?}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_built_in_needs_no_note() {
+        for line in [
+            "merge_operator={id=StringAppendOperator;delimiter=,;}",
+            "prefix_extractor=rocksdb.FixedPrefix.3",
+        ] {
+            assert_eq!(import(line, "").1, [""; 0], "{line}");
         }
     }
 
