@@ -66,7 +66,10 @@ impl ColumnFamily {
 
     /// The options the family runs with now. Cost: a copy of them.
     pub fn options(&self) -> ColumnFamilyOptions {
-        ColumnFamilyOptions::clone(&self.family.options.load())
+    ///
+    /// They have no merge operator or prefix extractor that is recorded and was not given: for its name,
+    /// see [`LoadedOptions::recorded`](crate::LoadedOptions::recorded).
+        ColumnFamilyOptions::clone(&self.family.options.load()).without_placeholders()
     }
 
     /// The newest value of `key`. Cost: that of [`ColumnFamily::get_with`].
@@ -193,16 +196,7 @@ impl ColumnFamily {
     /// # Errors
     /// `InvalidArgument` if the family has none.
     pub(crate) fn merge_operator(&self) -> Result<Arc<dyn MergeOperator>> {
-        let operator = self.family.merge_operator.as_ref();
-        operator
-            .filter(|operator| operator.is_given())
-            .cloned()
-            .ok_or_else(|| {
-                Error::invalid_argument(format!(
-                    "column family {} was opened without a merge operator",
-                    self.family.name
-                ))
-            })
+        self.family.merge_operator().cloned()
     }
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.

@@ -39,9 +39,8 @@ impl CommitEnv for Shared {
         })
     }
 
-    fn merges(&self, family: &Arc<Family>) -> bool {
-        let operator = family.merge_operator.as_ref();
-        operator.is_some_and(|operator| operator.is_given())
+    fn check_merges(&self, family: &Arc<Family>) -> Result<()> {
+        family.merge_operator().map(drop)
     }
 
     fn validate(

@@ -2,7 +2,8 @@
 //!
 //! A merge adds an *operand* to a key. Reads combine the operands of a key with the value below them,
 //! the *base*, by the operator of the family; flushes and compactions do so for good where no snapshot
-//! needs the parts. This module owns the interface of operators, the [built-in ones](builtin) that
+//! needs the parts. Operands at the last level that only a snapshot kept apart stay after its end, until a
+//! compaction rewrites their table. This module owns the interface of operators, the [built-in ones](builtin) that
 //! RocksDB has too, and the [`Operands`] of one key. Promises: whatever the operator does, a failure
 //! or a panic in it is an error for the key it was asked about and nothing else.
 
@@ -50,10 +51,18 @@ pub trait MergeOperator: Send + Sync {
         None
     }
 
-    /// False for the placeholder of an operator that a database has recorded and that was not given.
+    /// For the placeholder of an operator that a family has recorded and that was not given: the family's
+    /// name.
     #[doc(hidden)]
-    fn is_given(&self) -> bool {
-        true
+    fn not_given_for(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl dyn MergeOperator + '_ {
+    /// Whether this is no placeholder.
+    pub(crate) fn is_given(&self) -> bool {
+        self.not_given_for().is_none()
     }
 }
 
@@ -120,7 +129,7 @@ pub(crate) fn full_merge(
 ) -> Result<Vec<u8>> {
     let operator = match operator {
         Some(operator) if operator.is_given() => operator,
-        other => return Err(missing(other)),
+        other => return Err(missing(other, key)),
     };
     match contain(|| operator.full_merge(key, base, operands)) {
         Ok(Some(value)) if is_storable(key, &value) => Ok(value),
@@ -130,12 +139,17 @@ pub(crate) fn full_merge(
             value.len(),
             KeyText(key)
         ))),
-        Ok(None) => Err(Error::corruption(format!(
-            "the merge operator {} cannot combine {} operands of the key {}",
-            operator.name(),
-            operands.len(),
-            KeyText(key)
-        ))),
+        Ok(None) => {
+            let count = match operands.len() {
+                1 => "1 operand".to_owned(),
+                n => format!("{n} operands"),
+            };
+            Err(Error::corruption(format!(
+                "the merge operator {} cannot merge {count} into the key {}",
+                operator.name(),
+                KeyText(key)
+            )))
+        }
         Err(panicked) => Err(failed(operator, &panicked, key)),
     }
 }
@@ -162,12 +176,29 @@ fn failed(operator: &dyn MergeOperator, panicked: &Panicked, key: &[u8]) -> Erro
 
 /// The error for operands in a family without an operator.
 #[cold]
-fn missing(recorded: Option<&dyn MergeOperator>) -> Error {
-    let name = recorded.map_or(String::new(), |operator| format!(" {}", operator.name()));
+fn missing(recorded: Option<&dyn MergeOperator>, key: &[u8]) -> Error {
+    let family = recorded.and_then(MergeOperator::not_given_for);
+    let family = family.map_or_else(
+        || "its column family".to_owned(),
+        |family| format!("column family {family}"),
+    );
+    let why = why_missing(&family, recorded);
     Error::unsupported(format!(
-        "the key has merge operands, and the family was opened without their merge operator{name}: \
-         set ColumnFamilyOptions::merge_operator"
+        "the key {} has merge operands, and {why}",
+        KeyText(key)
     ))
+}
+
+/// Why a family has no operator to merge with, and what to do.
+pub(crate) fn why_missing(family: &str, recorded: Option<&dyn MergeOperator>) -> String {
+    let what = match recorded {
+        Some(operator) => format!(
+            "has the merge operator {}, which was not given",
+            operator.name()
+        ),
+        None => "has no merge operator".to_owned(),
+    };
+    format!("{family} {what}: set ColumnFamilyOptions::merge_operator")
 }
 
 /// The operator with its name and its id, for which it is not asked again.
@@ -206,20 +237,26 @@ impl MergeOperator for Named {
         self.operator.partial_merge(key, operands)
     }
 
-    fn is_given(&self) -> bool {
-        self.operator.is_given()
+    fn not_given_for(&self) -> Option<&str> {
+        self.operator.not_given_for()
     }
 }
 
-/// The operator that a database has recorded under this id, for an opening that gives none: the
+/// The operator that `family` has recorded under this id, for an opening that gives none: the
 /// built-in one, or a placeholder that keeps the id.
-pub(crate) fn recorded(id: &str) -> Arc<dyn MergeOperator> {
-    builtin::by_name(id).unwrap_or_else(|| Arc::new(NotGiven { id: id.to_owned() }))
+pub(crate) fn recorded(id: &str, family: &str) -> Arc<dyn MergeOperator> {
+    builtin::by_name(id).unwrap_or_else(|| {
+        Arc::new(NotGiven {
+            id: id.to_owned(),
+            family: family.to_owned(),
+        })
+    })
 }
 
 /// Stands for an operator that is recorded and was not given.
 struct NotGiven {
     id: String,
+    family: String,
 }
 
 impl MergeOperator for NotGiven {
@@ -231,8 +268,8 @@ impl MergeOperator for NotGiven {
         None
     }
 
-    fn is_given(&self) -> bool {
-        false
+    fn not_given_for(&self) -> Option<&str> {
+        Some(&self.family)
     }
 }
 

@@ -125,6 +125,13 @@ impl Kept {
         &self.db
     }
 
+    /// The names of objects that are kept: see [`LoadedOptions::recorded`].
+    pub(crate) fn recorded(&self) -> BTreeMap<String, BTreeMap<&'static str, String>> {
+        let families = self.families.iter();
+        let names = families.map(|(name, family)| (name.clone(), family.names.recorded()));
+        names.filter(|(_, names)| !names.is_empty()).collect()
+    }
+
     /// Combines the kept options with `given`, for a database that has families of these names.
     ///
     /// # Errors
@@ -258,4 +265,7 @@ pub struct LoadedOptions {
     pub options: Options,
     /// The options that are not the default, the file that has them, and what Titan does differently.
     pub taken: Vec<TakenOptions>,
+    /// What is recorded by its name, of each family: the name of the field, such as `merge_operator`, and
+    /// that of the object. Those that are not built in are not in `options`: set them.
+    pub recorded: BTreeMap<String, BTreeMap<&'static str, String>>,
 }

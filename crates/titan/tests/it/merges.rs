@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use titan::merge::{MergeOperator, builtin};
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, ReadOptions, Snapshot, Stated,
-    WriteBatch, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, LoadedOptions, ReadOptions, Snapshot,
+    Stated, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::SimVfs;
 
@@ -204,9 +204,18 @@ fn an_own_operator_that_is_not_given_again_is_missed_where_operands_are() {
     assert_eq!(db.get(b"plain").unwrap().unwrap(), "v");
     let missed = db.get(b"k").unwrap_err();
     assert_eq!(missed.kind(), ErrorKind::Unsupported);
-    assert!(missed.to_string().contains("longest"), "{missed}");
+    let why = "column family default has the merge operator own::longest, which was not given: set \
+               ColumnFamilyOptions::merge_operator";
+    assert!(missed.to_string().contains(why), "{missed}");
+    assert!(missed.to_string().contains("the key 'k'"), "{missed}");
     let refused = db.merge(b"k", b"x").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(refused.message(), why);
+    // Nothing stands for it but its name.
+    assert!(db.options().merge_operator.is_none());
+    let loaded = LoadedOptions::load(Arc::new(vfs.clone()), DIR).unwrap();
+    assert!(loaded.options.default.merge_operator.is_none());
+    assert_eq!(loaded.recorded["default"]["merge_operator"], "own::longest");
     db.flush().unwrap();
     force(&db);
     assert!(db.get(b"k").is_err());
