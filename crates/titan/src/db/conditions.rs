@@ -14,6 +14,7 @@ use crate::batch::OpeningId;
 use crate::batch::{BatchTarget, WriteBatch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::SequenceNumber;
+use crate::format::key_text::KeyText;
 use crate::read::{Snapshot, WrittenSince};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
@@ -236,12 +237,15 @@ impl Shared {
 }
 
 fn conflict(condition: &Condition, family: &str, sequence: Option<SequenceNumber>) -> Error {
-    let at = sequence.map(|at| format!(", at sequence number {at}"));
+    let at = sequence.map(|at| format!(", at {}", at.0));
     let at = at.unwrap_or_default();
-    let key = condition.key.escape_ascii();
-    let since = condition.since;
+    let key = KeyText(&condition.key);
+    let since = condition.since.0;
     Error::new(
         ErrorKind::Conflict,
-        format!("key '{key}' of column family '{family}' was written after {since}{at}"),
+        format!(
+            "the key {key} of column family {family} was written after sequence number {since}{at}: \
+             read it again, in another transaction or with a newer snapshot, and retry"
+        ),
     )
 }

@@ -9,6 +9,7 @@ use super::request::{Acquired, HashOfKey, LockKey, Mode, OwnerId, Request};
 use super::waits::{Waiting, Waits};
 use crate::clock::SystemClock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::key_text::KeyText;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -179,7 +180,10 @@ impl LockTable {
         waits.begin(request.owner, waiting);
         match request.detect_deadlocks {
             true => match waits.circle_through(request.owner) {
-                Some(circle) => Err(Error::new(ErrorKind::Deadlock, circle)),
+                Some(circle) => Err(Error::new(
+                    ErrorKind::Deadlock,
+                    format!("{circle}: roll this transaction back, and retry"),
+                )),
                 None => Ok(()),
             },
             false => Ok(()),
@@ -231,15 +235,16 @@ impl LockTable {
 
 #[cold]
 fn timed_out(request: &Request<'_>, blockers: &[OwnerId]) -> Error {
-    let key = request.key.key().escape_ascii();
+    let key = KeyText(request.key.key());
     let (owner, family) = (request.owner.0, request.family);
     let blockers: Vec<String> = blockers.iter().map(|b| b.0.to_string()).collect();
     let blockers = blockers.join(", ");
+    let waited = request.timeout.unwrap_or_default();
     Error::new(
         ErrorKind::LockTimeout,
         format!(
-            "transaction {owner} has waited too long for key '{key}' of column family '{family}', \
-             which transaction {blockers} has locked"
+            "transaction {owner} has waited {waited:?} for the key {key} of column family {family}, \
+             which transaction {blockers} has locked: retry, or raise LockOptions::timeout"
         ),
     )
 }

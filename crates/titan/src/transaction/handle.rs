@@ -245,7 +245,8 @@ impl Transaction {
     ) -> Result<()> {
         let _ = (family, begin, end);
         Err(Error::unsupported(
-            "a transaction cannot delete a range of keys",
+            "a transaction cannot delete a range of keys: delete each key that an iterator shows, or \
+             call ColumnFamily::delete_range without a transaction",
         ))
     }
 
@@ -423,7 +424,8 @@ impl Transaction {
             return Err(Error::new(
                 ErrorKind::LockLimit,
                 format!(
-                    "transaction {} has locked {} keys, and may not lock more",
+                    "transaction {} has locked {} keys, and may not lock more: commit it, or raise \
+                     LockOptions::max_locks",
                     self.id.0,
                     state.tracked.len()
                 ),
