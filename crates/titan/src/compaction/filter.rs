@@ -12,8 +12,8 @@ use super::job_env::OutputFamily;
 use crate::blob::ValueFetcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{
-    CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
-    KeysBelow, Revisit, StoredValue, name_of,
+    self, CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry,
+    FilterReason, KeysBelow, Revisit, StoredValue, name_of,
 };
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
@@ -22,7 +22,7 @@ use crate::format::key_text::KeyText;
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
-use crate::panics::{self, contain};
+use crate::panics;
 use crate::stats::Statistics;
 use crate::version::{StoredValues, Version};
 
@@ -233,7 +233,7 @@ impl<'a> JobFilter<'a> {
         let Some(filter) = &mut self.filter else {
             return Err(Error::internal("a filter that is gone is asked"));
         };
-        let decision = match contain(|| filter.filter(&entry)) {
+        let decision = match filter::run(|| filter.filter(&entry)) {
             Ok(Ok(decision)) => decision,
             Ok(Err(e)) => return Err(self.failed("failed", key).with_source(e)),
             Err(panicked) => return Err(self.failed(&panicked.to_string(), key)),
@@ -310,7 +310,7 @@ fn make(
     };
     let is_flush = filtering.reason == FilterReason::Flush;
     let create = || (!is_flush || factory.at_flush()).then(|| factory.create(&context));
-    match contain(create) {
+    match filter::run(create) {
         Ok(filter) => Ok(filter.flatten()),
         Err(panicked) => Err(Error::new(
             ErrorKind::CompactionFilter,

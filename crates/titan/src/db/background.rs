@@ -15,6 +15,7 @@ use super::job::{Claimed, JobSource, Running};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
+use crate::filter::check_may_wait_for_jobs;
 use crate::gates;
 use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread::{self, JoinHandle};
@@ -213,6 +214,7 @@ impl Shared {
     pub(super) fn wait_idle(&self) -> Result<()> {
         // Jobs may need the lead.
         self.pipeline.check_may_wait()?;
+        check_may_wait_for_jobs()?;
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;

@@ -18,7 +18,7 @@ use crate::compaction::job::{self, JobContext};
 use crate::compaction::levels::{Circumstances, LevelTargets};
 use crate::compaction::picker::{self, pick_range};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::FilterReason;
+use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
 use crate::stats::{self, CompactionBeginEvent, CompactionEvent, Listeners, notify};
 use crate::version::{TableFile, Version, VersionSet};
@@ -268,6 +268,7 @@ impl Shared {
         end: Option<&[u8]>,
         options: &CompactRangeOptions,
     ) -> Result<()> {
+        check_may_wait_for_jobs()?;
         self.flush(&[family.id])?;
         let claim = self.claim_for_manual(family)?;
         let end = end.map_or(Bound::Unbounded, Bound::Included);

@@ -14,6 +14,7 @@ use super::readers::Readers;
 use super::signals::Signals;
 use super::state::State;
 use crate::error::Result;
+use crate::filter::check_may_wait_for_jobs;
 use crate::format::ColumnFamilyId;
 use crate::stats::notify;
 use crate::sync::thread::JoinHandle;
@@ -80,6 +81,7 @@ impl Core {
     pub(super) fn close(&self) -> Result<()> {
         // Before the lock, whose holder may wait for the hook or barrier that this is called in.
         self.shared.pipeline.check_may_wait()?;
+        check_may_wait_for_jobs()?;
         let mut threads = self.threads.lock();
         if self.shared.lifecycle.is_closed() {
             return Ok(());

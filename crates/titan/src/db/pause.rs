@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::core::Shared;
 use super::running::RunningJob;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::check_may_wait_for_jobs;
 
 /// Garbage is not collected automatically while this is alive; see
 /// [`Db::pause_garbage_collection`](crate::Db::pause_garbage_collection). It does not keep the
@@ -18,6 +19,7 @@ pub struct GarbageCollectionPause {
 impl Shared {
     /// See [`Db::pause_garbage_collection`](crate::Db::pause_garbage_collection).
     pub(super) fn pause_collections(self: &Arc<Self>) -> Result<GarbageCollectionPause> {
+        check_may_wait_for_jobs()?;
         let mut state = self.state.lock();
         self.check_open()?;
         state.collections.pauses += 1;

@@ -5,6 +5,7 @@
 //! engine](TimeToLive). Promises nothing about when a filter runs: that is what
 //! [`CompactionFilterFactory`] describes and jobs do.
 
+mod running;
 mod ttl;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::lazy_value::{LazyValue, ValueSource};
 use crate::panics::contain;
 
+pub(crate) use running::{check_may_wait_for_jobs, run};
 pub use ttl::TimeToLive;
 
 /// Makes the filters of a family, one for each job. Given in
@@ -44,6 +46,12 @@ pub use ttl::TimeToLive;
 /// anyway, is repeated without the filter, so that the database goes on; later compactions try the
 /// filter again. A compaction that a caller asked for fails with
 /// [`ErrorKind::CompactionFilter`](crate::ErrorKind::CompactionFilter).
+///
+/// **Calls.** A filter may read the database. What waits for jobs fails with `InvalidArgument` within a
+/// filter or its factory, whichever database it is called on: `compact_range`, `collect_garbage`,
+/// `pause_garbage_collection`, `wait_idle` and `close`. A filter should not write: a write may wait
+/// until the job of the filter has ended, unless it has
+/// [`no_slowdown`](crate::WriteOptions::no_slowdown).
 pub trait CompactionFilterFactory: Send + Sync + 'static {
     /// Names the filter in errors and in OPTIONS. Always the same.
     fn name(&self) -> &str;
