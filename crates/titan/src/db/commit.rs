@@ -101,11 +101,7 @@ impl Shared {
         if batch.is_empty() && conditions.is_none() {
             return Ok(());
         }
-        if options.sync && options.disable_wal {
-            return Err(Error::invalid_argument(
-                "a write without WAL cannot be synced",
-            ));
-        }
+        options.validate()?;
         self.pipeline.write(self, batch, conditions, *options)
     }
 

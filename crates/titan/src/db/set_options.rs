@@ -40,7 +40,7 @@ impl ColumnFamily {
     ///
     /// # Errors
     /// `InvalidOption`, which names the option and the rule: nothing has changed. `InvalidArgument` if
-    /// the family was dropped; `ReadOnly`, `WritesStopped`, `Closed`; `Io`, `NoSpace`: if the MANIFEST
+    /// the family was dropped; or in a commit hook or barrier; `ReadOnly`, `WritesStopped`, `Closed`; `Io`, `NoSpace`: if the MANIFEST
     /// cannot be written, writes stop; if only OPTIONS cannot, the options have changed, and RocksDB's
     /// tools see the old ones.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
@@ -59,6 +59,8 @@ impl Shared {
         let is_of_database = |(name, _): &(&str, &str)| of_database && is_of_database(name.trim());
         let (of_database, of_family): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(is_of_database);
+        // Like every other call that writes.
+        self.pipeline.check_may_wait()?;
         gate!("options: to be changed");
         let running = self.begin_change(family)?;
         let recorded = self.record_and_apply(family, &of_family, &of_database);

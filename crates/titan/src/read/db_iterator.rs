@@ -219,7 +219,21 @@ impl DbIterator {
         }
     }
 
-    /// The value; read from its blob file, checksum verified, if it is in one.
+    /// The value; read from its blob file, checksum verified, if it is in one. Takes the iterator
+    /// mutably, and so must come before [`key`](Self::key) where both are needed at once:
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// # db.put(b"key", b"value")?;
+    /// # let mut iter = db.iter(&titan::ReadOptions::default())?;
+    /// # iter.seek_to_first()?;
+    /// let value = iter.value()?;
+    /// println!("{:?}: {value:?}", iter.key());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Io` from the read.

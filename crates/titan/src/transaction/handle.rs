@@ -54,6 +54,7 @@ struct State {
 impl Transaction {
     pub(super) fn begin(db: &Db, options: &TransactionOptions) -> Result<Self> {
         db.check_writable()?;
+        options.write.validate()?;
         let transaction = Transaction {
             id: db.locks().new_owner(),
             db: db.clone(),

@@ -11,7 +11,7 @@ use crate::merge::{Associative, AssociativeMergeOperator};
 use crate::vfs::MemoryVfs;
 use crate::{
     ColumnFamilyOptions, Comparator, Db, DbOptions, ErrorKind, LockOptions, Options, ReadOptions,
-    Result, Transaction, TransactionOptions, TransactionSnapshot,
+    Result, Transaction, TransactionOptions, TransactionSnapshot, WriteOptions,
 };
 
 fn options() -> Options {
@@ -653,5 +653,21 @@ fn nothing_works_once_the_database_is_closed() {
         }
         assert_eq!(kind(used.commit()), closed, "{begun:?}");
         assert_eq!(kind(unused.commit()), closed, "{begun:?}");
+    }
+}
+
+#[test]
+fn contradictory_options_are_refused_at_the_beginning() {
+    let db = open();
+    for begun in all_options() {
+        let begun = TransactionOptions {
+            write: WriteOptions {
+                disable_wal: true,
+                ..WriteOptions::synced()
+            },
+            ..begun
+        };
+        let refused = db.begin(&begun).map(drop);
+        assert_eq!(kind(refused), Some(ErrorKind::InvalidArgument), "{begun:?}");
     }
 }
