@@ -49,7 +49,7 @@ impl Shared {
         for family in self.families.load_full().values() {
             // As for other jobs, a comparator may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
-                Err(e) if e.is_corruption() => {
+                Err(e) if e.is_unreadable() => {
                     notify!(self.context.listeners, garbage_collection_failed(&e));
                 }
                 // It ended early, or has stopped writes.
@@ -168,7 +168,7 @@ mod tests {
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
     use crate::wal::LogWriter;
-    use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options, Stated};
+    use crate::{ColumnFamilyOptions, Db, ErrorKind, FamilyMetrics, Options, Stated};
 
     /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
     pub(in crate::db) fn forget_counts(dir: &Path) {
@@ -257,36 +257,41 @@ mod tests {
 
     #[test]
     fn a_damaged_table_is_told_of_and_left() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path();
-        let mut options = Options::default();
-        options.default.min_blob_size = 100;
-        let db = Db::open(dir, &options).unwrap();
-        db.put(b"k", &[7; 500]).unwrap();
-        db.flush().unwrap();
-        db.close().unwrap();
-        drop(db);
-        forget_counts(dir);
-        let names = StdVfs.read_dir(dir).unwrap();
-        let table = names.iter().filter_map(|name| FileKind::parse(name));
-        let table = table.into_iter().find(|f| matches!(f, FileKind::Table(_)));
-        let path = table.unwrap().path(dir);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[3] ^= 1;
-        std::fs::write(&path, bytes).unwrap();
+        // In a block, and where the footer has the version of the format, which then is unknown.
+        for (from_end, bit, kind) in [
+            (None, 1, ErrorKind::Corruption),
+            (Some(12), 8, ErrorKind::Unsupported),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path();
+            let mut options = Options::default();
+            options.default.min_blob_size = 100;
+            let db = Db::open(dir, &options).unwrap();
+            db.put(b"k", &[7; 500]).unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            drop(db);
+            forget_counts(dir);
+            let names = StdVfs.read_dir(dir).unwrap();
+            let table = names.iter().filter_map(|name| FileKind::parse(name));
+            let table = table.into_iter().find(|f| matches!(f, FileKind::Table(_)));
+            let path = table.unwrap().path(dir);
+            let mut bytes = std::fs::read(&path).unwrap();
+            let at = from_end.map_or(3, |back| bytes.len() - back);
+            bytes[at] ^= bit;
+            std::fs::write(&path, bytes).unwrap();
 
-        let queue = std::sync::Arc::new(Queue::default());
-        options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
-        let db = Db::open(dir, &options).unwrap();
-        db.wait_idle().unwrap();
-        let reported = queue.0.lock().unwrap().clone();
-        assert_eq!(reported.len(), 1, "{reported:?}");
-        assert!(
-            reported[0].is_corruption() && reported[0].path() == Some(&path),
-            "{reported:?}"
-        );
-        assert!(db.background_error().is_none());
-        db.put(b"other", b"value").unwrap();
+            let queue = std::sync::Arc::new(Queue::default());
+            options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
+            let db = Db::open(dir, &options).unwrap();
+            db.wait_idle().unwrap();
+            let reported = queue.0.lock().unwrap().clone();
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            assert_eq!(reported[0].kind(), kind, "{reported:?}");
+            assert_eq!(reported[0].path(), Some(&*path), "{reported:?}");
+            assert!(db.background_error().is_none());
+            db.put(b"other", b"value").unwrap();
+        }
     }
 
     #[derive(Default)]
