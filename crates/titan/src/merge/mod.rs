@@ -3,9 +3,11 @@
 //! A merge adds an *operand* to a key. Reads combine the operands of a key with the value below them,
 //! the *base*, by the operator of the family; flushes and compactions do so for good where no snapshot
 //! needs the parts. Operands at the last level that only a snapshot kept apart stay after its end, until a
-//! compaction rewrites their table. This module owns the interface of operators, the [built-in ones](builtin) that
-//! RocksDB has too, and the [`Operands`] of one key. Promises: whatever the operator does, a failure
-//! or a panic in it is an error for the key it was asked about and nothing else.
+//! compaction rewrites their table.
+//!
+//! This module owns the interface of operators, the [built-in ones](builtin) that RocksDB has too, and
+//! the [`Operands`] of one key. Promises: whatever the operator does, a failure or a panic in it is an
+//! error for the key it was asked about and nothing else.
 
 pub mod builtin;
 mod operands;

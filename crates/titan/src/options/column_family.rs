@@ -121,12 +121,13 @@ options! {
         /// Says which part of a key is its prefix, so that the filters of new tables have prefixes, too,
         /// and reads within a prefix can use them. A family that has recorded one of
         /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened without
-        /// it. Default: none.
+        /// it. Another than the recorded one is refused, unless `stated` names the field. Default: none.
         #[serde(skip)]
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None;
         /// Combines merge operands with values. A family that has recorded a built-in operator
         /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded another
-        /// is opened without it, and reads of keys with operands fail. Default: none.
+        /// is opened without it, and reads of keys with operands fail. Another than the recorded one is
+        /// refused, unless `stated` names the field. Default: none.
         #[serde(skip)]
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
         /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS; the
