@@ -20,7 +20,8 @@ use crate::{Global, config, option_table};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of a database: print the options that it keeps, as a file for --config, the
-    /// names that --comparator sets, and those of merge operators and prefix extractors. Nothing is changed. Cannot be combined with --config.
+    /// names that --comparator sets, and those of merge operators and prefix extractors. Nothing is
+    /// changed. Cannot be combined with --config.
     pub(crate) db: Option<PathBuf>,
 }
 

@@ -242,10 +242,9 @@ impl ColumnFamily {
     /// Compacts the keys in `begin..=end` down to the last level that has any of them; absent
     /// bounds are infinite. Flushes first. Tables of the last level are rewritten if something above
     /// overlaps them, if the family has a compaction filter, if values come back inline, or with
-    /// `force_bottommost`. Returns
-    /// when it is done. Cost: reads and writes every table in the range about once per level, on the
-    /// caller's thread; values in blob files stay where they are, unless a merge, a filter or changed
-    /// separation rewrites them.
+    /// `force_bottommost`. Returns when it is done. Cost: reads and writes every table in the range about
+    /// once per level, on the caller's thread; values in blob files stay where they are, unless a merge, a
+    /// filter or changed separation rewrites them.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes;
