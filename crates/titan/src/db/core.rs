@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::admission::Admission;
 use super::context::Context;
-use super::dropped::DroppedFamilies;
 use super::failure::BackgroundFailure;
 use super::family::Family;
 use super::files::Files;
@@ -32,7 +31,6 @@ pub(crate) struct Shared {
     pub(super) files: Files,
     pub(super) readers: Readers,
     pub(super) families: ArcSwap<FamilyMap>,
-    pub(super) dropped: DroppedFamilies,
     pub(super) counters: Arc<Counters>,
     pub(super) pipeline: CommitPipeline,
     /// Locked before the state.
@@ -66,6 +64,17 @@ impl Shared {
 
     pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
         self.families.load().get(&id).cloned()
+    }
+
+    /// The family of this number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it was dropped, or never existed.
+    pub(super) fn existing_family(&self, id: ColumnFamilyId) -> Result<Arc<Family>> {
+        let family = self.family(id);
+        let family = family.ok_or_else(|| self.readers.dropped.error(id))?;
+        family.check_exists()?;
+        Ok(family)
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use super::core::Shared;
 use super::family::{Family, dropped};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::format::ColumnFamilyId;
 use crate::sync::Mutex;
 
@@ -23,7 +22,7 @@ impl DroppedFamilies {
     }
 
     /// The error for a number that no family of the database has.
-    fn error(&self, id: ColumnFamilyId) -> Error {
+    pub(super) fn error(&self, id: ColumnFamilyId) -> Error {
         let family = self.0.lock().get(&id).and_then(Weak::upgrade);
         match family {
             Some(family) => dropped(&family.name),
@@ -31,17 +30,5 @@ impl DroppedFamilies {
                 "column family {id} does not exist, or was dropped"
             )),
         }
-    }
-}
-
-impl Shared {
-    /// The family of this number.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if it was dropped, or never existed.
-    pub(super) fn existing_family(&self, id: ColumnFamilyId) -> Result<Arc<Family>> {
-        let family = self.family(id).ok_or_else(|| self.dropped.error(id))?;
-        family.check_exists()?;
-        Ok(family)
     }
 }

@@ -148,7 +148,7 @@ impl Shared {
             let mut families = FamilyMap::clone(&self.families.load());
             if let Some(removed) = families.remove(&id) {
                 // ORDER: before writers miss it, so that their error has its name.
-                self.dropped.add(&removed);
+                self.readers.dropped.add(&removed);
             }
             family.dropped.store(true, Ordering::Release);
             self.families.store(Arc::new(families));

@@ -8,7 +8,6 @@ use super::admission::Admission;
 use super::context::Context;
 use super::core::{Core, FamilyMap, Shared};
 use super::directory::{check_files_exist, files_of, prepare_directory, refuse_unreadable_tables};
-use super::dropped::DroppedFamilies;
 use super::failure::BackgroundFailure;
 use super::families::{create_missing_families, family_state};
 use super::files::Files;
@@ -305,7 +304,6 @@ fn assemble(
         },
         readers: Readers::default(),
         families: ArcSwap::from_pointee(families),
-        dropped: DroppedFamilies::default(),
         counters,
         pipeline,
         versions: Mutex::new(versions),
