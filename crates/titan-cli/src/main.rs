@@ -6,6 +6,7 @@
 //! usage, 3 repaired, but something was lost.
 
 mod commands;
+mod complaints;
 mod config;
 mod keys;
 mod open;

@@ -10,6 +10,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `error`, `sync` | the error type; locks, atomics and threads |
+//! | `panics` | calls of the application's code, which may panic |
 //! | `mutants`, `gates` | points at which a bug can be planted, to test the tests; at which a test can stop a thread |
 //! | `shared_map` | a sorted map whose copies share their common parts |
 //! | `format` | numbers, checksums, compression, internal keys, file names |
@@ -64,6 +65,7 @@ mod memtable;
 pub mod merge;
 mod open_files;
 mod options;
+mod panics;
 mod range_del;
 mod read;
 mod shared_map;

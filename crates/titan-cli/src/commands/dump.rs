@@ -12,6 +12,7 @@ use serde::Serialize;
 use titan::{ColumnFamily, DbIterator, Error, ErrorKind, ReadOptions, Result};
 
 use crate::Global;
+use crate::complaints::Complaints;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
@@ -41,9 +42,6 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "Example:
   titan dump photos.db restored";
-
-/// Failures reported, as the help says; all of them are counted.
-const SHOWN: usize = 100;
 
 #[derive(Default, Serialize)]
 struct Summary {
@@ -202,39 +200,6 @@ fn reading(ahead: bool) -> ReadOptions {
         options.prefetch_values = 0;
     }
     options
-}
-
-/// Reports each damaged place once, and no more than [`SHOWN`] failures.
-#[derive(Default)]
-struct Complaints {
-    told: usize,
-    places: HashSet<(PathBuf, Option<u64>)>,
-    /// The kind of the failures: corruption, if there is any, else that of the first failure.
-    kind: Option<ErrorKind>,
-}
-
-impl Complaints {
-    fn tell(&mut self, error: &Error) {
-        let kind = self.kind.get_or_insert(error.kind());
-        if error.is_corruption() {
-            *kind = error.kind();
-        }
-        if self.told > SHOWN {
-            return;
-        }
-        let is_new = error.path().is_none_or(|path| {
-            let place = (path.to_owned(), error.offset());
-            self.places.insert(place)
-        });
-        if !is_new {
-            return;
-        }
-        match self.told {
-            SHOWN => output::complain(&Error::new(error.kind(), "more failures, only counted")),
-            _ => output::complain(error),
-        }
-        self.told += 1;
-    }
 }
 
 /// Writes files under one directory.

@@ -1,6 +1,7 @@
 //! `titan options`: prints every option, in the format of `--config`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use crate::{Global, config, option_table};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory of a database: print the options that it keeps, as a file for --config, and the
-    /// names that --comparator sets. Nothing is changed. Cannot be combined with --config.
+    /// Directory of a database: print the options that it keeps, as a file for --config, the
+    /// names that --comparator sets, and those of merge operators and prefix extractors. Nothing is
+    /// changed. Cannot be combined with --config.
     pub(crate) db: Option<PathBuf>,
 }
 
@@ -34,16 +36,29 @@ A file needs only the options that differ. A family's table overrides [default]:
   [families.thumbnails]           # compressed too
   enable_blob_files = false";
 
+/// Families, their fields, and the names in these.
+type Names = BTreeMap<String, BTreeMap<&'static str, String>>;
+
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let mut out = Out::new();
     if let Some(db) = &args.db {
-        let LoadedOptions { mut options, taken } = LoadedOptions::load(Arc::new(StdVfs), db)?;
+        let loaded = LoadedOptions::load(Arc::new(StdVfs), db)?;
+        let LoadedOptions {
+            mut options,
+            taken,
+            recorded,
+        } = loaded;
         // A database does not keep them.
         let aliases = global.comparators.iter().cloned();
         options.db.comparator_aliases.extend(aliases);
         match global.json {
-            true => out.json(&json!({ "options": options, "taken_options": taken }))?,
-            false => print_kept(&options, &taken, &mut out)?,
+            true => out.json(&json!({
+                "options": options, "taken_options": taken, "recorded_names": recorded,
+            }))?,
+            false => {
+                print_names(&recorded, &mut out)?;
+                print_kept(&options, &taken, &mut out)?;
+            }
         }
     } else if global.json {
         out.json(&config::options(global)?)?;
@@ -52,6 +67,16 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What programs give and the database records by its name, as comments.
+fn print_names(names: &Names, out: &mut Out) -> Result<()> {
+    for (family, fields) in names {
+        for (field, name) in fields {
+            out.line(format_args!("# {family}: {field} {name}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// The options as TOML, preceded by comments on what Titan does differently.

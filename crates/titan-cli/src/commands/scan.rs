@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::Map;
-use titan::{DbIterator, ReadOptions, Result};
+use titan::{DbIterator, Error, ReadOptions, Result};
 
 use crate::Global;
+use crate::complaints::Complaints;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
@@ -16,7 +17,8 @@ use crate::output::{self, Out};
 ///
 /// A line is `key : value`, with unprintable bytes as \xHH. With --json a line is an object with
 /// `key` and `value`; bytes that are not UTF-8 are in hexadecimal, after 0x, under the name
-/// `key_hex` or `value_hex`. With --json and --hex both always are.
+/// `key_hex` or `value_hex`. With --json and --hex both always are. An entry whose value cannot be read is
+/// reported on standard error and left out; the exit status is then 1.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -73,17 +75,33 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
     let db = open::open(&args.db, global, Access::Read)?;
     let mut iterator = open::family(&db, args.cf.as_deref())?.iter(&options)?;
-    let printed = print(&mut iterator, args, global.json);
+    let mut unread = Unread::default();
+    let printed = print(&mut iterator, args, global.json, &mut unread);
     drop(iterator);
     match printed {
         // The reader of the output has closed it; the database is closed as after a complete scan.
         Err(error) if !output::is_broken_pipe(&error) => return Err(error),
         _ => db.close()?,
     }
-    Ok(ExitCode::SUCCESS)
+    match unread.complaints.kind {
+        Some(kind) => {
+            let values = output::count(unread.values);
+            let text =
+                format!("{values} values not read, see above; --keys-only prints their keys");
+            Err(Error::new(kind, text))
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
-fn print(iterator: &mut DbIterator, args: &Args, json: bool) -> Result<()> {
+/// Entries that are left out.
+#[derive(Default)]
+struct Unread {
+    values: u64,
+    complaints: Complaints,
+}
+
+fn print(iterator: &mut DbIterator, args: &Args, json: bool, unread: &mut Unread) -> Result<()> {
     let mut out = Out::new();
     let mut line = Vec::new();
     let mut left = args.limit.unwrap_or(u64::MAX);
@@ -95,10 +113,19 @@ fn print(iterator: &mut DbIterator, args: &Args, json: bool) -> Result<()> {
         }
     }
     while left > 0 && iterator.valid() {
-        let value = if args.keys_only {
-            None
-        } else {
-            Some(iterator.value()?)
+        let value = match args.keys_only {
+            true => None,
+            false => match iterator.value() {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    let key = keys::escaped(iterator.key());
+                    let error = error.context(format_args!("value of `{key}`"));
+                    unread.complaints.tell(&error);
+                    unread.values += 1;
+                    step(iterator, args)?;
+                    continue;
+                }
+            },
         };
         let key = iterator.key();
         if json {
@@ -125,12 +152,15 @@ fn print(iterator: &mut DbIterator, args: &Args, json: bool) -> Result<()> {
         }
         left -= 1;
         if left > 0 {
-            if args.reverse {
-                iterator.prev()?
-            } else {
-                iterator.next()?
-            }
+            step(iterator, args)?;
         }
     }
     out.flush()
+}
+
+fn step(iterator: &mut DbIterator, args: &Args) -> Result<()> {
+    match args.reverse {
+        true => iterator.prev(),
+        false => iterator.next(),
+    }
 }

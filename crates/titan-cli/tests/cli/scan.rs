@@ -2,7 +2,10 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
+use titan::merge::MergeOperator;
+use titan::{Db, Options};
 use titan_testkit::requirement;
 
 use crate::Place;
@@ -93,5 +96,60 @@ fn a_reader_that_goes_away_is_no_error() {
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{output:?}"
+    );
+}
+
+/// Keeps the last operand.
+struct Own;
+
+impl MergeOperator for Own {
+    fn name(&self) -> &str {
+        "own::Last"
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        operands.last().map(|last| last.to_vec())
+    }
+}
+
+#[test]
+fn scan_goes_on_after_a_value_that_cannot_be_read() {
+    let place = Place::new();
+    let mut options = Options::default();
+    options.default.merge_operator = Some(Arc::new(Own));
+    let db = Db::open(place.path("db"), &options).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.merge(b"b", b"2").unwrap();
+    db.put(b"c", b"3").unwrap();
+    db.close().unwrap();
+    for (order, printed) in [
+        (None, "a : 1\nc : 3\n"),
+        (Some("--reverse"), "c : 3\na : 1\n"),
+    ] {
+        let args: Vec<_> = ["scan", "db"].into_iter().chain(order).collect();
+        let output = place.run(&args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
+        let said = String::from_utf8_lossy(&output.stderr);
+        for part in [
+            "value of `b`",
+            "own::Last",
+            "1 values not read",
+            "--keys-only",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    assert_eq!(place.text(&["scan", "db", "--keys-only"]), "a\nb\nc\n");
+    // Whose operator that is, the options say.
+    let options = place.text(&["options", "db"]);
+    assert!(
+        options.contains("# default: merge_operator own::Last"),
+        "{options}"
+    );
+    let options = place.json(&["options", "db", "--json"]);
+    assert_eq!(
+        options["recorded_names"]["default"]["merge_operator"],
+        "own::Last"
     );
 }

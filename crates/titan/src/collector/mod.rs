@@ -62,7 +62,8 @@ pub trait TablePropertiesCollector: Send {
 /// What a collector reports about a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
-    /// Properties by name. Names that begin with `rocksdb.` or `titan.` are reserved. If two collectors
+    /// Properties by name. Names that begin with `rocksdb.` or `titan.` are reserved: a report with one is
+    /// dropped whole, and listeners are notified. If two collectors
     /// report the same name, the later one in the list is kept. The MANIFEST keeps a copy in memory and
     /// on disk: a few KiB for each table are fine.
     pub properties: BTreeMap<String, Vec<u8>>,

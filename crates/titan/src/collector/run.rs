@@ -1,16 +1,16 @@
 //! Runs the collectors of one table.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::{
     CollectedReport, CollectorContext, EntryKind, TableEntry, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType};
 use crate::format::range_tombstone::RangeTombstone;
+use crate::panics::{self, contain};
 
 /// What a table is to be written with.
 #[derive(Default)]
@@ -137,14 +137,12 @@ impl Drop for Collectors {
 
 /// Ends a collector, whose destructor may panic.
 fn dropped(running: &mut Option<Box<dyn TablePropertiesCollector>>) {
-    let collector = running.take();
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(collector)));
+    panics::end(running.take());
 }
 
 /// Calls code of the application.
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    let panicked = |_| Err(Error::new(ErrorKind::Internal, "it panicked"));
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
+    contain(call).unwrap_or_else(|panicked| Err(Error::internal(format!("it {panicked}"))))
 }
 
 fn failed(name: &str, error: Error) -> Error {

@@ -5,8 +5,6 @@
 //! means for entries is said in [`merge`](super::merge): a removed value becomes a deletion with the
 //! same sequence number.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +12,17 @@ use super::job_env::OutputFamily;
 use crate::blob::ValueFetcher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{
-    CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
-    KeysBelow, Revisit, StoredValue, name_of,
+    self, CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry,
+    FilterReason, KeysBelow, Revisit, StoredValue, name_of,
 };
 use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, is_storable};
+use crate::format::key_text::KeyText;
 use crate::format::sequence_times::{SequenceTime, SequenceTimes};
 use crate::lazy_value::ValueSource;
 use crate::open_files::OpenFiles;
+use crate::panics;
 use crate::stats::Statistics;
 use crate::version::{StoredValues, Version};
 
@@ -233,14 +233,10 @@ impl<'a> JobFilter<'a> {
         let Some(filter) = &mut self.filter else {
             return Err(Error::internal("a filter that is gone is asked"));
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| filter.filter(&entry)));
-        let decision = match outcome {
+        let decision = match filter::run(|| filter.filter(&entry)) {
             Ok(Ok(decision)) => decision,
             Ok(Err(e)) => return Err(self.failed("failed", key).with_source(e)),
-            Err(panic) => {
-                let doing = format!("panicked{}", text_of(&*panic));
-                return Err(self.failed(&doing, key));
-            }
+            Err(panicked) => return Err(self.failed(&panicked.to_string(), key)),
         };
         let counts = &mut self.counts;
         counts.asked += 1;
@@ -269,14 +265,12 @@ impl<'a> JobFilter<'a> {
 
     fn failed(&self, doing: &str, key: &[u8]) -> Error {
         let JobFilter { name, family, .. } = self;
-        let shown = key.get(..key.len().min(MAX_KEY)).unwrap_or_default();
-        let more = if shown.len() < key.len() { "..." } else { "" };
         Error::new(
             ErrorKind::CompactionFilter,
             format!(
-                "the compaction filter {name} of column family {} {doing}, at the key \"{}{more}\"",
+                "the compaction filter {name} of column family {} {doing}, at the key {}",
                 family.name,
-                shown.escape_ascii()
+                KeyText(key)
             ),
         )
     }
@@ -291,14 +285,10 @@ impl<'a> JobFilter<'a> {
     }
 }
 
-/// Bytes of a key in the text of an error.
-const MAX_KEY: usize = 64;
-
 impl Drop for JobFilter<'_> {
     /// A panic in the destructor of the application's filter changes nothing.
     fn drop(&mut self) {
-        let filter = self.filter.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(filter)));
+        panics::end(self.filter.take());
     }
 }
 
@@ -320,23 +310,15 @@ fn make(
     };
     let is_flush = filtering.reason == FilterReason::Flush;
     let create = || (!is_flush || factory.at_flush()).then(|| factory.create(&context));
-    match catch_unwind(AssertUnwindSafe(create)) {
+    match filter::run(create) {
         Ok(filter) => Ok(filter.flatten()),
-        Err(panic) => Err(Error::new(
+        Err(panicked) => Err(Error::new(
             ErrorKind::CompactionFilter,
             format!(
-                "the factory of the compaction filter {} of column family {} panicked{}",
+                "the factory of the compaction filter {} of column family {} {panicked}",
                 name_of(factory),
                 job.family.name,
-                text_of(&*panic)
             ),
         )),
     }
-}
-
-/// What a panic said.
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.map_or_else(String::new, |text| format!(" ({text})"))
 }

@@ -15,6 +15,7 @@ use super::job::{Claimed, JobSource, Running};
 use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::error::{Error, Result};
+use crate::filter::check_may_wait_for_jobs;
 use crate::gates;
 use crate::gc::selection::{Collection, Exclusions, select};
 use crate::sync::thread::{self, JoinHandle};
@@ -70,8 +71,7 @@ impl Shared {
             // Failures have been recorded and listeners notified, also of panics. The thread has
             // nothing to add, and is needed when the database resumes.
             let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
-            // A listener that is notified of a failed deletion may panic, too; that concerns no
-            // data.
+            // A file system of the application may panic, too; that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.purge()));
         }
     }
@@ -214,6 +214,7 @@ impl Shared {
     pub(super) fn wait_idle(&self) -> Result<()> {
         // Jobs may need the lead.
         self.pipeline.check_may_wait()?;
+        check_may_wait_for_jobs()?;
         loop {
             let seen = self.signals.progress.seen();
             self.check_open()?;

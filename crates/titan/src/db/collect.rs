@@ -18,7 +18,7 @@ use crate::gc::pinned::CopiedForOlder;
 use crate::gc::punch;
 use crate::gc::selection::{Collection, Urgency};
 use crate::stats::{
-    self, EventListener, GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent,
+    self, GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, Listeners, notify,
 };
 use crate::version::edit::{Relocation, VersionEdit};
 use crate::version::files::PhysicalBlobFile;
@@ -70,12 +70,13 @@ impl Job for CollectionJob<'_> {
         &self.family
     }
 
-    fn announce(&self, listener: &dyn EventListener) {
-        listener.garbage_collection_begun(&GarbageCollectionBeginEvent {
+    fn announce(&self, listeners: &Listeners) {
+        let event = GarbageCollectionBeginEvent {
             column_family: self.family.id,
             inputs: self.collection.physical.clone(),
             is_manual: self.manual_rate_limit.is_some(),
-        });
+        };
+        notify!(listeners, garbage_collection_begun(&event));
     }
 
     /// Drops the collection, so that the files that were its inputs can be deleted when the job has
@@ -137,12 +138,12 @@ impl Job for CollectionJob<'_> {
         family.has_changed();
     }
 
-    fn report(outcome: &Outcome, listener: &dyn EventListener) {
+    fn report(outcome: &Outcome, listeners: &Listeners) {
         match outcome {
-            Outcome::Relocated(event, _) => listener.garbage_collected(event),
-            Outcome::Punched(event) => listener.holes_punched(event),
+            Outcome::Relocated(event, _) => notify!(listeners, garbage_collected(event)),
+            Outcome::Punched(event) => notify!(listeners, holes_punched(event)),
             Outcome::NothingLive(_) => {}
-            Outcome::SetAside(_, error) => listener.garbage_collection_failed(error),
+            Outcome::SetAside(_, e) => notify!(listeners, garbage_collection_failed(e)),
         }
     }
 }
@@ -235,9 +236,7 @@ impl Shared {
                 if let Some(family) = self.state.lock().families.get_mut(&id) {
                     family.punches_holes = false;
                 }
-                self.context
-                    .listeners
-                    .notify(|l| l.hole_punching_failed(id, &e));
+                notify!(self.context.listeners, hole_punching_failed(id, &e));
             }
             Ok(()) => {}
         }

@@ -12,6 +12,7 @@ use super::running::RunningJob;
 use super::state::{FamilyState, State};
 use crate::compaction::CompactRangeOptions;
 use crate::error::{Error, Result};
+use crate::filter::check_may_wait_for_jobs;
 use crate::format::BlobFileNumber;
 use crate::gc::CollectGarbageOptions;
 use crate::gc::pinned::CopiedForOlder;
@@ -29,6 +30,7 @@ impl Shared {
         end: Option<&[u8]>,
         options: &CollectGarbageOptions,
     ) -> Result<GarbageCollectionSummary> {
+        check_may_wait_for_jobs()?;
         options.validate()?;
         if let (Some(begin), Some(end)) = (begin, end)
             && family.comparator.compare_user(begin, end).is_gt()

@@ -28,8 +28,9 @@ use crate::write::WriteOptions;
 /// # Errors
 /// Reads: `Closed`; `InvalidArgument` if the family was dropped, or the snapshot is of another
 /// database or of an earlier opening of this one; `Corruption` with file and offset for damage that
-/// they meet; `Io`; `Unsupported` for an entry that is a merge operand or has wide columns. A read
-/// that fails changes nothing, and may succeed when repeated.
+/// they meet; `Io`; `Unsupported` for an entry that has wide columns, and for merge operands whose
+/// operator was not given; `Corruption` if the merge operator fails, `Internal` if it or the prefix
+/// extractor panics. A read that fails changes nothing, and may succeed when repeated.
 ///
 /// Writes: those of [`Db::write`](crate::Db::write).
 #[derive(Clone)]
@@ -65,8 +66,11 @@ impl ColumnFamily {
     }
 
     /// The options the family runs with now. Cost: a copy of them.
+    ///
+    /// They have no merge operator or prefix extractor that is recorded and was not given: for its name,
+    /// see [`LoadedOptions::recorded`](crate::LoadedOptions::recorded).
     pub fn options(&self) -> ColumnFamilyOptions {
-        ColumnFamilyOptions::clone(&self.family.options.load())
+        ColumnFamilyOptions::clone(&self.family.options.load()).without_placeholders()
     }
 
     /// The newest value of `key`. Cost: that of [`ColumnFamily::get_with`].
@@ -193,16 +197,7 @@ impl ColumnFamily {
     /// # Errors
     /// `InvalidArgument` if the family has none.
     pub(crate) fn merge_operator(&self) -> Result<Arc<dyn MergeOperator>> {
-        let operator = self.family.merge_operator.as_ref();
-        operator
-            .filter(|operator| operator.is_given())
-            .cloned()
-            .ok_or_else(|| {
-                Error::invalid_argument(format!(
-                    "column family {} was opened without a merge operator",
-                    self.family.name
-                ))
-            })
+        self.family.merge_operator().cloned()
     }
 
     /// Removes `key`, not synced. Cost: that of [`ColumnFamily::put`]; nothing is looked up.
@@ -245,12 +240,16 @@ impl ColumnFamily {
     }
 
     /// Compacts the keys in `begin..=end` down to the last level that has any of them; absent
-    /// bounds are infinite. Flushes first. Returns when it is done. Cost: reads and writes every
-    /// table in the range about once per level, on the caller's thread; values in blob files stay
-    /// where they are.
+    /// bounds are infinite. Flushes first. Tables of the last level are rewritten if something above
+    /// overlaps them, if the family has a compaction filter, if values come back inline, or with
+    /// `force_bottommost`. Returns when it is done. Cost: reads and writes every table in the range about
+    /// once per level, on the caller's thread; values in blob files stay where they are, unless a merge, a
+    /// filter or changed separation rewrites them.
     ///
     /// # Errors
-    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes.
+    /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes;
+    /// `CompactionFilter` if the compaction filter fails or panics, which stops nothing;
+    /// `InvalidArgument` within a compaction filter.
     pub fn compact_range(
         &self,
         begin: Option<&[u8]>,

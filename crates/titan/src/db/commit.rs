@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::core::Shared;
-use super::family::{Family, dropped};
+use super::family::Family;
 use super::state::{Immutable, LiveWal};
 use crate::batch::WriteBatch;
 use crate::error::{Error, Result};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::stats::MemtableSealedEvent;
+use crate::stats::{MemtableSealedEvent, notify};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
 use crate::write::pipeline::{CommitEnv, Target};
@@ -31,12 +31,7 @@ impl CommitEnv for Shared {
     }
 
     fn target(&self, id: ColumnFamilyId) -> Result<Target<Arc<Family>>> {
-        let family = self
-            .family(id)
-            .ok_or_else(|| Error::invalid_argument(format!("column family {id} does not exist")))?;
-        if family.is_dropped() {
-            return Err(dropped(&family.name));
-        }
+        let family = self.existing_family(id)?;
         Ok(Target {
             id,
             memtable: Arc::clone(&family.super_version.load().memtable),
@@ -44,9 +39,8 @@ impl CommitEnv for Shared {
         })
     }
 
-    fn merges(&self, family: &Arc<Family>) -> bool {
-        let operator = family.merge_operator.as_ref();
-        operator.is_some_and(|operator| operator.is_given())
+    fn check_merges(&self, family: &Arc<Family>) -> Result<()> {
+        family.merge_operator().map(drop)
     }
 
     fn validate(
@@ -107,11 +101,7 @@ impl Shared {
         if batch.is_empty() && conditions.is_none() {
             return Ok(());
         }
-        if options.sync && options.disable_wal {
-            return Err(Error::invalid_argument(
-                "a write without WAL cannot be synced",
-            ));
-        }
+        options.validate()?;
         self.pipeline.write(self, batch, conditions, *options)
     }
 
@@ -247,12 +237,10 @@ impl Shared {
             .wal_limit
             .set(&state, &self.context.options.load());
         gate!("switch: memtables switched");
-        // Before listeners are notified, of which one may panic.
         self.signals.work.raise_for_one();
         self.update_stalls(state);
         for event in &sealed {
-            let listeners = &self.context.listeners;
-            listeners.notify(|l| l.memtable_sealed(event));
+            notify!(self.context.listeners, memtable_sealed(event));
         }
         Ok(())
     }

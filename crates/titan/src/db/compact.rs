@@ -18,9 +18,9 @@ use crate::compaction::job::{self, JobContext};
 use crate::compaction::levels::{Circumstances, LevelTargets};
 use crate::compaction::picker::{self, pick_range};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::FilterReason;
+use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
-use crate::stats::{self, CompactionBeginEvent, CompactionEvent, EventListener};
+use crate::stats::{self, CompactionBeginEvent, CompactionEvent, Listeners, notify};
 use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
@@ -68,13 +68,14 @@ impl Job for CompactionJob {
         &self.family
     }
 
-    fn announce(&self, listener: &dyn EventListener) {
-        listener.compaction_begun(&CompactionBeginEvent {
+    fn announce(&self, listeners: &Listeners) {
+        let event = CompactionBeginEvent {
             column_family: self.family.id,
             inputs: self.compaction.input_numbers(),
             output_level: self.compaction.output_level,
             is_manual: self.is_manual,
-        });
+        };
+        notify!(listeners, compaction_begun(&event));
     }
 
     fn run(self, shared: &Shared) -> (Result<CompactionEvent>, CompactionClaim) {
@@ -105,8 +106,8 @@ impl Job for CompactionJob {
         drop(claim.marks);
     }
 
-    fn report(event: &CompactionEvent, listener: &dyn EventListener) {
-        listener.compaction_finished(event);
+    fn report(event: &CompactionEvent, listeners: &Listeners) {
+        notify!(listeners, compaction_finished(event));
     }
 }
 
@@ -267,6 +268,7 @@ impl Shared {
         end: Option<&[u8]>,
         options: &CompactRangeOptions,
     ) -> Result<()> {
+        check_may_wait_for_jobs()?;
         self.flush(&[family.id])?;
         let claim = self.claim_for_manual(family)?;
         let end = end.map_or(Bound::Unbounded, Bound::Included);

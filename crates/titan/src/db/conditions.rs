@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use super::core::Shared;
-use super::family::{Family, dropped};
+use super::family::Family;
 use crate::batch::OpeningId;
 use crate::batch::{BatchTarget, WriteBatch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::SequenceNumber;
+use crate::format::key_text::KeyText;
 use crate::read::{Snapshot, WrittenSince};
 use crate::write::WriteOptions;
 use crate::write::conditions::{Checked, Condition};
@@ -62,7 +63,8 @@ impl Conditions {
         }
     }
 
-    /// Demands that `key` was not written after the snapshot.
+    /// Demands that `key` was not written after the snapshot. A family that was dropped is refused
+    /// when the conditions are checked.
     ///
     /// # Errors
     /// `InvalidArgument` if `cf` is a handle of another opening than the handles before.
@@ -165,7 +167,7 @@ impl Shared {
                     "a condition is about a sequence number that no write has yet",
                 ));
             }
-            let family = self.family_of(condition)?;
+            let family = self.existing_family(condition.family)?;
             checked_to = checked_to.min(self.check_condition(condition, &family, published)?);
         }
         gate!("conditions: searched");
@@ -181,12 +183,6 @@ impl Shared {
         )
     }
 
-    fn family_of(&self, condition: &Condition) -> Result<Arc<Family>> {
-        let id = condition.family;
-        let family = self.family(id);
-        family.ok_or_else(|| Error::invalid_argument(format!("column family {id} does not exist")))
-    }
-
     /// Looks for writes that violate a condition, up to `published` or what is returned instead.
     fn check_condition(
         &self,
@@ -196,9 +192,7 @@ impl Shared {
     ) -> Result<SequenceNumber> {
         let super_version = family.super_version.load_full();
         // ORDER: after the load, as in reads.
-        if family.is_dropped() {
-            return Err(dropped(&family.name));
-        }
+        family.check_exists()?;
         let up_to = super_version.readable_to(published);
         let search = WrittenSince {
             super_version: &super_version,
@@ -220,12 +214,9 @@ impl Shared {
         checked_to: SequenceNumber,
         is_newer: bool,
     ) -> Result<()> {
-        let family = self.family_of(condition)?;
+        let family = self.existing_family(condition.family)?;
         if !is_newer {
-            return match family.is_dropped() {
-                true => Err(dropped(&family.name)),
-                false => Ok(()),
-            };
+            return Ok(());
         }
         // What the writer has checked needs no second look: sources without anything newer are
         // skipped.
@@ -246,12 +237,15 @@ impl Shared {
 }
 
 fn conflict(condition: &Condition, family: &str, sequence: Option<SequenceNumber>) -> Error {
-    let at = sequence.map(|at| format!(", at sequence number {at}"));
+    let at = sequence.map(|at| format!(", at {}", at.0));
     let at = at.unwrap_or_default();
-    let key = condition.key.escape_ascii();
-    let since = condition.since;
+    let key = KeyText(&condition.key);
+    let since = condition.since.0;
     Error::new(
         ErrorKind::Conflict,
-        format!("key '{key}' of column family '{family}' was written after {since}{at}"),
+        format!(
+            "the key {key} of column family {family} was written after sequence number {since}{at}: \
+             read it again, in another transaction or with a newer snapshot, and retry"
+        ),
     )
 }

@@ -195,8 +195,10 @@ fn the_error_names_family_and_key_and_nothing_is_written() {
         .write_if(batch, &conditions, &WriteOptions::default())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.message().contains("after sequence number"), "{error}");
+    assert!(error.message().ends_with("and retry"), "{error}");
     assert!(error.message().contains(r"'k\xff\n'"), "{error}");
-    assert!(error.message().contains("'pages'"), "{error}");
+    assert!(error.message().contains("column family pages"), "{error}");
     assert_eq!(db.get(b"a").unwrap(), None);
     assert_eq!(db.latest_sequence_number().0, 1);
 }

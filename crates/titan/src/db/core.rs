@@ -13,7 +13,9 @@ use super::readers::Readers;
 use super::signals::Signals;
 use super::state::State;
 use crate::error::Result;
+use crate::filter::check_may_wait_for_jobs;
 use crate::format::ColumnFamilyId;
+use crate::stats::notify;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{Counters, VersionSet};
@@ -52,8 +54,27 @@ impl Shared {
         self.failure.check()
     }
 
+    /// Ends the waits of transactions, now that the database is closed: the locks that they wait for may
+    /// never be released.
+    fn end_waits_for_locks(&self) {
+        if let Err(closed) = self.check_open() {
+            self.admission.locks.close(closed);
+        }
+    }
+
     pub(super) fn family(&self, id: ColumnFamilyId) -> Option<Arc<Family>> {
         self.families.load().get(&id).cloned()
+    }
+
+    /// The family of this number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it was dropped, or never existed.
+    pub(super) fn existing_family(&self, id: ColumnFamilyId) -> Result<Arc<Family>> {
+        let family = self.family(id);
+        let family = family.ok_or_else(|| self.readers.dropped.error(id))?;
+        family.check_exists()?;
+        Ok(family)
     }
 }
 
@@ -69,6 +90,7 @@ impl Core {
     pub(super) fn close(&self) -> Result<()> {
         // Before the lock, whose holder may wait for the hook or barrier that this is called in.
         self.shared.pipeline.check_may_wait()?;
+        check_may_wait_for_jobs()?;
         let mut threads = self.threads.lock();
         if self.shared.lifecycle.is_closed() {
             return Ok(());
@@ -91,6 +113,7 @@ impl Core {
             synced
         });
         self.shared.signals.raise_all();
+        self.shared.end_waits_for_locks();
         gate!("close: threads to be joined");
         for thread in threads.drain(..) {
             // Nothing is left to be done about a thread that panicked.
@@ -119,10 +142,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if let Err(e) = self.close() {
-            self.shared
-                .context
-                .listeners
-                .notify(|l| l.writes_stopped(&e));
+            notify!(self.shared.context.listeners, writes_stopped(&e));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::state::{FamilyState, State};
 use crate::compaction::shadows::OlderTables;
 use crate::error::Result;
 use crate::memtable::{EstimateStart, Memtable};
-use crate::stats::EventListener;
+use crate::stats::Listeners;
 
 /// No estimate is due before a memtable could shadow enough for a flush if the values it shadows
 /// were so many times as large as the average.
@@ -51,7 +51,7 @@ impl Job for Estimate {
         &self.family
     }
 
-    fn announce(&self, _: &dyn EventListener) {}
+    fn announce(&self, _: &Listeners) {}
 
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         shared.estimate(&self);
@@ -61,7 +61,7 @@ impl Job for Estimate {
 
     fn release((): (), _: &Result<()>, _: &mut State) {}
 
-    fn report((): &(), _: &dyn EventListener) {}
+    fn report((): &(), _: &Listeners) {}
 }
 
 pub(super) const ESTIMATES: JobSource = JobSource {

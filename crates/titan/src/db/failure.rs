@@ -1,12 +1,11 @@
 //! The failure that stopped writes: they are refused with the reason, and reads go on, until a
 //! [resume](crate::Db::resume).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::signals::Signals;
 use crate::error::{Error, ErrorKind, Result};
-use crate::stats::Listeners;
+use crate::stats::{Listeners, notify};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,20 +57,17 @@ impl BackgroundFailure {
             self.failed.store(true, Ordering::Release);
             first
         };
-        // Writers that wait for background jobs would now wait for ever. This comes before listeners are
-        // notified, since one may panic.
+        // Writers that wait for background jobs would now wait for ever.
         self.signals.raise_all();
         if first {
-            self.listeners.notify(|l| l.writes_stopped(&error));
+            notify!(self.listeners, writes_stopped(&error));
         }
         error
     }
 
-    /// Stops writes because of a panic; may be called while the thread unwinds. A listener that
-    /// panics when it is notified of that does not end the process.
+    /// Stops writes because of a panic; may be called while the thread unwinds.
     pub(super) fn set_after_panic(&self, message: &str) {
-        let bug = Error::internal(message);
-        let _ = catch_unwind(AssertUnwindSafe(|| self.set(bug)));
+        self.set(Error::internal(message));
     }
 
     /// Accepts writes again.

@@ -14,7 +14,7 @@ use crate::gc::space::loosened_allowance;
 use crate::memtable::Memtable;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::read::SuperVersion;
-use crate::stats::StallEvent;
+use crate::stats::{StallEvent, notify};
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::version::{self, Version, VersionSet};
@@ -28,6 +28,7 @@ impl Shared {
         options: ColumnFamilyOptions,
     ) -> Result<Arc<Family>> {
         options.validate()?;
+        let options = options.with_named_objects()?;
         self.change_families(|lead| {
             self.check_not_stopped()?;
             self.sync_wal(lead)?;
@@ -98,9 +99,7 @@ impl Shared {
     pub(super) fn report_loosened_bound(&self, family: &Family) {
         if let Some(bytes) = loosened_allowance(&family.options()) {
             let id = family.id;
-            self.context
-                .listeners
-                .notify(|l| l.space_bound_loosened(id, bytes));
+            notify!(self.context.listeners, space_bound_loosened(id, bytes));
         }
     }
 
@@ -146,9 +145,12 @@ impl Shared {
                 let files = blob_files.flat_map(|file| file.shared.physical().files());
                 files.for_each(|file| self.files.obsolete.push(file));
             }
-            family.dropped.store(true, Ordering::Release);
             let mut families = FamilyMap::clone(&self.families.load());
-            families.remove(&id);
+            if let Some(removed) = families.remove(&id) {
+                // ORDER: before writers miss it, so that their error has its name.
+                self.readers.dropped.add(&removed);
+            }
+            family.dropped.store(true, Ordering::Release);
             self.families.store(Arc::new(families));
             let mut state = self.state.lock();
             let removed = state.families.remove(&id);

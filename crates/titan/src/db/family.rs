@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::compaction::job_env::OutputFamily;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::filter::Revisit;
 use crate::format::ColumnFamilyId;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::format::prefix::PrefixExtractor;
-use crate::merge::MergeOperator;
+use crate::merge::{MergeOperator, why_missing};
 use crate::options::ColumnFamilyOptions;
 use crate::read::{ScanHistory, SuperVersion};
 use crate::sync::ArcSwap;
@@ -63,6 +63,27 @@ impl Family {
 
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// The merge operator.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none.
+    pub(crate) fn merge_operator(&self) -> Result<&Arc<dyn MergeOperator>> {
+        let operator = self.merge_operator.as_ref();
+        let given = operator.filter(|operator| operator.is_given());
+        given.ok_or_else(|| {
+            let family = format!("column family {}", self.name);
+            Error::invalid_argument(why_missing(&family, operator.map(|operator| &**operator)))
+        })
+    }
+
+    /// Fails with `InvalidArgument` if it was dropped.
+    pub(crate) fn check_exists(&self) -> Result<()> {
+        match self.is_dropped() {
+            true => Err(dropped(&self.name)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::blob::ValueFetcher;
 use crate::compaction::job_env::JobEnv;
 use crate::format::file_name::FileKind;
 use crate::open_files::OpenFiles;
-use crate::stats::{self, Listeners, Statistics};
+use crate::stats::{self, Listeners, Statistics, notify};
 use crate::sync::Mutex;
 use crate::version::ObsoleteFiles;
 use crate::vfs::{FileLock, Vfs};
@@ -69,7 +69,9 @@ impl Files {
             match (self.open.delete(file), file) {
                 (Ok(()), FileKind::Table(_)) => stats::add(&statistics.sst_files_deleted, 1),
                 (Ok(()), FileKind::Blob(_)) => stats::add(&statistics.blob_files_deleted, 1),
-                (Err(e), _) if !e.is_not_found() => listeners.notify(|l| l.deletion_failed(&e)),
+                (Err(e), _) if !e.is_not_found() => {
+                    notify!(listeners, deletion_failed(&e));
+                }
                 _ => {}
             }
         }

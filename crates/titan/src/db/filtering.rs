@@ -8,7 +8,7 @@ use crate::compaction::filter::{FilterCounts, Filtering, spacing};
 use crate::compaction::job_output::JobOutput;
 use crate::error::{ErrorKind, Result};
 use crate::filter::FilterReason;
-use crate::stats;
+use crate::stats::{self, notify};
 
 impl Shared {
     /// Notes that what has been published was written by now.
@@ -56,9 +56,7 @@ impl Shared {
         match outcome {
             Err(e) if e.kind() == ErrorKind::CompactionFilter => {
                 stats::add(&self.context.statistics.filter_failures, 1);
-                self.context
-                    .listeners
-                    .notify(|l| l.compaction_filter_failed(e));
+                notify!(self.context.listeners, compaction_filter_failed(e));
                 true
             }
             _ => false,
@@ -68,9 +66,7 @@ impl Shared {
     /// Notifies listeners of the collectors that failed in a job.
     pub(super) fn report_collectors(&self, output: &JobOutput) {
         for e in &output.collector_failures {
-            self.context
-                .listeners
-                .notify(|l| l.table_properties_collector_failed(e));
+            notify!(self.context.listeners, table_properties_collector_failed(e));
         }
     }
 

@@ -26,7 +26,7 @@ use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
 use crate::open_files::OpenFiles;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
-use crate::stats::{self, EventListener, FlushBeginEvent, FlushEvent};
+use crate::stats::{self, FlushBeginEvent, FlushEvent, Listeners, notify};
 use crate::version::edit::VersionEdit;
 use crate::version::{Version, VersionSet};
 use crate::write::queue::Lead;
@@ -333,7 +333,7 @@ impl Shared {
         let mut flushed = Vec::new();
         for (family, immutables) in &waiting {
             let event = begin_event(family, immutables);
-            self.context.listeners.notify(|l| l.flush_begun(&event));
+            notify!(self.context.listeners, flush_begun(&event));
             match self.write_out(family, immutables) {
                 Ok(done) => flushed.push(done),
                 Err(e) => {
@@ -349,9 +349,7 @@ impl Shared {
         let synced_to = self.state.lock().current_wal();
         self.install_flushes(&flushed, synced_to)?;
         for done in &flushed {
-            self.context
-                .listeners
-                .notify(|l| l.flush_finished(&done.event()));
+            notify!(self.context.listeners, flush_finished(&done.event()));
         }
         Ok(())
     }
@@ -531,8 +529,9 @@ impl Job for FlushJob {
         &self.family
     }
 
-    fn announce(&self, listener: &dyn EventListener) {
-        listener.flush_begun(&begin_event(&self.family, &self.immutables));
+    fn announce(&self, listeners: &Listeners) {
+        let event = begin_event(&self.family, &self.immutables);
+        notify!(listeners, flush_begun(&event));
     }
 
     fn run(self, shared: &Shared) -> (Result<FlushEvent>, ()) {
@@ -541,8 +540,8 @@ impl Job for FlushJob {
 
     fn release((): (), _: &Result<FlushEvent>, _: &mut State) {}
 
-    fn report(event: &FlushEvent, listener: &dyn EventListener) {
-        listener.flush_finished(event);
+    fn report(event: &FlushEvent, listeners: &Listeners) {
+        notify!(listeners, flush_finished(event));
     }
 }
 

@@ -16,6 +16,7 @@ use super::running::RunningJob;
 use crate::error::{Error, Result};
 use crate::format::internal_key::ParsedInternalKey;
 use crate::format::{BlobFileNumber, ColumnFamilyId, FileNumber};
+use crate::stats::notify;
 use crate::table::TableVisitor;
 use crate::version::edit::{BlobFileGarbage, TableFacts, VersionEdit};
 use crate::version::{TableFile, Version, VersionSet};
@@ -46,12 +47,10 @@ impl Shared {
     pub(super) fn count_claimed(&self, first: ColumnFamilyId) {
         let running = Running::counted(self, first, RunningJob::Collection);
         for family in self.families.load_full().values() {
-            // As for other jobs, a comparator or a listener may panic.
+            // As for other jobs, a comparator may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| match self.count_references(family) {
-                Err(e) if e.is_corruption() => {
-                    self.context
-                        .listeners
-                        .notify(|l| l.garbage_collection_failed(&e));
+                Err(e) if e.is_unreadable() => {
+                    notify!(self.context.listeners, garbage_collection_failed(&e));
                 }
                 // It ended early, or has stopped writes.
                 _ => {}
@@ -164,12 +163,13 @@ pub(super) use self::tests::forget_counts;
 mod tests {
     use std::path::Path;
 
+    use crate::format::checksum::ChecksumType;
     use crate::format::file_name::FileKind;
     use crate::tools::check;
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
     use crate::wal::LogWriter;
-    use crate::{ColumnFamilyOptions, Db, FamilyMetrics, Options, Stated};
+    use crate::{ColumnFamilyOptions, Db, ErrorKind, FamilyMetrics, Options, Stated};
 
     /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
     pub(in crate::db) fn forget_counts(dir: &Path) {
@@ -256,38 +256,58 @@ mod tests {
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 
+    fn flip(table: &mut [u8]) {
+        table[3] ^= 1;
+    }
+
+    /// Says that the first block is compressed by Xpress, with a checksum that agrees.
+    fn compress_by_xpress(table: &mut [u8]) {
+        let checksum = |len: usize, codec: u8| {
+            let checksum = ChecksumType::Xxh3.block_checksum(&table[..len], codec);
+            checksum.to_le_bytes()
+        };
+        let ends_at = |&len: &usize| table[len + 1..len + 5] == checksum(len, table[len]);
+        let len = (1..table.len() - 5).find(ends_at).unwrap();
+        let trailer = [&[6][..], &checksum(len, 6)].concat();
+        table[len..len + 5].copy_from_slice(&trailer);
+    }
+
     #[test]
     fn a_damaged_table_is_told_of_and_left() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path();
-        let mut options = Options::default();
-        options.default.min_blob_size = 100;
-        let db = Db::open(dir, &options).unwrap();
-        db.put(b"k", &[7; 500]).unwrap();
-        db.flush().unwrap();
-        db.close().unwrap();
-        drop(db);
-        forget_counts(dir);
-        let names = StdVfs.read_dir(dir).unwrap();
-        let table = names.iter().filter_map(|name| FileKind::parse(name));
-        let table = table.into_iter().find(|f| matches!(f, FileKind::Table(_)));
-        let path = table.unwrap().path(dir);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[3] ^= 1;
-        std::fs::write(&path, bytes).unwrap();
+        // A byte of a block, and a codec that there is nothing for.
+        for (damage, kind) in [
+            (flip as fn(&mut [u8]), ErrorKind::Corruption),
+            (compress_by_xpress, ErrorKind::Unsupported),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path();
+            let mut options = Options::default();
+            options.default.min_blob_size = 100;
+            let db = Db::open(dir, &options).unwrap();
+            db.put(b"k", &[7; 500]).unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            drop(db);
+            forget_counts(dir);
+            let names = StdVfs.read_dir(dir).unwrap();
+            let table = names.iter().filter_map(|name| FileKind::parse(name));
+            let table = table.into_iter().find(|f| matches!(f, FileKind::Table(_)));
+            let path = table.unwrap().path(dir);
+            let mut bytes = std::fs::read(&path).unwrap();
+            damage(&mut bytes);
+            std::fs::write(&path, bytes).unwrap();
 
-        let queue = std::sync::Arc::new(Queue::default());
-        options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
-        let db = Db::open(dir, &options).unwrap();
-        db.wait_idle().unwrap();
-        let reported = queue.0.lock().unwrap().clone();
-        assert_eq!(reported.len(), 1, "{reported:?}");
-        assert!(
-            reported[0].is_corruption() && reported[0].path() == Some(&path),
-            "{reported:?}"
-        );
-        assert!(db.background_error().is_none());
-        db.put(b"other", b"value").unwrap();
+            let queue = std::sync::Arc::new(Queue::default());
+            options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
+            let db = Db::open(dir, &options).unwrap();
+            db.wait_idle().unwrap();
+            let reported = queue.0.lock().unwrap().clone();
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            assert_eq!(reported[0].kind(), kind, "{reported:?}");
+            assert_eq!(reported[0].path(), Some(&*path), "{reported:?}");
+            assert!(db.background_error().is_none());
+            db.put(b"other", b"value").unwrap();
+        }
     }
 
     #[derive(Default)]

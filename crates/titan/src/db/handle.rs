@@ -77,7 +77,8 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` if it does not exist and may not be created, `AlreadyExists` the other way round;
-    /// `InvalidArgument` if `path` is no directory; `Locked` if it is open elsewhere;
+    /// `InvalidArgument` if `path` is no directory, or a family is given another merge operator or prefix
+    /// extractor than the recorded one and `stated` does not name the field; `Locked` if it is open elsewhere;
     /// `InvalidOption`; `Corruption` with file and offset for damage; `Unsupported` for what this
     /// version cannot read. Nothing has been changed then, unless recovery itself met a full disk,
     /// which leaves the directory as good as before.
@@ -182,6 +183,14 @@ impl Db {
                 "the column family is of another database",
             )),
         }
+    }
+
+    /// Fails with `Closed`, or with `InvalidArgument` if the family is of another database or was
+    /// dropped.
+    pub(crate) fn check_usable(&self, family: &ColumnFamily) -> Result<()> {
+        self.shared().check_open()?;
+        self.check_family(family)?;
+        family.family.check_exists()
     }
 
     fn handle(&self, family: &Arc<super::family::Family>) -> ColumnFamily {

@@ -36,9 +36,7 @@ impl Shared {
     /// Evaluates again what the end of a version may have changed, and notifies listeners.
     pub(super) fn heed_ended_versions(&self) {
         if self.signals.has_ended_version() {
-            let update = || self.update_stalls(self.state.lock());
-            // A listener that panics has nothing to do with the job that runs here.
-            let _ = catch_unwind(AssertUnwindSafe(update));
+            self.update_stalls(self.state.lock());
         }
     }
 
@@ -89,7 +87,7 @@ impl Shared {
         }
         drop(state);
         if needed && waited >= IDLE_AFTER {
-            // A listener that is notified of a stall may panic: that concerns no data.
+            // A comparator may panic: that concerns no data.
             let _ = catch_unwind(AssertUnwindSafe(|| self.clean_up()));
         } else {
             let step = self.context.clock.begin_wait(IDLE_AFTER / 2);

@@ -13,7 +13,7 @@ use super::running::RunningJob;
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
-use crate::stats::EventListener;
+use crate::stats::Listeners;
 
 /// A kind of background work.
 pub(super) trait Job: Sized {
@@ -30,8 +30,8 @@ pub(super) trait Job: Sized {
     /// The family it works on.
     fn family(&self) -> &Arc<Family>;
 
-    /// Tells a listener what is about to be done.
-    fn announce(&self, listener: &dyn EventListener);
+    /// Notifies listeners of what is about to be done.
+    fn announce(&self, listeners: &Listeners);
 
     /// Does the work and installs the result.
     fn run(self, shared: &Shared) -> (Result<Self::Done>, Self::Claim);
@@ -39,8 +39,8 @@ pub(super) trait Job: Sized {
     /// Releases the claim, and notes in the state what the job has found.
     fn release(claim: Self::Claim, outcome: &Result<Self::Done>, state: &mut State);
 
-    /// Tells a listener what was done.
-    fn report(done: &Self::Done, listener: &dyn EventListener);
+    /// Notifies listeners of what was done.
+    fn report(done: &Self::Done, listeners: &Listeners);
 }
 
 /// A job for a background thread, which the state counts as running.
@@ -73,7 +73,7 @@ impl Shared {
 
     fn run_counted<J: Job>(&self, job: J) -> Result<J::Done> {
         let family = Arc::clone(job.family());
-        self.context.listeners.notify(|l| job.announce(l));
+        job.announce(&self.context.listeners);
         let (outcome, claim) = job.run(self);
         // Before the job counts as done, so that no job starts on what failed.
         let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
@@ -82,7 +82,7 @@ impl Shared {
         self.update_stalls(state);
         self.signals.work.raise();
         let done = outcome?;
-        self.context.listeners.notify(|l| J::report(&done, l));
+        J::report(&done, &self.context.listeners);
         Ok(done)
     }
 
@@ -103,7 +103,7 @@ impl Shared {
 
 /// A job that the state counts as running, until this is dropped: closing the database, resuming it
 /// and waiting for it to be idle wait for it. A job ceases to count however its thread leaves it,
-/// also by a panic in code of the user (a comparator, a listener), which stops writes.
+/// also by a panic in code of the user (a comparator, a file system), which stops writes.
 pub(super) struct Running<'a> {
     shared: &'a Shared,
     family: ColumnFamilyId,

@@ -66,8 +66,9 @@ impl LoadedOptions {
         let names = state.family_names();
         let resolved = kept.resolve(&given, &names)?;
         Ok(LoadedOptions {
-            options: resolved.options,
+            options: resolved.options.without_placeholders(),
             taken: resolved.taken,
+            recorded: kept.recorded(),
         })
     }
 }

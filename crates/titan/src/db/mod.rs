@@ -11,7 +11,7 @@
 //! | [`directory`], [`wal_dir`] | whether a directory may be opened, and what is in it; where its WAL files are |
 //! | [`open`], [`wals`], [`replay`], [`replay_target`] | from there to a running database |
 //! | [`secondary`], [`follower`] | the same beside a process that writes the database |
-//! | [`families`] | creating and dropping families |
+//! | [`families`], [`dropped`] | creating and dropping families; the names of those that were dropped |
 //! | [`commit`] | what the database does at the stages of the commit pipeline; switching memtables |
 //! | [`conditions`] | batches that are committed only if certain keys were not written meanwhile |
 //! | [`admission`], [`stalls`] | whether writes are stalled, and whether jobs must hurry; how long writes wait |
@@ -54,6 +54,7 @@ mod conditions_tests;
 mod context;
 mod core;
 mod directory;
+mod dropped;
 mod estimate;
 mod failure;
 mod families;

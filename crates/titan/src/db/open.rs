@@ -34,7 +34,7 @@ use crate::format::file_name::FileKind;
 use crate::gc::punch::measure_holes;
 use crate::open_files::{OpenFiles, OpenFilesLimits};
 use crate::options::Options;
-use crate::stats::{Listeners, Statistics};
+use crate::stats::{Listeners, Statistics, notify};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{FileLock, Overlay, Vfs, read_file, replace_file};
@@ -182,9 +182,9 @@ fn recover(dir: &Path, options: &Options, missing: Families) -> Result<Shared> {
     write_options_file(&versions, dir, &options.db, |name| {
         options.family(name).compaction_filter.clone()
     })?;
-    let listeners = Listeners(options.db.listeners.clone());
+    let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
     remove_leftovers(&*vfs, dir, &versions, wal_number, &mut |e| {
-        listeners.notify(|l| l.deletion_failed(e));
+        notify!(listeners, deletion_failed(e));
     })?;
 
     let mut shared = assemble(
@@ -248,10 +248,10 @@ fn assemble(
     let dir = env.dir.clone();
     let wal = WalSet::new(Arc::clone(&vfs), dir.clone(), Arc::clone(&statistics));
     let counters = Arc::clone(versions.counters());
-    let listeners = Listeners(options.db.listeners.clone());
+    let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
     let hook = options.db.commit_hook.clone().map(|hook| {
         let listeners = listeners.clone();
-        let on_poison = move || listeners.notify(|l| l.commit_hook_poisoned());
+        let on_poison = move || notify!(listeners, commit_hook_poisoned());
         Hook::new(hook, Box::new(on_poison))
     });
     let mut pipeline =

@@ -28,7 +28,8 @@ const OPTIONS_KEPT: usize = 2;
 
 impl ColumnFamily {
     /// Changes options by their names, with values as text: `("write_buffer_size", "128M")`. Names and
-    /// values may be those of configuration files or RocksDB's. All changes apply, or none does.
+    /// values may be those of configuration files or RocksDB's; of its codecs, those that are only read
+    /// become the nearest one that is written. All changes apply, or none does.
     ///
     /// Everything that is kept with the family can change, except for `num_levels`. A write buffer has
     /// its new size from the next memtable on; jobs that run go on with the options that they began
@@ -40,9 +41,9 @@ impl ColumnFamily {
     ///
     /// # Errors
     /// `InvalidOption`, which names the option and the rule: nothing has changed. `InvalidArgument` if
-    /// the family was dropped; `ReadOnly`, `WritesStopped`, `Closed`; `Io`, `NoSpace`: if the MANIFEST
-    /// cannot be written, writes stop; if only OPTIONS cannot, the options have changed, and RocksDB's
-    /// tools see the old ones.
+    /// the family was dropped, and in a commit hook or a barrier. `ReadOnly`, `WritesStopped`, `Closed`.
+    /// `Io`, `NoSpace`: if the MANIFEST cannot be written, writes stop; if only OPTIONS cannot, the
+    /// options have changed, and RocksDB's tools see the old ones.
     pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.core.shared.set_options(&self.family, changes, false)
     }
@@ -59,6 +60,8 @@ impl Shared {
         let is_of_database = |(name, _): &(&str, &str)| of_database && is_of_database(name.trim());
         let (of_database, of_family): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(is_of_database);
+        // Like every other call that writes.
+        self.pipeline.check_may_wait()?;
         gate!("options: to be changed");
         let running = self.begin_change(family)?;
         let recorded = self.record_and_apply(family, &of_family, &of_database);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::format::ColumnFamilyId;
-use crate::stats::{Listeners, StallEvent};
+use crate::stats::{Listeners, StallEvent, notify};
 use crate::sync::Mutex;
 
 /// Changes of which listeners have not been notified yet.
@@ -41,41 +41,18 @@ impl StallNotifier {
             }
             notifier.notifying = true;
         }
-        // When a listener panics, this thread notifies no more, but the next one does.
-        let mut notifying = Notifying {
-            notifier: self,
-            over: false,
-        };
-        while let Some((family, stall)) = notifying.next() {
-            listeners.notify(|l| l.stall_changed(family, stall));
+        while let Some((family, stall)) = self.next() {
+            notify!(listeners, stall_changed(family, stall));
         }
         true
     }
-}
 
-struct Notifying<'a> {
-    notifier: &'a StallNotifier,
-    /// Listeners know everything: from then on another thread may be notifying.
-    over: bool,
-}
-
-impl Notifying<'_> {
     /// The oldest change; without one, notifying is over from this moment on.
-    fn next(&mut self) -> Option<(ColumnFamilyId, StallEvent)> {
-        let mut notifier = self.notifier.0.lock();
+    fn next(&self) -> Option<(ColumnFamilyId, StallEvent)> {
+        let mut notifier = self.0.lock();
         let next = notifier.waiting.pop_front();
-        self.over = next.is_none();
-        notifier.notifying = !self.over;
+        notifier.notifying = next.is_some();
         next
-    }
-}
-
-impl Drop for Notifying<'_> {
-    fn drop(&mut self) {
-        // Not `thread::panicking()`: this may be over within the unwinding of something else.
-        if !self.over {
-            self.notifier.0.lock().notifying = false;
-        }
     }
 }
 
@@ -105,7 +82,7 @@ mod tests {
     #[test]
     fn changes_of_many_threads_are_told_once_and_in_order() {
         let heard = Arc::new(Heard::default());
-        let listeners = Listeners(vec![heard.clone()]);
+        let listeners = Listeners::new(vec![heard.clone()], Arc::default());
         let notifier = StallNotifier::default();
         let order = Mutex::new(0);
         std::thread::scope(|scope| {
@@ -132,41 +109,11 @@ mod tests {
             panics_at: Some(1),
             ..Heard::default()
         });
-        let listeners = Listeners(vec![heard.clone()]);
+        let listeners = Listeners::new(vec![heard.clone()], Arc::default());
         let notifier = StallNotifier::default();
         (0..3).for_each(|i| notifier.push(ColumnFamilyId(i), STALL));
-        let told =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| notifier.notify(&listeners)));
-        assert!(told.is_err());
-        assert!(!notifier.is_idle());
         assert!(notifier.notify(&listeners));
         assert!(notifier.is_idle());
         assert_eq!(*heard.families.lock(), [0, 1, 2]);
-    }
-
-    /// Notifies, and ends that, while its thread unwinds.
-    struct Unwinding<'a>(&'a StallNotifier);
-
-    impl Drop for Unwinding<'_> {
-        fn drop(&mut self) {
-            let mut notifying = Notifying {
-                notifier: self.0,
-                over: false,
-            };
-            assert!(notifying.next().is_none());
-            // Like another thread that begins right now.
-            self.0.0.lock().notifying = true;
-        }
-    }
-
-    #[test]
-    fn telling_that_is_over_leaves_other_tellers_alone_even_while_unwinding() {
-        let notifier = StallNotifier::default();
-        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _unwinding = Unwinding(&notifier);
-            panic!("something else");
-        }));
-        assert!(unwound.is_err());
-        assert!(!notifier.is_idle());
     }
 }

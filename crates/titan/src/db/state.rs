@@ -269,13 +269,13 @@ impl FamilyState {
         }
         let targets = LevelTargets::of(&self.version, &options);
         let pending = targets.pending_bytes(&self.version, &options);
-        if pending >= options.hard_pending_compaction_bytes_limit {
+        if pending >= options.stop_pending_bytes() {
             return StallEvent::Stopped(StallCause::PendingCompactionBytes);
         }
         if level0 >= options.level0_slowdown_writes_trigger {
             return StallEvent::Delayed(StallCause::Level0Files);
         }
-        if pending >= options.soft_pending_compaction_bytes_limit {
+        if pending >= options.slowdown_pending_bytes() {
             return StallEvent::Delayed(StallCause::PendingCompactionBytes);
         }
         StallEvent::Normal

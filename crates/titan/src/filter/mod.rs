@@ -5,10 +5,10 @@
 //! engine](TimeToLive). Promises nothing about when a filter runs: that is what
 //! [`CompactionFilterFactory`] describes and jobs do.
 
+mod running;
 mod ttl;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::lazy_value::{LazyValue, ValueSource};
+use crate::panics::contain;
 
+pub(crate) use running::{check_may_wait_for_jobs, run};
 pub use ttl::TimeToLive;
 
 /// Makes the filters of a family, one for each job. Given in
@@ -44,6 +46,12 @@ pub use ttl::TimeToLive;
 /// anyway, is repeated without the filter, so that the database goes on; later compactions try the
 /// filter again. A compaction that a caller asked for fails with
 /// [`ErrorKind::CompactionFilter`](crate::ErrorKind::CompactionFilter).
+///
+/// **Calls.** A filter may read the database. What waits for jobs fails with `InvalidArgument` within a
+/// filter or its factory, whichever database it is called on: `compact_range`, `collect_garbage`,
+/// `pause_garbage_collection`, `wait_idle` and `close`. A filter should not write: a write may wait
+/// until the job of the filter has ended, unless it has
+/// [`no_slowdown`](crate::WriteOptions::no_slowdown).
 pub trait CompactionFilterFactory: Send + Sync + 'static {
     /// Names the filter in errors and in OPTIONS. Always the same.
     fn name(&self) -> &str;
@@ -243,12 +251,11 @@ impl fmt::Debug for FilterEntry<'_> {
 
 /// The name of a factory; "unknown" if the factory panics.
 pub(crate) fn name_of(factory: &dyn CompactionFilterFactory) -> String {
-    let name = catch_unwind(AssertUnwindSafe(|| factory.name().to_owned()));
+    let name = contain(|| factory.name().to_owned());
     name.unwrap_or_else(|_| "unknown".to_owned())
 }
 
 /// When tables are to be filtered; never, if the factory panics.
 pub(crate) fn revisit_of(factory: &dyn CompactionFilterFactory) -> Option<Revisit> {
-    let revisit = catch_unwind(AssertUnwindSafe(|| factory.revisit()));
-    revisit.unwrap_or_default()
+    contain(|| factory.revisit()).unwrap_or_default()
 }

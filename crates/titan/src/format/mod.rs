@@ -10,6 +10,7 @@ pub(crate) mod comparator;
 pub(crate) mod compression;
 pub(crate) mod file_name;
 pub(crate) mod internal_key;
+pub(crate) mod key_text;
 pub(crate) mod numbers;
 pub mod prefix;
 pub(crate) mod range_tombstone;

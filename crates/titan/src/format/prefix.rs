@@ -3,8 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::key_text::KeyText;
+use crate::error::{Error, Result};
+use crate::panics::contain;
+
 /// Says which part of a key is its prefix. Keys with the same prefix must be neighbours in the order of
 /// the family, and the prefix must depend on the key alone.
+///
+/// An extractor that panics when it is asked for its name is refused with `InvalidOption` by the call
+/// that gives it. Where it panics at a key, an iterator fails with `Internal`, and a table is written
+/// without prefixes in its filter.
 pub trait PrefixExtractor: Send + Sync {
     /// The name that is recorded with the tables, as RocksDB records it. A filter with prefixes is used
     /// only by an extractor of the same name, so another rule needs another name.
@@ -30,8 +38,60 @@ pub trait PrefixExtractor: Send + Sync {
 
 impl dyn PrefixExtractor + '_ {
     /// The key's prefix.
-    pub(crate) fn prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        key.get(..self.prefix_len(key)?)
+    ///
+    /// # Errors
+    /// `Internal` if the extractor panics.
+    pub(crate) fn prefix<'k>(&self, key: &'k [u8]) -> Result<Option<&'k [u8]>> {
+        match contain(|| self.prefix_len(key)) {
+            Ok(len) => Ok(len.and_then(|len| key.get(..len))),
+            Err(panicked) => Err(Error::internal(format!(
+                "the prefix extractor {} {panicked} at the key {}",
+                self.name(),
+                KeyText(key)
+            ))),
+        }
+    }
+
+    /// See [`PrefixExtractor::is_whole`]. An extractor that panics does not say so.
+    pub(crate) fn is_surely_whole(&self, prefix: &[u8]) -> bool {
+        contain(|| self.is_whole(prefix)).unwrap_or(false)
+    }
+}
+
+/// The extractor with its name, for which it is not asked again.
+///
+/// # Errors
+/// `InvalidOption` if it panics.
+pub(crate) fn named(extractor: Arc<dyn PrefixExtractor>) -> Result<Arc<dyn PrefixExtractor>> {
+    match contain(|| extractor.name().to_owned()) {
+        Ok(name) => Ok(Arc::new(Named { extractor, name })),
+        Err(panicked) => Err(Error::invalid_option(format!(
+            "prefix_extractor {panicked} when it was asked for its name"
+        ))),
+    }
+}
+
+struct Named {
+    extractor: Arc<dyn PrefixExtractor>,
+    name: String,
+}
+
+impl PrefixExtractor for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[inline]
+    fn prefix_len(&self, key: &[u8]) -> Option<usize> {
+        self.extractor.prefix_len(key)
+    }
+
+    fn is_whole(&self, prefix: &[u8]) -> bool {
+        self.extractor.is_whole(prefix)
+    }
+
+    fn is_given(&self) -> bool {
+        self.extractor.is_given()
     }
 }
 
@@ -149,12 +209,12 @@ mod tests {
     fn prefixes_and_names_are_those_of_rocksdb() {
         let fixed = by_name("fixed:3").unwrap();
         assert_eq!(fixed.name(), "rocksdb.FixedPrefix.3");
-        assert_eq!(fixed.prefix(b"abcd"), Some(&b"abc"[..]));
-        assert_eq!(fixed.prefix(b"ab"), None);
+        assert_eq!(fixed.prefix(b"abcd").unwrap(), Some(&b"abc"[..]));
+        assert_eq!(fixed.prefix(b"ab").unwrap(), None);
         let capped = by_name("rocksdb.CappedPrefix.3").unwrap();
         assert_eq!(capped.name(), "rocksdb.CappedPrefix.3");
-        assert_eq!(capped.prefix(b"abcd"), Some(&b"abc"[..]));
-        assert_eq!(capped.prefix(b"ab"), Some(&b"ab"[..]));
+        assert_eq!(capped.prefix(b"abcd").unwrap(), Some(&b"abc"[..]));
+        assert_eq!(capped.prefix(b"ab").unwrap(), Some(&b"ab"[..]));
         for whole in [fixed, capped] {
             assert!(whole.is_whole(b"abc") && whole.is_whole(b"abcd") && !whole.is_whole(b"ab"));
         }

@@ -7,7 +7,8 @@
 //! 2. A request waits until it is granted, its time is over, or it would wait for ever: a request
 //!    that closes a circle of waiting owners fails, and the error lists the circle. No request fails
 //!    because of a circle that does not exist.
-//! 3. Locks are not queued: of several requests that can be granted, any may be the next.
+//! 3. Once the table is closed, every request that waits or would wait fails.
+//! 4. Locks are not queued: of several requests that can be granted, any may be the next.
 //!
 //! The table is striped: a key belongs to one of 64 maps, each with a lock of its own.
 //! What waits is in one list for all stripes, which is locked after a stripe, and only by requests

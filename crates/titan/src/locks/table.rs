@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::owners::Owners;
 use super::request::{Acquired, HashOfKey, LockKey, Mode, OwnerId, Request};
 use super::waits::{Waiting, Waits};
 use crate::clock::SystemClock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::key_text::KeyText;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -21,6 +22,8 @@ pub(crate) struct LockTable {
     waits: Mutex<Waits>,
     last_owner: AtomicU64,
     clock: Arc<dyn SystemClock>,
+    /// Why no request waits any more.
+    closed: OnceLock<Error>,
 }
 
 #[derive(Default)]
@@ -86,6 +89,7 @@ impl LockTable {
             waits: Mutex::default(),
             last_owner: AtomicU64::new(0),
             clock,
+            closed: OnceLock::new(),
         }
     }
 
@@ -97,7 +101,8 @@ impl LockTable {
     /// Locks a key.
     ///
     /// # Errors
-    /// `Deadlock`, `LockTimeout`. The owner has the locks then that it had before.
+    /// `Deadlock`, `LockTimeout`; the error with which the table was closed. The owner has the locks then
+    /// that it had before.
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Result<Acquired> {
         let Request { owner, key, .. } = *request;
         let stripe = self.stripe(key);
@@ -140,6 +145,9 @@ impl LockTable {
     ) -> Result<Acquired> {
         let begun = self.clock.monotonic();
         loop {
+            if let Some(closed) = self.closed.get() {
+                return Err(closed.clone());
+            }
             if let Some(acquired) = self.grant(stripe, locks, request) {
                 return Ok(acquired);
             }
@@ -172,7 +180,10 @@ impl LockTable {
         waits.begin(request.owner, waiting);
         match request.detect_deadlocks {
             true => match waits.circle_through(request.owner) {
-                Some(circle) => Err(Error::new(ErrorKind::Deadlock, circle)),
+                Some(circle) => Err(Error::new(
+                    ErrorKind::Deadlock,
+                    format!("{circle}: roll this transaction back, and retry"),
+                )),
                 None => Ok(()),
             },
             false => Ok(()),
@@ -197,6 +208,17 @@ impl LockTable {
         }
     }
 
+    /// Requests wait no more: those that wait fail with `error`, and so do those that would have to.
+    pub(crate) fn close(&self, error: Error) {
+        // The first error stays.
+        let _ = self.closed.set(error);
+        for stripe in &self.stripes {
+            // ORDER: a request that has not seen the error waits by the time that its stripe is free.
+            drop(stripe.locks.lock());
+            stripe.changed.notify_all();
+        }
+    }
+
     /// How many keys are locked or waited for.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn len(&self) -> usize {
@@ -213,15 +235,16 @@ impl LockTable {
 
 #[cold]
 fn timed_out(request: &Request<'_>, blockers: &[OwnerId]) -> Error {
-    let key = request.key.key().escape_ascii();
+    let key = KeyText(request.key.key());
     let (owner, family) = (request.owner.0, request.family);
     let blockers: Vec<String> = blockers.iter().map(|b| b.0.to_string()).collect();
     let blockers = blockers.join(", ");
+    let waited = request.timeout.unwrap_or_default();
     Error::new(
         ErrorKind::LockTimeout,
         format!(
-            "transaction {owner} has waited too long for key '{key}' of column family '{family}', \
-             which transaction {blockers} has locked"
+            "transaction {owner} has waited {waited:?} for the key {key} of column family {family}, \
+             which transaction {blockers} has locked: retry, or raise LockOptions::timeout"
         ),
     )
 }

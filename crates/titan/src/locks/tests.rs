@@ -108,7 +108,8 @@ fn a_request_waits_as_long_as_it_may_and_no_longer() {
     assert_eq!(error.kind(), ErrorKind::LockTimeout);
     assert_eq!(clock.monotonic(), Duration::from_millis(700));
     let text = error.to_string();
-    assert!(text.contains("transaction 2 has waited too long"), "{text}");
+    assert!(text.contains("transaction 2 has waited 700ms"), "{text}");
+    assert!(text.contains("LockOptions::timeout"), "{text}");
     assert!(
         text.contains("'k'") && text.contains("which transaction 1"),
         "{text}"
@@ -138,9 +139,9 @@ fn a_circle_is_found_among_other_paths_and_only_by_its_members() {
     assert_eq!(waits.circle_through(OwnerId(2)), None);
     let circle = waits.circle_through(OwnerId(5)).unwrap();
     let expected = [
-        r"transaction 5 waits for key 'd\n' of column family 'default', which transaction 1 has locked",
-        "transaction 1 waits for key 'a' of column family 'default', which transaction 3 has locked",
-        "transaction 3 waits for key 'c' of column family 'default', which transaction 5 has locked",
+        r"transaction 5 waits for the key 'd\n' of column family default, which transaction 1 has locked",
+        "transaction 1 waits for the key 'a' of column family default, which transaction 3 has locked",
+        "transaction 3 waits for the key 'c' of column family default, which transaction 5 has locked",
     ];
     assert_eq!(circle, expected.join("; "));
     waits.end(OwnerId(3));
@@ -204,9 +205,9 @@ mod threads {
             assert_eq!(error.kind(), ErrorKind::Deadlock);
             let text = error.message();
             for part in [
-                "transaction 3 waits for key 'a'",
-                "transaction 1 waits for key 'b'",
-                "transaction 2 waits for key 'c' of column family 'default', which transaction 3",
+                "transaction 3 waits for the key 'a'",
+                "transaction 1 waits for the key 'b'",
+                "transaction 2 waits for the key 'c' of column family default, which transaction 3",
             ] {
                 assert!(text.contains(part), "{text}");
             }

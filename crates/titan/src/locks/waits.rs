@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::request::{LockKey, OwnerId};
+use crate::format::key_text::KeyText;
 
 /// What an owner waits for.
 pub(super) struct Waiting {
@@ -59,10 +60,10 @@ impl Waits {
                 continue;
             };
             let separator = if at == 0 { "" } else { "; " };
-            let (key, family) = (waiting.key.key().escape_ascii(), &waiting.family);
+            let (key, family) = (KeyText(waiting.key.key()), &waiting.family);
             let _ = write!(
                 text,
-                "{separator}transaction {} waits for key '{key}' of column family '{family}', \
+                "{separator}transaction {} waits for the key {key} of column family {family}, \
                  which transaction {} has locked",
                 member.0, next.0
             );

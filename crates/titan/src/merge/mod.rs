@@ -2,26 +2,34 @@
 //!
 //! A merge adds an *operand* to a key. Reads combine the operands of a key with the value below them,
 //! the *base*, by the operator of the family; flushes and compactions do so for good where no snapshot
-//! needs the parts. This module owns the interface of operators, the [built-in ones](builtin) that
-//! RocksDB has too, and the [`Operands`] of one key. Promises: whatever the operator does, a failure
-//! or a panic in it is an error for the key it was asked about and nothing else.
+//! needs the parts. Operands at the last level that only a snapshot kept apart stay after its end, until a
+//! compaction rewrites their table.
+//!
+//! This module owns the interface of operators, the [built-in ones](builtin) that RocksDB has too, and
+//! the [`Operands`] of one key. Promises: whatever the operator does, a failure or a panic in it is an
+//! error for the key it was asked about and nothing else.
 
 pub mod builtin;
 mod operands;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 pub(crate) use operands::Operands;
 
 use crate::error::{Error, Result};
 use crate::format::internal_key::is_storable;
+use crate::format::key_text::KeyText;
+use crate::panics::{Panicked, contain};
 
 /// Combines the operands of a key with its value.
 ///
 /// The result must depend on nothing but the arguments: reads, flushes and compactions call it at any
 /// time and on any thread, for the same operands again, and with parts of them combined before.
+///
+/// An operator that panics when it is asked for its name or its id is refused with `InvalidOption` by
+/// the call that gives it. Where it panics at a key, reads of the key fail with `Internal`, and
+/// compactions keep the parts.
 pub trait MergeOperator: Send + Sync {
     /// The name that is recorded with the data, as RocksDB records it. A database that was written with
     /// one operator must not be read with another: its operands would mean something else.
@@ -45,10 +53,18 @@ pub trait MergeOperator: Send + Sync {
         None
     }
 
-    /// False for the placeholder of an operator that a database has recorded and that was not given.
+    /// For the placeholder of an operator that a family has recorded and that was not given: the family's
+    /// name.
     #[doc(hidden)]
-    fn is_given(&self) -> bool {
-        true
+    fn not_given_for(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl dyn MergeOperator + '_ {
+    /// Whether this is no placeholder.
+    pub(crate) fn is_given(&self) -> bool {
+        self.not_given_for().is_none()
     }
 }
 
@@ -115,26 +131,28 @@ pub(crate) fn full_merge(
 ) -> Result<Vec<u8>> {
     let operator = match operator {
         Some(operator) if operator.is_given() => operator,
-        other => return Err(missing(other)),
+        other => return Err(missing(other, key)),
     };
-    let merged = catch_unwind(AssertUnwindSafe(|| {
-        operator.full_merge(key, base, operands)
-    }));
-    match merged {
+    match contain(|| operator.full_merge(key, base, operands)) {
         Ok(Some(value)) if is_storable(key, &value) => Ok(value),
         Ok(Some(value)) => Err(Error::corruption(format!(
             "the merge operator {} makes a value of {} bytes for the key {}, which is too large",
             operator.name(),
             value.len(),
-            key.escape_ascii()
+            KeyText(key)
         ))),
-        Ok(None) => Err(Error::corruption(format!(
-            "the merge operator {} cannot combine {} operands of the key {}",
-            operator.name(),
-            operands.len(),
-            key.escape_ascii()
-        ))),
-        Err(_) => Err(panicked(operator, key)),
+        Ok(None) => {
+            let count = match operands.len() {
+                1 => "1 operand".to_owned(),
+                n => format!("{n} operands"),
+            };
+            Err(Error::corruption(format!(
+                "the merge operator {} cannot merge {count} into the key {}",
+                operator.name(),
+                KeyText(key)
+            )))
+        }
+        Err(panicked) => Err(failed(operator, &panicked, key)),
     }
 }
 
@@ -145,38 +163,102 @@ pub(crate) fn partial_merge(
     key: &[u8],
     operands: &[&[u8]],
 ) -> Option<Vec<u8>> {
-    let merged = catch_unwind(AssertUnwindSafe(|| operator.partial_merge(key, operands)));
-    let merged = merged.unwrap_or(None);
+    let merged = contain(|| operator.partial_merge(key, operands)).unwrap_or(None);
     merged.filter(|operand| is_storable(key, operand))
 }
 
-fn panicked(operator: &dyn MergeOperator, key: &[u8]) -> Error {
+#[cold]
+fn failed(operator: &dyn MergeOperator, panicked: &Panicked, key: &[u8]) -> Error {
     Error::internal(format!(
-        "the merge operator {} panicked at the key {}",
+        "the merge operator {} {panicked} at the key {}",
         operator.name(),
-        key.escape_ascii()
+        KeyText(key)
     ))
 }
 
 /// The error for operands in a family without an operator.
 #[cold]
-fn missing(recorded: Option<&dyn MergeOperator>) -> Error {
-    let name = recorded.map_or(String::new(), |operator| format!(" {}", operator.name()));
+fn missing(recorded: Option<&dyn MergeOperator>, key: &[u8]) -> Error {
+    let family = recorded.and_then(MergeOperator::not_given_for);
+    let family = family.map_or_else(
+        || "its column family".to_owned(),
+        |family| format!("column family {family}"),
+    );
+    let why = why_missing(&family, recorded);
     Error::unsupported(format!(
-        "the key has merge operands, and the family was opened without their merge operator{name}: \
-         set ColumnFamilyOptions::merge_operator"
+        "the key {} has merge operands, and {why}",
+        KeyText(key)
     ))
 }
 
-/// The operator that a database has recorded under this id, for an opening that gives none: the
+/// Why a family has no operator to merge with, and what to do.
+pub(crate) fn why_missing(family: &str, recorded: Option<&dyn MergeOperator>) -> String {
+    let what = match recorded {
+        Some(operator) => format!(
+            "has the merge operator {}, which was not given",
+            operator.name()
+        ),
+        None => "has no merge operator".to_owned(),
+    };
+    format!("{family} {what}: set ColumnFamilyOptions::merge_operator")
+}
+
+/// The operator with its name and its id, for which it is not asked again.
+///
+/// # Errors
+/// `InvalidOption` if it panics.
+pub(crate) fn named(operator: Arc<dyn MergeOperator>) -> Result<Arc<dyn MergeOperator>> {
+    match contain(|| (operator.name().to_owned(), operator.id())) {
+        Ok((name, id)) => Ok(Arc::new(Named { operator, name, id })),
+        Err(panicked) => Err(Error::invalid_option(format!(
+            "merge_operator {panicked} when it was asked for its name"
+        ))),
+    }
+}
+
+struct Named {
+    operator: Arc<dyn MergeOperator>,
+    name: String,
+    id: String,
+}
+
+impl MergeOperator for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.operator.full_merge(key, base, operands)
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.operator.partial_merge(key, operands)
+    }
+
+    fn not_given_for(&self) -> Option<&str> {
+        self.operator.not_given_for()
+    }
+}
+
+/// The operator that `family` has recorded under this id, for an opening that gives none: the
 /// built-in one, or a placeholder that keeps the id.
-pub(crate) fn recorded(id: &str) -> Arc<dyn MergeOperator> {
-    builtin::by_name(id).unwrap_or_else(|| Arc::new(NotGiven { id: id.to_owned() }))
+pub(crate) fn recorded(id: &str, family: &str) -> Arc<dyn MergeOperator> {
+    builtin::by_name(id).unwrap_or_else(|| {
+        Arc::new(NotGiven {
+            id: id.to_owned(),
+            family: family.to_owned(),
+        })
+    })
 }
 
 /// Stands for an operator that is recorded and was not given.
 struct NotGiven {
     id: String,
+    family: String,
 }
 
 impl MergeOperator for NotGiven {
@@ -188,8 +270,8 @@ impl MergeOperator for NotGiven {
         None
     }
 
-    fn is_given(&self) -> bool {
-        false
+    fn not_given_for(&self) -> Option<&str> {
+        Some(&self.family)
     }
 }
 

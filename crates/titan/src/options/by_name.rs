@@ -4,10 +4,11 @@
 //! placeholder that keeps the name. Another name than the recorded one is refused, since the data would
 //! be read by another rule than it was written by; naming the field in `stated` replaces it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::file::{CF_OPTIONS, OptionsFile};
-use super::{ColumnFamilyOptions, FamilySettings, SettingTexts};
+use super::{ColumnFamilyOptions, FamilySettings, Options, SettingTexts};
 use crate::error::{Error, Result};
 use crate::format::prefix::{self, PrefixExtractor};
 use crate::merge::{self, MergeOperator};
@@ -38,6 +39,17 @@ impl KeptNames {
         true
     }
 
+    /// The fields and the names.
+    pub(super) fn recorded(&self) -> BTreeMap<&'static str, String> {
+        let all = [
+            (MERGE_OPERATOR, &self.merge_operator),
+            (PREFIX_EXTRACTOR, &self.prefix_extractor),
+        ];
+        let kept = all.into_iter();
+        kept.filter_map(|(field, name)| Some((field, name.clone()?)))
+            .collect()
+    }
+
     /// Those in an OPTIONS file.
     pub(super) fn of_file(file: &OptionsFile, family: &str) -> Self {
         let Some(section) = file.section(CF_OPTIONS, family) else {
@@ -53,7 +65,7 @@ impl KeptNames {
                 Some(delimiter) => format!("{name}:{delimiter}"),
                 None => name.to_owned(),
             };
-            merge::recorded(&id).id()
+            merge::recorded(&id, family).id()
         });
         let extractor = section.object(PREFIX_EXTRACTOR);
         KeptNames {
@@ -78,10 +90,9 @@ impl KeptNames {
                 field.replace('_', " ")
             )))
         };
-        let merge_operator = match (
-            operator,
-            self.merge_operator.as_deref().map(merge::recorded),
-        ) {
+        let recorded = self.merge_operator.as_deref();
+        let recorded = recorded.map(|id| merge::recorded(id, name));
+        let merge_operator = match (operator, recorded) {
             (given, _) if replaced(MERGE_OPERATOR) => given,
             (Some(given), Some(recorded)) if is_other(&*given, &*recorded) => {
                 let why = "its operands would mean something else";
@@ -117,7 +128,58 @@ pub(super) struct Named {
     pub(super) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
 }
 
+impl Options {
+    /// The same, with objects that are not asked for their names again.
+    ///
+    /// # Errors
+    /// `InvalidOption` naming the family if one panics at that.
+    pub(super) fn with_named_objects(&self) -> Result<Self> {
+        let mut options = self.clone();
+        options.default = options.default.with_named_objects()?;
+        for (name, family) in &mut options.families {
+            let named = family.with_named_objects();
+            *family = named.map_err(|e| e.context(format!("column family {name}")))?;
+        }
+        Ok(options)
+    }
+
+    /// The same, without what stands for objects that were not given.
+    pub(crate) fn without_placeholders(self) -> Self {
+        let families = self.families.into_iter();
+        Options {
+            default: self.default.without_placeholders(),
+            families: families
+                .map(|(name, options)| (name, options.without_placeholders()))
+                .collect(),
+            ..self
+        }
+    }
+}
+
 impl ColumnFamilyOptions {
+    /// The same, with objects that are not asked for their names again: what panics at that is refused
+    /// before anything depends on it.
+    ///
+    /// # Errors
+    /// `InvalidOption` if one panics at that.
+    pub(crate) fn with_named_objects(&self) -> Result<Self> {
+        let (operator, extractor) = (self.merge_operator.clone(), self.prefix_extractor.clone());
+        Ok(ColumnFamilyOptions {
+            merge_operator: operator.map(merge::named).transpose()?,
+            prefix_extractor: extractor.map(prefix::named).transpose()?,
+            ..self.clone()
+        })
+    }
+
+    /// The same, without what stands for objects that were not given.
+    pub(crate) fn without_placeholders(self) -> Self {
+        ColumnFamilyOptions {
+            merge_operator: self.merge_operator.filter(|operator| operator.is_given()),
+            prefix_extractor: self.prefix_extractor.filter(|it| it.is_given()),
+            ..self
+        }
+    }
+
     /// What is kept of the options of a family that is created with them.
     pub(crate) fn kept_texts(&self) -> SettingTexts {
         let mut texts = FamilySettings::of(self).texts();

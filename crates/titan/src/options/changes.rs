@@ -1,16 +1,14 @@
 //! Changes to the options of a family or a database that is open, as names and texts.
 //!
-//! Names and values are those of configuration files, or RocksDB's: its names of codecs, its suffixes
-//! of numbers (`64K`, `1M`), `block_based_table_factory={...}` around the options of tables, and
-//! `filter_policy`. All changes of a call are checked together: each by its range, and the result as a
-//! whole.
+//! Names and values are those of configuration files, or [RocksDB's](super::spelling), with
+//! `block_based_table_factory={...}` around the options of tables, and `filter_policy`. All changes of a
+//! call are checked together: each by its range, and the result as a whole.
 
 use super::by_name::NAMED;
 use super::file::COMPACTION_FILTER;
-use super::setting::Setting;
+use super::spelling::as_titan_has_it;
 use super::{ColumnFamilyOptions, DbOptions, DbSettings, FamilySettings};
 use crate::error::{Error, Result};
-use crate::format::CompressionType;
 
 /// What a family is built on.
 const FIXED: [&str; 1] = ["num_levels"];
@@ -48,6 +46,11 @@ impl ColumnFamilyOptions {
                 )));
             }
             refuse_fixed(is_fixed_of_family(name), name, "column family")?;
+            if name == "ttl" {
+                return Err(Error::invalid_option(
+                    "ttl is no option: set ColumnFamilyOptions::compaction_filter to a TimeToLive",
+                ));
+            }
             let parsed = settings.parse(name, &as_titan_has_it(name, value));
             parsed.map_err(Error::invalid_option)
         })?;
@@ -159,35 +162,11 @@ fn refuse_fixed(is_fixed: bool, name: &str, what: &str) -> Result<()> {
     }
 }
 
-/// The text of a value without what only RocksDB writes.
-fn as_titan_has_it(name: &str, value: &str) -> String {
-    if ["compression", "blob_compression_type"].contains(&name) {
-        let codecs = [
-            CompressionType::None,
-            CompressionType::Snappy,
-            CompressionType::Lz4,
-            CompressionType::Zstd,
-        ];
-        let codec = codecs.into_iter().find(|c| c.option_name() == value);
-        return codec.map_or_else(|| value.to_owned(), Setting::text);
-    }
-    let shift = match value.as_bytes().last().map(u8::to_ascii_uppercase) {
-        Some(b'K') => 10,
-        Some(b'M') => 20,
-        Some(b'G') => 30,
-        Some(b'T') => 40,
-        _ => return value.to_owned(),
-    };
-    let digits = value.get(..value.len() - 1).unwrap_or_default();
-    let number = digits.parse::<u64>().ok();
-    let number = number.and_then(|number| number.checked_mul(1 << shift));
-    number.map_or_else(|| value.to_owned(), |number| number.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::format::CompressionType;
 
     #[test]
     fn names_and_values_of_both_are_understood() {
@@ -216,6 +195,64 @@ mod tests {
         assert_eq!(changed.bloom_bits_per_key, 0.0);
         assert_eq!(changed.block_size, 8192);
         assert_eq!(changed.changed(&[]).unwrap().block_size, 8192);
+    }
+
+    #[test]
+    fn every_spelling_of_rocksdb_is_understood() {
+        let options = ColumnFamilyOptions::default();
+        let changed = options
+            .changed(&[
+                ("disable_auto_compactions", "1"),
+                ("enable_blob_files", "0"),
+                ("max_bytes_for_level_multiplier", "8.000000"),
+                ("level0_slowdown_writes_trigger", "-1"),
+                ("level0_stop_writes_trigger", "-1"),
+                ("compression", "kBZip2Compression"),
+                ("blob_compression_type", "kLZ4HCCompression"),
+            ])
+            .unwrap();
+        assert!(changed.disable_auto_compactions && !changed.enable_blob_files);
+        assert_eq!(changed.max_bytes_for_level_multiplier, 8);
+        assert_eq!(changed.level0_slowdown_writes_trigger, i32::MAX as usize);
+        assert_eq!(changed.level0_stop_writes_trigger, i32::MAX as usize);
+        assert_eq!(changed.compression, CompressionType::Zstd);
+        assert_eq!(changed.blob_compression_type, CompressionType::Lz4);
+        for (name, codec) in [
+            ("kZlibCompression", CompressionType::Zstd),
+            ("kSnappyCompression", CompressionType::Snappy),
+            ("kNoCompression", CompressionType::None),
+        ] {
+            let changed = options.changed(&[("compression", name)]).unwrap();
+            assert_eq!(changed.compression, codec, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_with_what_would_be() {
+        let options = ColumnFamilyOptions::default();
+        for (name, value, form) in [
+            ("compression", "gzip", "none, snappy, lz4 or zstd"),
+            ("disable_auto_compactions", "yes", "true or false"),
+            (
+                "write_buffer_size",
+                "much",
+                "a whole number, 64 KiB to 64 GiB",
+            ),
+            ("min_blob_size", "-1", "a whole number"),
+            ("max_space_amp", "much", "a number, 1.1 to 100"),
+            ("max_bytes_for_level_multiplier", "8.5", "a whole number"),
+            ("ttl", "60", "TimeToLive"),
+        ] {
+            let e = options.changed(&[(name, value)]).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::InvalidOption, "{e}");
+            assert!(
+                e.message().contains(name) && e.message().contains(form),
+                "{e}"
+            );
+        }
+        let database = DbOptions::default();
+        let e = database.changed(&[("data_in_memory", "yes")]).unwrap_err();
+        assert!(e.message().contains("be auto, always or never"), "{e}");
     }
 
     #[test]

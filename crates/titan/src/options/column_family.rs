@@ -47,9 +47,9 @@ options! {
         level0_slowdown_writes_trigger: usize = 20, is int;
         /// Files at level 0 from which writes are stopped.
         level0_stop_writes_trigger: usize = 36, is int;
-        /// Bytes of overdue compaction from which writes are delayed.
+        /// Bytes of overdue compaction from which writes are delayed; 0 means no limit.
         soft_pending_compaction_bytes_limit: u64 = 64 << 30, is bytes;
-        /// Bytes of overdue compaction from which writes are stopped.
+        /// Bytes of overdue compaction from which writes are stopped; 0 means no limit.
         hard_pending_compaction_bytes_limit: u64 = 256 << 30, is bytes;
         /// Levels, level 0 included.
         num_levels: usize = 7, [2, 64, "2 to 64"];
@@ -121,12 +121,13 @@ options! {
         /// Says which part of a key is its prefix, so that the filters of new tables have prefixes, too,
         /// and reads within a prefix can use them. A family that has recorded one of
         /// [`prefix`](crate::prefix) is opened with it; one that has recorded another is opened without
-        /// it. Default: none.
+        /// it. Another than the recorded one is refused, unless `stated` names the field. Default: none.
         #[serde(skip)]
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None;
         /// Combines merge operands with values. A family that has recorded a built-in operator
         /// ([`merge::builtin`](crate::merge::builtin)) is opened with it; one that has recorded another
-        /// is opened without it, and reads of keys with operands fail. Default: none.
+        /// is opened without it, and reads of keys with operands fail. Another than the recorded one is
+        /// refused, unless `stated` names the field. Default: none.
         #[serde(skip)]
         merge_operator: Option<Arc<dyn MergeOperator>> = None;
         /// Decides in flushes and compactions which values stay. Its name is recorded in OPTIONS; the
@@ -176,10 +177,10 @@ impl ColumnFamilyOptions {
         let rule = "at least level0_slowdown_writes_trigger";
         require(stop >= slow, "level0_stop_writes_trigger", rule, stop)?;
         let hard = self.hard_pending_compaction_bytes_limit;
-        let rule = "at least soft_pending_compaction_bytes_limit";
-        let soft = self.soft_pending_compaction_bytes_limit;
+        let rule = "0 or at least soft_pending_compaction_bytes_limit";
         require(
-            hard >= soft,
+            // A soft limit of 0 is below all others: writes are stopped without being delayed before.
+            limit(hard) >= self.soft_pending_compaction_bytes_limit,
             "hard_pending_compaction_bytes_limit",
             rule,
             hard,
@@ -223,16 +224,28 @@ impl ColumnFamilyOptions {
         order(trigger, slow, slow_is_stated);
         order(slow, &mut self.level0_stop_writes_trigger, stop_is_stated);
         order(trigger, slow, true);
-        order(
-            &mut self.soft_pending_compaction_bytes_limit,
-            &mut self.hard_pending_compaction_bytes_limit,
-            stated.hard_pending_compaction_bytes_limit.is_some(),
-        );
+        if self.hard_pending_compaction_bytes_limit != NO_LIMIT {
+            order(
+                &mut self.soft_pending_compaction_bytes_limit,
+                &mut self.hard_pending_compaction_bytes_limit,
+                stated.hard_pending_compaction_bytes_limit.is_some(),
+            );
+        }
         order(
             &mut self.blob_garbage_collection_low_threshold,
             &mut self.blob_garbage_collection_high_threshold,
             stated.blob_garbage_collection_high_threshold.is_some(),
         );
+    }
+
+    /// Bytes of overdue compaction from which writes are delayed.
+    pub(crate) fn slowdown_pending_bytes(&self) -> u64 {
+        limit(self.soft_pending_compaction_bytes_limit)
+    }
+
+    /// Bytes of overdue compaction from which writes are stopped.
+    pub(crate) fn stop_pending_bytes(&self) -> u64 {
+        limit(self.hard_pending_compaction_bytes_limit)
     }
 
     /// The known garbage that is allowed, as a share of the live data: half of the slack that
@@ -245,6 +258,17 @@ impl ColumnFamilyOptions {
     /// `max_space_amp` leaves. The rest is for files that are being replaced.
     pub(crate) fn shadowed_data_allowance(&self) -> f64 {
         (self.max_space_amp - 1.0) / 4.0
+    }
+}
+
+/// The value with which an option of bytes sets no limit.
+pub(super) const NO_LIMIT: u64 = 0;
+
+/// The bytes at which a limit applies.
+fn limit(option: u64) -> u64 {
+    match option {
+        NO_LIMIT => u64::MAX,
+        limit => limit,
     }
 }
 

@@ -118,6 +118,8 @@ pub enum DataInMemory {
 }
 
 impl Setting for DataInMemory {
+    const FORM: &'static str = "auto, always or never";
+
     fn text(self) -> String {
         match self {
             DataInMemory::Auto => "auto",

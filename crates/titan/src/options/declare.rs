@@ -260,7 +260,11 @@ macro_rules! options {
                 match name {
                     $(stringify!($field) => {
                         let parsed = <$type as Setting>::parse(text);
-                        let misunderstood = || format!("{name}={text} is not understood");
+                        let misunderstood = || {
+                            let form = <$type as Setting>::FORM;
+                            let rule = [$(concat!(", ", $rule),)? ""][0];
+                            format!("{name}={text} is not understood: it must be {form}{rule}")
+                        };
                         self.$field = Some(parsed.ok_or_else(misunderstood)?);
                         Ok(())
                     })*

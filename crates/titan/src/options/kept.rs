@@ -125,11 +125,20 @@ impl Kept {
         &self.db
     }
 
+    /// The names of objects that are kept: see [`LoadedOptions::recorded`].
+    pub(crate) fn recorded(&self) -> BTreeMap<String, BTreeMap<&'static str, String>> {
+        let families = self.families.iter();
+        let names = families.map(|(name, family)| (name.clone(), family.names.recorded()));
+        names.filter(|(_, names)| !names.is_empty()).collect()
+    }
+
     /// Combines the kept options with `given`, for a database that has families of these names.
     ///
     /// # Errors
-    /// `InvalidOption` if options that are stated are out of range or contradict each other.
+    /// `InvalidOption` if options that are stated are out of range or contradict each other;
+    /// `InvalidArgument` for another merge operator or prefix extractor than the recorded one.
     pub(crate) fn resolve(&self, given: &Options, names: &[String]) -> Result<Resolved> {
+        let given = &given.with_named_objects()?;
         let mut options = given.clone();
         let mut families = BTreeMap::new();
         let mut taken = Vec::new();
@@ -256,4 +265,7 @@ pub struct LoadedOptions {
     pub options: Options,
     /// The options that are not the default, the file that has them, and what Titan does differently.
     pub taken: Vec<TakenOptions>,
+    /// What is recorded by its name, of each family: the name of the field, such as `merge_operator`, and
+    /// that of the object. Those that are not built in are not in `options`: set them.
+    pub recorded: BTreeMap<String, BTreeMap<&'static str, String>>,
 }

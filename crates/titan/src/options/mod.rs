@@ -10,6 +10,7 @@ pub(crate) mod file;
 pub(crate) mod kept;
 pub(crate) mod rocksdb;
 mod setting;
+mod spelling;
 mod stated;
 
 pub(crate) use changes::is_of_database;

@@ -5,11 +5,15 @@
 //! that we have, with a note: nothing in the file prevents a family from being opened.
 
 use super::by_name;
+use super::column_family::NO_LIMIT;
 use super::declare::OptionTraits;
 use super::file::{CF_OPTIONS, DB_OPTIONS, OptionsFile, Section, TABLE_OPTIONS, bloom_filter};
 use super::setting::Setting;
+use super::spelling::{self, never, without_fraction};
 use super::{DbSettings, FamilySettings, SettingTexts};
 use crate::format::CompressionType;
+use crate::format::prefix;
+use crate::merge;
 
 /// What is true of the option of this name.
 fn traits_of(key: &str) -> OptionTraits {
@@ -168,16 +172,7 @@ impl Import<'_> {
             if key == COMPACTION_TRIGGER && text.starts_with('-') {
                 continue;
             }
-            let never = match key {
-                "level0_slowdown_writes_trigger" | "level0_stop_writes_trigger" => {
-                    text.starts_with('-').then(|| i32::MAX.to_string())
-                }
-                "soft_pending_compaction_bytes_limit" | "hard_pending_compaction_bytes_limit" => {
-                    (text == "0").then(|| i64::MAX.to_string())
-                }
-                _ => None,
-            };
-            let text = match never {
+            let text = match never(key, &text) {
                 Some(never) => never,
                 // The range determines the nearest value; zero is below any range with a lower end.
                 None if text.starts_with('-') => "0".to_owned(),
@@ -205,8 +200,9 @@ impl Import<'_> {
                 "{COMPACTION_TRIGGER}={text}: {slow} is taken, from which writes are slowed down"
             ));
         }
-        // If only the hard limit is set, RocksDB uses it for both.
+        // Where the hard limit is the lower one, RocksDB uses it for both.
         let hard = self.settings.hard_pending_compaction_bytes_limit;
+        let hard = hard.filter(|hard| *hard != NO_LIMIT);
         let soft = &mut self.settings.soft_pending_compaction_bytes_limit;
         *soft = (*soft).min(hard.or(*soft));
     }
@@ -229,38 +225,17 @@ impl Import<'_> {
         }
         self.settings.compression = self.codec("compression", chosen.as_deref());
         let blobs = self.get("blob_compression_type").map(str::to_owned);
-        let codec = self.codec("blob_compression_type", blobs.as_deref());
-        self.settings.blob_compression_type = match codec {
-            Some(CompressionType::Snappy) => {
-                self.note("blob_compression_type=kSnappyCompression: lz4 is written instead");
-                Some(CompressionType::Lz4)
-            }
-            codec => codec,
-        };
+        self.settings.blob_compression_type = self.codec("blob_compression_type", blobs.as_deref());
     }
 
     /// The codec to write files with where RocksDB would use the one of this name.
     fn codec(&mut self, key: &str, name: Option<&str>) -> Option<CompressionType> {
         let name = name?;
-        let exact = [
-            CompressionType::None,
-            CompressionType::Snappy,
-            CompressionType::Lz4,
-            CompressionType::Zstd,
-        ];
-        if let Some(codec) = exact.into_iter().find(|codec| codec.option_name() == name) {
-            return Some(codec);
+        let nearest = spelling::codec(key, name).unwrap_or(CompressionType::Lz4);
+        if nearest.option_name() != name {
+            let text = nearest.text();
+            self.note(format!("{key}={name}: {text} is written instead"));
         }
-        let nearest = match name {
-            "kZlibCompression" | "kBZip2Compression" | "kZSTDNotFinalCompression" => {
-                CompressionType::Zstd
-            }
-            _ => CompressionType::Lz4,
-        };
-        self.note(format!(
-            "{key}={name}: {} is written instead",
-            nearest.text()
-        ));
         Some(nearest)
     }
 
@@ -324,7 +299,7 @@ impl Import<'_> {
             (
                 "merge_operator",
                 &["nullptr"],
-                "keys with merge operands are not readable",
+                "keys with merge operands are readable once it is given",
             ),
             ("compaction_filter", &["nullptr"], "it is not applied"),
             (
@@ -335,7 +310,7 @@ impl Import<'_> {
             (
                 "prefix_extractor",
                 &["nullptr"],
-                "filters are of whole keys only",
+                "new filters have no prefixes until it is given",
             ),
             (
                 "table_factory",
@@ -352,7 +327,12 @@ impl Import<'_> {
                 continue;
             };
             let id = self.of_family.object(key).unwrap_or("nullptr");
-            if !nothing.contains(&id) {
+            let is_built_in = match key {
+                by_name::MERGE_OPERATOR => merge::builtin::by_name(id).is_some(),
+                by_name::PREFIX_EXTRACTOR => prefix::by_name(id).is_some(),
+                _ => false,
+            };
+            if !nothing.contains(&id) && !is_built_in {
                 self.note(format!("{key}={text}: {instead}"));
             }
         }
@@ -373,14 +353,6 @@ impl Import<'_> {
                  directory from then on, until a downgrade",
             );
         }
-    }
-}
-
-/// RocksDB writes some whole numbers as decimals.
-fn without_fraction(text: &str) -> &str {
-    match text.split_once('.') {
-        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole,
-        _ => text,
     }
 }
 
@@ -415,7 +387,7 @@ mod tests {
         let expected = FamilySettings {
             compression: Some(CompressionType::Snappy),
             max_bytes_for_level_multiplier: Some(10),
-            soft_pending_compaction_bytes_limit: Some(i64::MAX as u64),
+            soft_pending_compaction_bytes_limit: Some(0),
             level0_stop_writes_trigger: Some(i32::MAX as usize),
             enable_blob_files: Some(false),
             enable_blob_garbage_collection: Some(false),
@@ -487,12 +459,8 @@ mod tests {
                 "",
                 "not applied",
             ),
-            (
-                "merge_operator={id=StringAppendOperator;delimiter=,;}",
-                "",
-                "not readable",
-            ),
-            ("prefix_extractor=rocksdb.FixedPrefix.3", "", "whole keys"),
+            ("merge_operator={id=my.Cat;}", "", "once it is given"),
+            ("prefix_extractor=my.Prefix", "", "until it is given"),
             (
                 "compression_opts={level=19;max_dict_bytes=4096;}",
                 "",
@@ -510,6 +478,34 @@ mod tests {
                 let entry = (key, value.to_owned());
                 assert!(settings.entries().contains(&entry), "{line}: {settings:?}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_built_in_needs_no_note() {
+        for line in [
+            "merge_operator={id=StringAppendOperator;delimiter=,;}",
+            "prefix_extractor=rocksdb.FixedPrefix.3",
+        ] {
+            assert_eq!(import(line, "").1, [""; 0], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_zero_is_no_limit_in_both() {
+        let name = "pending_compaction_bytes_limit";
+        for (soft, hard, expected) in [(0, 0, 0), (8, 0, 8), (0, 8, 0), (9, 8, 8), (7, 8, 7)] {
+            let lines = format!("soft_{name}={soft}\nhard_{name}={hard}");
+            let (settings, notes) = import(&lines, "");
+            assert_eq!(notes, [""; 0]);
+            assert_eq!(settings.soft_pending_compaction_bytes_limit, Some(expected));
+            assert_eq!(settings.hard_pending_compaction_bytes_limit, Some(hard));
+            let mut options = crate::ColumnFamilyOptions::default();
+            settings.put_into(&mut options);
+            options.validate().unwrap();
+            let bytes = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+            assert_eq!(options.slowdown_pending_bytes(), bytes(expected));
+            assert_eq!(options.stop_pending_bytes(), bytes(hard));
         }
     }
 

@@ -7,14 +7,19 @@ pub(crate) type SettingTexts = Vec<(String, String)>;
 
 /// The value of an option.
 pub(crate) trait Setting: Copy + PartialEq {
+    /// What a text must be.
+    const FORM: &'static str;
+
     /// Its text, which [`Setting::parse`] reads back exactly.
     fn text(self) -> String;
     fn parse(text: &str) -> Option<Self>;
 }
 
 macro_rules! plain_setting {
-    ($($type:ty)*) => {$(
+    ($($type:ty: $form:literal)*) => {$(
         impl Setting for $type {
+            const FORM: &'static str = $form;
+
             fn text(self) -> String {
                 self.to_string()
             }
@@ -25,7 +30,24 @@ macro_rules! plain_setting {
         }
     )*};
 }
-plain_setting!(bool usize u64 f64);
+plain_setting!(usize: "a whole number" u64: "a whole number" f64: "a number");
+
+impl Setting for bool {
+    const FORM: &'static str = "true or false";
+
+    fn text(self) -> String {
+        self.to_string()
+    }
+
+    /// Also takes 1 and 0, as RocksDB does.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        }
+    }
+}
 
 /// The codecs that files can be written with, by their names in options.
 const CODECS: [(CompressionType, &str); 4] = [
@@ -36,6 +58,8 @@ const CODECS: [(CompressionType, &str); 4] = [
 ];
 
 impl Setting for CompressionType {
+    const FORM: &'static str = "none, snappy, lz4 or zstd";
+
     fn text(self) -> String {
         let name = CODECS.iter().find(|(codec, _)| *codec == self);
         name.map_or_else(|| format!("{self:?}"), |(_, name)| (*name).to_owned())

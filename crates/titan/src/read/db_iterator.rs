@@ -53,6 +53,8 @@ pub struct DbIterator {
     start: Option<Vec<u8>>,
     /// Whether the bounds of `visible` are those of that prefix, so that it begins no other one.
     start_is_whole: bool,
+    /// Whether the entry has another prefix than that, so that it is not within the bounds.
+    is_past_prefix: bool,
     window: ValueWindow,
     /// Whether the entry shown is the window's front; then `visible` is somewhere ahead of it.
     in_window: bool,
@@ -99,6 +101,7 @@ impl DbIterator {
             visible: ranged.visible(options.prefix.as_deref())?,
             start: None,
             start_is_whole: false,
+            is_past_prefix: false,
             ranged,
             window: ValueWindow::new(options.prefetch_values, scans),
             in_window: false,
@@ -113,7 +116,12 @@ impl DbIterator {
 
     /// Whether the iterator is on an entry.
     pub fn valid(&self) -> bool {
-        (self.in_window || self.visible.valid()) && !self.is_past_prefix()
+        self.is_on_entry() && !self.is_past_prefix
+    }
+
+    /// The same, whatever the prefix of the entry is.
+    fn is_on_entry(&self) -> bool {
+        self.in_window || self.visible.valid()
     }
 
     /// Moves to the first key within the bounds.
@@ -134,14 +142,16 @@ impl DbIterator {
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.leave_window();
         self.start_at(Some(target))?;
-        self.visible.seek(target)
+        self.visible.seek(target)?;
+        self.compare_prefix()
     }
 
     /// Moves to the last key not after `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         self.leave_window();
         self.start_at(Some(target))?;
-        self.visible.seek_for_prev(target)
+        self.visible.seek_for_prev(target)?;
+        self.compare_prefix()
     }
 
     /// Moves one key forward. Does nothing if the iterator is not valid.
@@ -150,6 +160,12 @@ impl DbIterator {
         reason = "a cursor's step, which may fail, beside `prev`"
     )]
     pub fn next(&mut self) -> Result<()> {
+        self.step()?;
+        self.compare_prefix()
+    }
+
+    /// One key forward, whatever its prefix is.
+    fn step(&mut self) -> Result<()> {
         let took = std::mem::take(&mut self.value_taken);
         if took {
             self.window.count_used();
@@ -174,10 +190,7 @@ impl DbIterator {
             &*self.super_version.version,
         );
         self.in_window = self.window.front().is_some();
-        filled.inspect_err(|_| {
-            self.leave_window();
-            self.visible.invalidate();
-        })
+        self.or_invalidate(filled)
     }
 
     /// Moves one key back. Does nothing if the iterator is not valid.
@@ -194,7 +207,8 @@ impl DbIterator {
             }
         }
         self.value_taken = false;
-        self.visible.prev()
+        self.visible.prev()?;
+        self.compare_prefix()
     }
 
     /// The key; empty if the iterator is not valid.
@@ -205,7 +219,21 @@ impl DbIterator {
         }
     }
 
-    /// The value; read from its blob file, checksum verified, if it is in one.
+    /// The value; read from its blob file, checksum verified, if it is in one. Takes the iterator
+    /// mutably, and so must come before [`key`](Self::key) where both are needed at once:
+    ///
+    /// ```
+    /// # fn main() -> titan::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = titan::Db::open(dir.path(), &titan::Options::default())?;
+    /// # db.put(b"key", b"value")?;
+    /// # let mut iter = db.iter(&titan::ReadOptions::default())?;
+    /// # iter.seek_to_first()?;
+    /// let value = iter.value()?;
+    /// println!("{:?}: {value:?}", iter.key());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Io` from the read.
@@ -305,7 +333,11 @@ impl DbIterator {
         let extractor = self.ranged.prefix_extractor.clone();
         let extractor = extractor.filter(|_| self.ranged.options.prefix_same_as_start);
         let extractor = extractor.as_deref();
-        let prefix = target.and_then(|target| extractor?.prefix(target));
+        let prefix = match (target, extractor) {
+            (Some(target), Some(extractor)) => self.or_invalidate(extractor.prefix(target))?,
+            _ => None,
+        };
+        self.is_past_prefix = false;
         if prefix != self.start.as_deref() {
             let prefix = prefix.map(<[u8]>::to_vec);
             self.leave_window();
@@ -313,23 +345,37 @@ impl DbIterator {
             // If this fails, the iterator is on no entry.
             self.visible.invalidate();
             self.visible = self.ranged.visible(bounds)?;
-            let is_whole = |prefix: &Vec<u8>| extractor.is_some_and(|e| e.is_whole(prefix));
+            let is_whole = |prefix: &Vec<u8>| extractor.is_some_and(|e| e.is_surely_whole(prefix));
             self.start_is_whole = prefix.as_ref().is_some_and(is_whole);
             self.start = prefix;
         }
         Ok(())
     }
 
-    /// Whether the entry has another prefix than that of the seek's target, to which the iterator is
-    /// bounded. Its bounds do not tell if the prefix begins others, too.
-    fn is_past_prefix(&self) -> bool {
-        let extractor = self.ranged.prefix_extractor.as_deref();
-        let (Some(start), Some(extractor)) = (&self.start, extractor) else {
-            return false;
-        };
+    /// Finds out whether the entry has another prefix than that of the seek's target, to which the
+    /// iterator is bounded. Its bounds do not tell if the prefix begins others, too.
+    fn compare_prefix(&mut self) -> Result<()> {
         // MUTANT: an iterator within a prefix goes on with prefixes that begin with it.
         let goes_on = mutant!("prefix-begins-another", "-p titan --test it prefixes::");
-        !self.start_is_whole && !goes_on && extractor.prefix(self.key()) != Some(&**start)
+        let extractor = self.ranged.prefix_extractor.as_deref();
+        let (Some(start), Some(extractor)) = (&self.start, extractor) else {
+            return Ok(());
+        };
+        if self.start_is_whole || goes_on || !self.is_on_entry() {
+            return Ok(());
+        }
+        let prefix = extractor.prefix(self.key());
+        let is_other = prefix.map(|prefix| prefix != Some(&**start));
+        self.is_past_prefix = self.or_invalidate(is_other)?;
+        Ok(())
+    }
+
+    /// After an error the iterator is on no entry.
+    fn or_invalidate<T>(&mut self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|_| {
+            self.leave_window();
+            self.visible.invalidate();
+        })
     }
 
     /// Moves forward to the first key with another prefix than the current one's, by the family's
@@ -338,23 +384,35 @@ impl DbIterator {
     /// unless the order is not bytewise, or the prefix is not [whole](crate::prefix::PrefixExtractor::is_whole).
     ///
     /// # Errors
-    /// `InvalidArgument` without an extractor.
+    /// `InvalidArgument` without an extractor; `Internal` if the extractor panics.
     pub fn next_prefix(&mut self) -> Result<()> {
         let Some(extractor) = self.ranged.prefix_extractor.clone() else {
             let why = "stepping over a prefix needs a family with a prefix extractor";
             return Err(Error::invalid_argument(why));
         };
-        let Some(prefix) = extractor.prefix(self.key()).map(<[u8]>::to_vec) else {
+        if !self.valid() {
+            return Ok(());
+        }
+        let prefix = extractor.prefix(self.key());
+        let prefix = prefix.map(|prefix| prefix.map(<[u8]>::to_vec));
+        let Some(prefix) = self.or_invalidate(prefix)? else {
             return self.next();
         };
         let mut steps = 0;
-        while self.valid() && extractor.prefix(self.key()) == Some(&*prefix) {
+        while self.valid() {
+            let same = extractor.prefix(self.key());
+            let same = same.map(|found| found == Some(&*prefix));
+            if !self.or_invalidate(same)? {
+                break;
+            }
             // The end of a prefix that begins others is not known.
-            if steps == MAX_STEPS && self.ranged.is_bytewise() && extractor.is_whole(&prefix) {
+            let is_whole = || extractor.is_surely_whole(&prefix);
+            if steps == MAX_STEPS && self.ranged.is_bytewise() && is_whole() {
                 return match prefix_end(&prefix) {
                     Some(end) => {
                         self.leave_window();
-                        self.visible.seek(&end)
+                        self.visible.seek(&end)?;
+                        self.compare_prefix()
                     }
                     None => {
                         self.leave_window();
@@ -401,11 +459,12 @@ impl RangedSource {
         let extractor = self.prefix_extractor.as_deref();
         let whole = prefix.and_then(|prefix| Some((prefix, extractor?)));
         let filter = whole
-            .filter(|(prefix, extractor)| extractor.is_whole(prefix))
+            .filter(|(prefix, extractor)| extractor.is_surely_whole(prefix))
             .and_then(|(prefix, extractor)| {
                 Some(PrefixFilter {
                     extractor: extractor.name(),
-                    prefix: extractor.prefix(prefix)?,
+                    // Without an answer of the extractor no filter is asked.
+                    prefix: extractor.prefix(prefix).ok()??,
                     begin: lower.as_deref(),
                     end: upper.as_deref(),
                 })

@@ -103,12 +103,13 @@ impl PointReader<'_> {
         if end.as_ref().is_some_and(|end| from >= end.as_slice()) {
             return Ok(None);
         }
-        let whole = extractor.filter(|extractor| extractor.is_whole(prefix));
+        let whole = extractor.filter(|extractor| extractor.is_surely_whole(prefix));
         let search = PrefixSearch {
             from: from.max(prefix),
             prefix,
             end,
-            filtered: whole.and_then(|e| Some((e.name(), e.prefix(prefix)?))),
+            // Without an answer of the extractor no filter is asked.
+            filtered: whole.and_then(|e| Some((e.name(), e.prefix(prefix).ok()??))),
             snapshot: self.sequence,
             fill_cache: self.fill_cache,
             statistics: self.statistics,

@@ -1,7 +1,6 @@
 //! Events that listeners are notified of.
 
 use std::fmt;
-use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -184,7 +183,18 @@ pub struct HolePunchEvent {
 /// Notified of background jobs. Calls come from the thread that ran the job, or whose write failed
 /// or switched a memtable; they should return soon and must not call the database: some come from
 /// the leader of the commit queue. The default methods do nothing.
+///
+/// A call that panics changes nothing: the database goes on as if it had returned. The other listeners
+/// are [notified](EventListener::listener_panicked), [`Statistics::listener_panics`] counts it, and the
+/// listener is called again at the next event.
+///
+/// [`Statistics::listener_panics`]: crate::Statistics::listener_panics
 pub trait EventListener: Send + Sync + 'static {
+    /// Names the listener in errors. Default: the name of its type.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
+
     /// A memtable was sealed. Called by the leader of the commit queue.
     fn memtable_sealed(&self, event: &MemtableSealedEvent) {
         let _ = event;
@@ -271,6 +281,12 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
+    /// Another listener panicked: the error names it and the callback. Not called for a panic in this
+    /// very callback.
+    fn listener_panicked(&self, error: &Error) {
+        let _ = error;
+    }
+
     /// A file could not be deleted; the next opening of the database tries again.
     fn deletion_failed(&self, error: &Error) {
         let _ = error;
@@ -284,18 +300,5 @@ pub trait EventListener: Send + Sync + 'static {
 impl fmt::Debug for dyn EventListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EventListener")
-    }
-}
-
-/// All listeners of a database.
-#[derive(Clone, Default)]
-pub(crate) struct Listeners(pub(crate) Vec<Arc<dyn EventListener>>);
-
-impl Listeners {
-    /// Calls `f` for each listener.
-    pub(crate) fn notify(&self, f: impl Fn(&dyn EventListener)) {
-        for listener in &self.0 {
-            f(&**listener);
-        }
     }
 }

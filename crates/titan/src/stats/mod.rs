@@ -4,15 +4,16 @@
 //! garbage is collected.
 
 mod events;
+mod listeners;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use events::Listeners;
 pub use events::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
     StallCause, StallEvent,
 };
+pub(crate) use listeners::{Listeners, notify};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -75,6 +76,8 @@ counters! {
     filter_blob_read_bytes,
     /// Jobs in which a compaction filter failed or panicked.
     filter_failures,
+    /// Calls of listeners that panicked.
+    listener_panics,
     /// Collections finished.
     garbage_collections,
     /// Blob bytes that collections read.

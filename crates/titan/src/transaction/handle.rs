@@ -25,11 +25,11 @@ use crate::sync::Mutex;
 /// Threads may share a transaction; its calls run one at a time.
 ///
 /// # Errors
-/// Of all methods with a family: `InvalidArgument` if it is of another database or was dropped. Of
-/// reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard it, if the
-/// transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the key was
-/// written after the transaction's snapshot. After an error the transaction is as before the call,
-/// and may go on; only a shared lock that the call made exclusive stays exclusive.
+/// Of all methods with a family: `Closed`; `InvalidArgument` if it is of another database or was
+/// dropped. Of reads: those of [`ColumnFamily`]. Of methods that touch a key for writing, or guard
+/// it, if the transaction is pessimistic: `LockTimeout`, `Deadlock`, `LockLimit`; `Conflict` if the
+/// key was written after the transaction's snapshot. After an error the transaction is as before the
+/// call, and may go on; only a shared lock that the call made exclusive stays exclusive.
 pub struct Transaction {
     db: Db,
     options: TransactionOptions,
@@ -54,6 +54,7 @@ struct State {
 impl Transaction {
     pub(super) fn begin(db: &Db, options: &TransactionOptions) -> Result<Self> {
         db.check_writable()?;
+        options.write.validate()?;
         let transaction = Transaction {
             id: db.locks().new_owner(),
             db: db.clone(),
@@ -167,7 +168,7 @@ impl Transaction {
     /// that was touched before the last save point stays as it is.
     pub fn undo_get_for_update(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         let state = &mut self.state.lock();
-        self.db.check_family(family)?;
+        self.db.check_usable(family)?;
         let key = lock_key(family, key.as_ref());
         if state.tracked.undo_read(&key) {
             self.release([&key]);
@@ -201,6 +202,7 @@ impl Transaction {
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.db.check_usable(family)?;
         let operator = family.merge_operator()?;
         let state = &mut self.state.lock();
         let touched = self.touch(state, family, key, Mode::Exclusive)?;
@@ -244,7 +246,8 @@ impl Transaction {
     ) -> Result<()> {
         let _ = (family, begin, end);
         Err(Error::unsupported(
-            "a transaction cannot delete a range of keys",
+            "a transaction cannot delete a range of keys: delete each key that an iterator shows, or \
+             call ColumnFamily::delete_range without a transaction",
         ))
     }
 
@@ -300,7 +303,7 @@ impl Transaction {
     pub fn commit(self) -> Result<()> {
         let (batch, conditions) = self.state.lock().take_writes()?;
         let Some(conditions) = conditions else {
-            return Ok(());
+            return self.db.check_writable();
         };
         // MUTANT: locks are released before the writes of the transaction are visible.
         if mutant!(
@@ -340,7 +343,7 @@ impl Transaction {
 
     /// Before a read.
     fn used(&self, state: &mut State, family: &ColumnFamily) -> Result<()> {
-        self.db.check_family(family)?;
+        self.db.check_usable(family)?;
         self.snapshot_if_due(state);
         Ok(())
     }
@@ -389,7 +392,7 @@ impl Transaction {
         key: &[u8],
         mode: Mode,
     ) -> Result<Touched<'_>> {
-        self.db.check_family(family)?;
+        self.db.check_usable(family)?;
         let mut touched = Touched {
             transaction: self,
             key: lock_key(family, key),
@@ -422,7 +425,8 @@ impl Transaction {
             return Err(Error::new(
                 ErrorKind::LockLimit,
                 format!(
-                    "transaction {} has locked {} keys, and may not lock more",
+                    "transaction {} has locked {} keys, and may not lock more: commit it, or raise \
+                     LockOptions::max_locks",
                     self.id.0,
                     state.tracked.len()
                 ),

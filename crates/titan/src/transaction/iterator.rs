@@ -179,7 +179,7 @@ impl TransactionIterator {
         }
     }
 
-    /// The value.
+    /// The value. Ask for it before the key, as with [`DbIterator::value`].
     ///
     /// # Errors
     /// Those of [`DbIterator::value`].

@@ -130,7 +130,8 @@ impl Db {
     /// Begins a transaction: see [`Transaction`].
     ///
     /// # Errors
-    /// `Closed`; `ReadOnly`; `WritesStopped` after a background failure.
+    /// `Closed`; `ReadOnly`; `WritesStopped` after a background failure; `InvalidArgument` if
+    /// `options.write` asks for a synced write without the WAL.
     pub fn begin(&self, options: &TransactionOptions) -> Result<Transaction> {
         Transaction::begin(self, options)
     }

@@ -115,3 +115,30 @@ fn another_write_between_the_two_steps_of_a_comparison_makes_it_compare_again() 
         });
     }
 }
+
+/// Whether the other one still has the lock or releases it afterwards.
+#[test]
+fn closing_the_database_ends_the_wait_for_a_lock() {
+    race(|gates| {
+        let db = open(gates);
+        let first = db.begin(&TransactionOptions::pessimistic()).unwrap();
+        first.put(&db, "k", "1").unwrap();
+        let second = db.clone();
+        let second = gates.spawn("second", move || {
+            let patient = TransactionOptions {
+                locks: Some(LockOptions {
+                    timeout: None,
+                    ..LockOptions::default()
+                }),
+                ..TransactionOptions::pessimistic()
+            };
+            let transaction = second.begin(&patient)?;
+            transaction.put(&second, "k", "2")
+        });
+        gates.first_of(&["lock: waits"]);
+        db.close().unwrap();
+        let ended = second.join().unwrap_err();
+        assert_eq!(ended.kind(), ErrorKind::Closed, "{ended}");
+        drop(first);
+    });
+}

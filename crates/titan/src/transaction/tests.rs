@@ -11,7 +11,7 @@ use crate::merge::{Associative, AssociativeMergeOperator};
 use crate::vfs::MemoryVfs;
 use crate::{
     ColumnFamilyOptions, Comparator, Db, DbOptions, ErrorKind, LockOptions, Options, ReadOptions,
-    Result, Transaction, TransactionOptions, TransactionSnapshot,
+    Result, Transaction, TransactionOptions, TransactionSnapshot, WriteOptions,
 };
 
 fn options() -> Options {
@@ -345,9 +345,9 @@ fn two_transactions_lock_as_their_modes_allow() {
     let error = b.guard(&db, "k").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockTimeout);
     let text = error.to_string();
-    let named = format!("transaction {} has waited too long", b.id());
+    let named = format!("transaction {} has waited", b.id());
     assert!(
-        text.contains(&named) && text.contains("'default'"),
+        text.contains(&named) && text.contains("column family default"),
         "{text}"
     );
     // Reads without a guard do not wait.
@@ -374,6 +374,10 @@ fn a_transaction_locks_no_more_keys_than_it_may() {
     let error = t.put(&db, "c", "1").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLimit);
     assert!(error.message().contains("has locked 2 keys"), "{error}");
+    assert!(
+        error.message().contains("LockOptions::max_locks"),
+        "{error}"
+    );
     assert!(is_free(&db, "c"));
     t.commit().unwrap();
     assert_eq!(text(db.get(b"b")).as_deref(), Some("1"));
@@ -400,7 +404,9 @@ fn families_are_apart_and_those_of_others_are_refused() {
         assert_eq!(kind(t.iter(&other, &ReadOptions::default())), invalid);
         assert_eq!(kind(t.multi_get(&other, &["k"]).remove(0)), invalid);
         let unsupported = Some(ErrorKind::Unsupported);
-        assert_eq!(kind(t.delete_range(&db, "a", "b")), unsupported);
+        let error = t.delete_range(&db, "a", "b").unwrap_err();
+        assert_eq!(Some(error.kind()), unsupported);
+        assert!(error.message().contains("an iterator"), "{error}");
         t.put(&db, "k", "default").unwrap();
         t.commit().unwrap();
         assert_eq!(text(family.get(b"k")).as_deref(), Some("f"));
@@ -569,5 +575,99 @@ fn a_call_that_fails_or_panics_leaves_no_lock_and_no_guard() {
         transaction.commit().unwrap();
         assert_eq!(text(db.get(b"mine")).as_deref(), Some("1"));
         assert_eq!(text(db.get(b"k")).as_deref(), Some("2"));
+    }
+}
+
+#[test]
+fn every_call_refuses_a_dropped_family_by_its_name() {
+    let refuses = |what: &str, refused: Result<()>| {
+        let refused = refused.expect_err(what);
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{what}");
+        let text = refused.to_string();
+        assert!(text.contains("pages was dropped"), "{what}: {text}");
+    };
+    let merging = ColumnFamilyOptions {
+        merge_operator: crate::merge::builtin::by_name("stringappend"),
+        ..ColumnFamilyOptions::default()
+    };
+    for begun in all_options() {
+        let db = open();
+        let create = |options: &ColumnFamilyOptions| {
+            let created = db.create_column_family("pages", options.clone());
+            created.unwrap()
+        };
+        let [pages, plain] = [&merging, &ColumnFamilyOptions::default()].map(|options| {
+            let family = create(options);
+            db.drop_column_family(&family).unwrap();
+            family
+        });
+        let used = create(&merging);
+        let t = db.begin(&begun).unwrap();
+        t.put(&used, "mine", "1").unwrap();
+        t.get_for_update(&used, "read").unwrap();
+        db.drop_column_family(&used).unwrap();
+        for family in [&pages, &plain, &used] {
+            refuses("get", t.get(family, "mine").map(drop));
+            for found in t.multi_get(family, &["mine", "k"]) {
+                refuses("multi_get", found.map(drop));
+            }
+            let options = ReadOptions::default();
+            refuses("iter", t.iter(family, &options).map(drop));
+            refuses("update", t.get_for_update(family, "mine").map(drop));
+            refuses("share", t.get_for_share(family, "mine").map(drop));
+            refuses("guard", t.guard(family, "k"));
+            refuses("undo", t.undo_get_for_update(family, "read"));
+            refuses("put", t.put(family, "k", "1"));
+            refuses("merge", t.merge(family, "k", "1"));
+            refuses("delete", t.delete(family, "k"));
+            refuses("single_delete", t.single_delete(family, "k"));
+            // Without a transaction, too.
+            refuses("plain put", family.put(b"k", b"1"));
+            let mut batch = crate::WriteBatch::new();
+            batch.delete(family, "k").unwrap();
+            refuses("write", db.write(batch, &Default::default()));
+            let mut conditions = crate::Conditions::since(&db.snapshot());
+            conditions.unchanged(family, "k").unwrap();
+            refuses("check", db.check_conditions(&conditions));
+            let nothing = crate::WriteBatch::new();
+            let write = db.write_if(nothing, &conditions, &Default::default());
+            refuses("write_if", write);
+        }
+        refuses("commit", t.commit());
+    }
+}
+
+#[test]
+fn nothing_works_once_the_database_is_closed() {
+    for begun in all_options() {
+        let db = open();
+        let [used, unused] = [(); 2].map(|()| db.begin(&begun).unwrap());
+        used.put(&db, "k", "1").unwrap();
+        db.close().unwrap();
+        let closed = Some(ErrorKind::Closed);
+        for t in [&used, &unused] {
+            assert_eq!(kind(t.get(&db, "k")), closed, "{begun:?}");
+            assert_eq!(kind(t.guard(&db, "k")), closed, "{begun:?}");
+            assert_eq!(kind(t.put(&db, "k", "2")), closed, "{begun:?}");
+            assert_eq!(kind(t.delete(&db, "k")), closed, "{begun:?}");
+        }
+        assert_eq!(kind(used.commit()), closed, "{begun:?}");
+        assert_eq!(kind(unused.commit()), closed, "{begun:?}");
+    }
+}
+
+#[test]
+fn contradictory_options_are_refused_at_the_beginning() {
+    let db = open();
+    for begun in all_options() {
+        let begun = TransactionOptions {
+            write: WriteOptions {
+                disable_wal: true,
+                ..WriteOptions::synced()
+            },
+            ..begun
+        };
+        let refused = db.begin(&begun).map(drop);
+        assert_eq!(kind(refused), Some(ErrorKind::InvalidArgument), "{begun:?}");
     }
 }

@@ -5,13 +5,13 @@
 //! any reader can see it; and nothing that is not published afterwards. A hook that panics harms no
 //! commit; it is never called again.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::queue::Lead;
 use crate::batch::WriteBatch;
 use crate::commit_hook::{BypassedRange, CommitHook, CommittedOps};
 use crate::format::SequenceNumber;
+use crate::panics::contain;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// The hook of a database, while it can be called.
@@ -61,12 +61,11 @@ impl Hook {
             return;
         }
         let _user_code = lead.user_code();
-        if catch_unwind(AssertUnwindSafe(|| call(&*self.hook))).is_ok() {
+        if contain(|| call(&*self.hook)).is_ok() {
             return;
         }
         // ORDER: before the group is visible, so that no reader takes the copy for complete.
         self.poisoned.store(true, Ordering::Release);
-        // A listener may panic, too.
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.on_poison)()));
+        (self.on_poison)();
     }
 }

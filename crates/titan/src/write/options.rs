@@ -1,5 +1,7 @@
 //! Options of a write.
 
+use crate::error::{Error, Result};
+
 /// How a write is made durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
@@ -7,7 +9,7 @@ pub struct WriteOptions {
     /// the process, but a crash of the machine may lose the last ones. Default: false.
     pub sync: bool,
     /// Do not write to the WAL: the write is lost if the process ends before the next flush of its
-    /// column family. Default: false.
+    /// column family. Contradicts `sync`. Default: false.
     pub disable_wal: bool,
     /// Fail with `Busy` instead of waiting while writes are stalled. Default: false.
     pub no_slowdown: bool,
@@ -19,6 +21,16 @@ impl WriteOptions {
         WriteOptions {
             sync: true,
             ..WriteOptions::default()
+        }
+    }
+
+    /// Fails with `InvalidArgument` if the options contradict each other.
+    pub(crate) fn validate(&self) -> Result<()> {
+        match self.sync && self.disable_wal {
+            true => Err(Error::invalid_argument(
+                "a write without WAL cannot be synced",
+            )),
+            false => Ok(()),
         }
     }
 }

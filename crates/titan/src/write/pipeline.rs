@@ -47,8 +47,8 @@ pub(crate) trait CommitEnv {
     /// Makes room in memtables for the group, and waits while writes are stalled.
     fn admit(&self, lead: &Lead<'_>, group: &Group) -> Result<()>;
 
-    /// Whether a family takes merge operands.
-    fn merges(&self, family: &Self::Family) -> bool;
+    /// Fails if the family takes no merge operands.
+    fn check_merges(&self, family: &Self::Family) -> Result<()>;
 
     /// The memtable that takes writes of a family until the group is published. Fails if there is
     /// no such family.
@@ -431,12 +431,8 @@ fn resolve_batch<E: CommitEnv>(
                 &targets[targets.len() - 1]
             }
         };
-        if let BatchOp::Merge { .. } = op
-            && !env.merges(&target.family)
-        {
-            return Err(Error::invalid_argument(format!(
-                "a merge operand for column family {id}, which was opened without a merge operator"
-            )));
+        if let BatchOp::Merge { .. } = op {
+            env.check_merges(&target.family)?;
         }
         if let BatchOp::DeleteRange { begin, end, .. } = op
             && target

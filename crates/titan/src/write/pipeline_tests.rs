@@ -89,8 +89,8 @@ impl CommitEnv for Env {
         })
     }
 
-    fn merges(&self, (): &()) -> bool {
-        false
+    fn check_merges(&self, (): &()) -> Result<()> {
+        Err(Error::invalid_argument("no merge operator"))
     }
 
     fn validate(&self, condition: &Condition, _: SequenceNumber, is_newer: bool) -> Result<()> {

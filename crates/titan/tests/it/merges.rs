@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use titan::merge::{MergeOperator, builtin};
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, ReadOptions, Snapshot, Stated,
-    WriteBatch, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, LoadedOptions, ReadOptions, Snapshot,
+    Stated, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::SimVfs;
 
@@ -204,9 +204,18 @@ fn an_own_operator_that_is_not_given_again_is_missed_where_operands_are() {
     assert_eq!(db.get(b"plain").unwrap().unwrap(), "v");
     let missed = db.get(b"k").unwrap_err();
     assert_eq!(missed.kind(), ErrorKind::Unsupported);
-    assert!(missed.to_string().contains("longest"), "{missed}");
+    let why = "column family default has the merge operator own::longest, which was not given: set \
+               ColumnFamilyOptions::merge_operator";
+    assert!(missed.to_string().contains(why), "{missed}");
+    assert!(missed.to_string().contains("the key 'k'"), "{missed}");
     let refused = db.merge(b"k", b"x").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(refused.message(), why);
+    // Nothing stands for it but its name.
+    assert!(db.options().merge_operator.is_none());
+    let loaded = LoadedOptions::load(Arc::new(vfs.clone()), DIR).unwrap();
+    assert!(loaded.options.default.merge_operator.is_none());
+    assert_eq!(loaded.recorded["default"]["merge_operator"], "own::longest");
     db.flush().unwrap();
     force(&db);
     assert!(db.get(b"k").is_err());
@@ -277,6 +286,67 @@ fn an_operator_that_fails_or_panics_harms_its_key_alone() {
         }
     }
     assert!(db.background_error().is_none());
+    db.close().unwrap();
+}
+
+/// Panics when it is asked for its name, or for its id, while it is told to.
+#[derive(Default)]
+struct Nameless {
+    name: AtomicBool,
+    id: AtomicBool,
+}
+
+impl MergeOperator for Nameless {
+    fn name(&self) -> &str {
+        assert!(!self.name.load(Ordering::SeqCst), "the name");
+        "nameless"
+    }
+
+    fn id(&self) -> String {
+        assert!(!self.id.load(Ordering::SeqCst), "the id");
+        "nameless".to_owned()
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        (operands[0] != b"bad").then(|| operands.concat())
+    }
+}
+
+#[test]
+fn an_operator_that_panics_at_its_name_is_refused_and_later_does_no_harm() {
+    let vfs = SimVfs::new();
+    let nameless = Arc::new(Nameless::default());
+    let family = ColumnFamilyOptions {
+        merge_operator: Some(nameless.clone()),
+        ..manual()
+    };
+    let plain = options(&vfs, manual());
+    let mut named = plain.clone();
+    named.default = family.clone();
+    for panics in [&nameless.name, &nameless.id] {
+        panics.store(true, Ordering::SeqCst);
+        let refused = Db::open(DIR, &named).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidOption, "{refused}");
+        assert!(refused.message().contains("merge_operator"), "{refused}");
+        let db = open(&plain);
+        let refused = db.create_column_family("c", family.clone()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidOption, "{refused}");
+        db.close().unwrap();
+        panics.store(false, Ordering::SeqCst);
+    }
+    let db = open(&named);
+    nameless.name.store(true, Ordering::SeqCst);
+    nameless.id.store(true, Ordering::SeqCst);
+    db.merge(b"k", b"1").unwrap();
+    db.merge(b"b", b"bad").unwrap();
+    let failed = db.get(b"b").unwrap_err();
+    assert!(failed.is_corruption(), "{failed}");
+    assert!(failed.to_string().contains("nameless"), "{failed}");
+    db.flush().unwrap();
+    db.set_options(&[("min_blob_size", "7")]).unwrap();
+    force(&db);
+    assert_eq!(db.get(b"k").unwrap().unwrap(), "1");
+    assert!(format!("{:?}", db.options()).contains("merge_operator"));
     db.close().unwrap();
 }
 

@@ -2,7 +2,9 @@
 
 use titan::merge::builtin::by_name;
 use titan::tools::check;
-use titan::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, LoadedOptions, Options, Stated};
+use titan::{
+    ColumnFamilyOptions, Db, DbOptions, ErrorKind, LoadedOptions, Options, StallEvent, Stated,
+};
 use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::support::{DIR, files, key, manual, open, options, value};
@@ -373,4 +375,37 @@ fn options_of_the_database_change_and_are_kept() {
     let db = Db::open_read_only(DIR, &plain).unwrap();
     let e = db.set_options(&[("block_cache_size", "1")]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::ReadOnly, "{e}");
+}
+
+/// The limits on bytes that wait for compaction.
+const PENDING: [&str; 2] = [
+    "soft_pending_compaction_bytes_limit",
+    "hard_pending_compaction_bytes_limit",
+];
+
+#[test]
+fn a_limit_of_zero_on_pending_compaction_is_no_limit() {
+    let vfs = SimVfs::new();
+    let plain = options(&vfs, ColumnFamilyOptions::default());
+    let db = open(&plain);
+    let stall = |db: &Db| db.metrics().families[0].stall;
+    db.set_options(&[(PENDING[0], "0"), (PENDING[1], "0")])
+        .unwrap();
+    assert_eq!(stall(&db), StallEvent::Normal);
+    db.put(b"k", b"v").unwrap();
+    db.close().unwrap();
+    drop(db);
+    // It is kept, and means the same in the options of an opening.
+    let db = open(&plain);
+    let kept = db.options();
+    assert_eq!(kept.soft_pending_compaction_bytes_limit, 0);
+    assert_eq!(kept.hard_pending_compaction_bytes_limit, 0);
+    assert_eq!(stall(&db), StallEvent::Normal);
+    db.put(b"k", b"w").unwrap();
+    // Each by itself: only delayed, or stopped without being delayed before.
+    for (soft, hard) in [("1T", "0"), ("0", "1T")] {
+        db.set_options(&[(PENDING[0], soft), (PENDING[1], hard)])
+            .unwrap();
+        assert_eq!(stall(&db), StallEvent::Normal, "{soft}, {hard}");
+    }
 }

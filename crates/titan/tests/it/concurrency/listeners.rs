@@ -1,102 +1,147 @@
 //! Listeners that panic, and jobs of threads that unwind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use titan::{
-    ColumnFamilyOptions, CompactRangeOptions, CompactionEvent, Db, ErrorKind, EventListener,
-    FlushEvent,
+    ColumnFamilyOptions, CompactRangeOptions, CompactionBeginEvent, CompactionEvent,
+    CompactionFilter, CompactionFilterFactory, Db, ErrorKind, EventListener, FilterContext,
+    FlushBeginEvent, FlushEvent, GarbageCollectionBeginEvent, GarbageCollectionEvent,
+    MemtableSealedEvent,
 };
 use titan_testkit::sim::{Fault, OpKind, SimVfs};
 
-use crate::support::{eventually, open, options};
+use crate::support::{eventually, key, manual, open, options, value};
 
-/// Panics when a job of its kind was installed, while armed.
-#[derive(Default)]
-struct Panics {
-    at_flushes: AtomicBool,
-    at_compactions: AtomicBool,
-}
-
-impl EventListener for Panics {
-    fn flush_finished(&self, _: &FlushEvent) {
-        assert!(!self.at_flushes.load(Ordering::SeqCst), "a flush");
-    }
-
-    fn compaction_finished(&self, _: &CompactionEvent) {
-        assert!(!self.at_compactions.load(Ordering::SeqCst), "a compaction");
-    }
-}
-
-#[test]
-fn a_listener_that_panics_stops_writes_and_nothing_waits_for_its_job() {
-    let vfs = SimVfs::new();
-    let panics = Arc::new(Panics::default());
-    let mut options = options(&vfs, ColumnFamilyOptions::default());
-    options.db.max_background_jobs = 1;
-    options.db.listeners.push(panics.clone());
-    let db = open(&options);
-    for (armed, is_flush) in [(&panics.at_flushes, true), (&panics.at_compactions, false)] {
-        db.put(b"k", b"before").unwrap();
-        armed.store(true, Ordering::SeqCst);
-        let force = CompactRangeOptions {
-            force_bottommost: true,
-        };
-        match is_flush {
-            true => drop(db.flush()),
-            // The job ran on this thread, which is the user's, and so did the panic.
-            false => assert!(
-                catch_unwind(AssertUnwindSafe(|| db.compact_range(None, None, &force))).is_err()
-            ),
-        }
-        eventually("the failure", || db.background_error().is_some());
-        let refused = db.put(b"k", b"refused").unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::WritesStopped);
-        armed.store(false, Ordering::SeqCst);
-        db.resume().unwrap();
-        assert_eq!(db.get(b"k").unwrap().unwrap(), "before");
-        db.put(b"k", b"after").unwrap();
-        db.flush().unwrap();
-        db.compact_range(None, None, &force).unwrap();
-        assert_eq!(db.get(b"k").unwrap().unwrap(), "after");
-    }
-    panics.at_flushes.store(true, Ordering::SeqCst);
-    db.put(b"k", b"last").unwrap();
-    let _ = db.flush();
-    eventually("the failure", || db.background_error().is_some());
-    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::WritesStopped);
-    drop(db);
-    options.db.listeners.clear();
-    assert_eq!(open(&options).get(b"k").unwrap().unwrap(), "last");
-}
-
-/// Panics at every notification about failures and flushes.
+/// Panics whenever it is called.
 struct Hopeless;
 
 impl EventListener for Hopeless {
+    fn memtable_sealed(&self, _: &MemtableSealedEvent) {
+        panic!("at a sealed memtable");
+    }
+
+    fn flush_begun(&self, _: &FlushBeginEvent) {
+        panic!("at the begin of a flush");
+    }
+
     fn flush_finished(&self, _: &FlushEvent) {
-        panic!("a flush");
+        panic!("at a flush");
+    }
+
+    fn compaction_begun(&self, _: &CompactionBeginEvent) {
+        panic!("at the begin of a compaction");
+    }
+
+    fn compaction_finished(&self, _: &CompactionEvent) {
+        panic!("at a compaction");
+    }
+
+    fn garbage_collection_begun(&self, _: &GarbageCollectionBeginEvent) {
+        panic!("at the begin of a collection");
+    }
+
+    fn garbage_collected(&self, _: &GarbageCollectionEvent) {
+        panic!("at a collection");
+    }
+
+    fn compaction_filter_failed(&self, _: &titan::Error) {
+        panic!("at a filter");
     }
 
     fn writes_stopped(&self, _: &titan::Error) {
-        panic!("a failure");
+        panic!("at a failure");
+    }
+}
+
+/// Records which panics of others it is notified of. Panics at each of them.
+#[derive(Default)]
+struct Informed(Mutex<Vec<String>>);
+
+impl EventListener for Informed {
+    fn listener_panicked(&self, error: &titan::Error) {
+        self.0.lock().unwrap().push(error.to_string());
+        panic!("at a panic");
+    }
+}
+
+/// Fails while it is told to.
+#[derive(Default)]
+struct Failing(AtomicBool);
+
+impl CompactionFilterFactory for Failing {
+    fn name(&self) -> &str {
+        "failing"
+    }
+
+    fn create(&self, _: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
+        assert!(!self.0.load(Ordering::SeqCst), "as told");
+        None
     }
 }
 
 #[test]
-fn a_listener_that_panics_at_the_news_of_its_panic_does_not_end_the_process() {
+fn a_listener_that_panics_stops_nothing() {
     let vfs = SimVfs::new();
-    let mut options = options(&vfs, ColumnFamilyOptions::default());
-    options.db.listeners.push(Arc::new(Hopeless));
+    let failing = Arc::new(Failing::default());
+    let mut options = options(
+        &vfs,
+        ColumnFamilyOptions {
+            compaction_filter: Some(failing.clone()),
+            ..manual()
+        },
+    );
+    options.db.max_background_jobs = 1;
+    let informed = Arc::new(Informed::default());
+    options.db.listeners = vec![Arc::new(Hopeless), informed.clone()];
     let db = open(&options);
+    let force = CompactRangeOptions {
+        force_bottommost: true,
+    };
+    // Half of the values of the first round are garbage after the second.
+    for (round, keys) in [(0, 20), (1, 10)] {
+        for n in 0..keys {
+            db.put(&key(n), &value(n + round, 500)).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact_range(None, None, &force).unwrap();
+    }
+    db.collect_garbage(None, None, &Default::default()).unwrap();
+    failing.0.store(true, Ordering::SeqCst);
+    let failed = db.compact_range(None, None, &force).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::CompactionFilter);
+    failing.0.store(false, Ordering::SeqCst);
+    assert!(db.background_error().is_none());
+    // A failure is what it is without the listener.
+    vfs.inject(Fault::on([OpKind::Create]).path("*.sst").times(1));
     db.put(b"k", b"v").unwrap();
-    let _ = db.flush();
-    eventually("the failure", || db.background_error().is_some());
-    let refused = db.put(b"k", b"refused").unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::WritesStopped);
-    assert_eq!(db.get(b"k").unwrap().unwrap(), "v");
-    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::WritesStopped);
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::WritesStopped);
+    db.resume().unwrap();
+    db.put(b"k", b"w").unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.get(b"k").unwrap().unwrap(), "w");
+    db.close().unwrap();
+    let known = informed.0.lock().unwrap();
+    for callback in [
+        "memtable_sealed",
+        "flush_begun",
+        "flush_finished",
+        "compaction_begun",
+        "compaction_finished",
+        "garbage_collection_begun",
+        "garbage_collected",
+        "compaction_filter_failed",
+        "writes_stopped",
+    ] {
+        let is_it = |error: &&String| {
+            error.contains("Hopeless panicked (at") && error.contains(&format!("in {callback}"))
+        };
+        assert!(known.iter().any(|e| is_it(&e)), "{callback}: {known:?}");
+    }
+    // Those of `Informed` count, and are not reported.
+    assert!(known.iter().all(|error| error.contains("Hopeless")));
+    assert_eq!(db.statistics().listener_panics(), 2 * known.len() as u64);
 }
 
 /// Panics when a file cannot be deleted, while armed.

@@ -1,10 +1,10 @@
 //! Filters that fail or panic: a typed error, nothing lost, everything else goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
 use titan::{
-    ColumnFamilyOptions, CompactionFilter, CompactionFilterFactory, Decision, Error, ErrorKind,
+    ColumnFamilyOptions, CompactionFilter, CompactionFilterFactory, Db, Decision, Error, ErrorKind,
     EventListener, FilterContext, FilterEntry, Result, Revisit,
 };
 use titan_testkit::sim::SimVfs;
@@ -204,4 +204,59 @@ fn closing_does_not_wait_for_a_long_filter_to_see_all_entries() {
     let db = open(&plain);
     assert!((0..5000).all(|n| db.get(&key(n)).unwrap().is_some()));
     close_and_check(db, &plain);
+}
+
+/// Calls what would wait for the job that calls it.
+struct Reenters {
+    db: Arc<OnceLock<Db>>,
+    kinds: Arc<Mutex<Vec<Result<(), ErrorKind>>>>,
+}
+
+impl Reenters {
+    fn call(&self) {
+        let Some(db) = self.db.get() else {
+            return;
+        };
+        let outcomes = [
+            db.compact_range(None, None, &Default::default()),
+            db.collect_garbage(None, None, &Default::default())
+                .map(drop),
+            db.pause_garbage_collection().map(drop),
+            db.wait_idle(),
+            db.close(),
+        ];
+        let kinds = outcomes.map(|outcome| outcome.map_err(|e| e.kind()));
+        self.kinds.lock().unwrap().extend(kinds);
+    }
+}
+
+#[test]
+fn what_would_wait_for_the_job_of_a_filter_fails_within_it() {
+    let vfs = SimVfs::new();
+    let reenters = Arc::new(Reenters {
+        db: Arc::default(),
+        kinds: Arc::default(),
+    });
+    let within = Arc::clone(&reenters);
+    let filter = Filter::new(move |entry: &FilterEntry<'_>| -> Result<Decision> {
+        within.call();
+        let db = within.db.get().unwrap();
+        // Reads go on.
+        assert!(db.get(entry.key())?.is_some());
+        Ok(Decision::Keep)
+    });
+    let options = options(&vfs, filter.of(manual()));
+    let db = open(&options);
+    db.put(b"k", b"v").unwrap();
+    reenters.db.set(db.clone()).ok().unwrap();
+    let force = titan::CompactRangeOptions {
+        force_bottommost: true,
+    };
+    db.compact_range(None, None, &force).unwrap();
+    let kinds = reenters.kinds.lock().unwrap();
+    assert!(kinds.len() >= 5, "{kinds:?}");
+    let refused = Err(ErrorKind::InvalidArgument);
+    assert!(kinds.iter().all(|kind| *kind == refused), "{kinds:?}");
+    assert_eq!(db.get(b"k").unwrap().unwrap(), "v");
+    db.wait_idle().unwrap();
 }

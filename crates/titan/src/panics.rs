@@ -1,0 +1,57 @@
+//! Calls of the application's code: merge operators, prefix extractors, filters, collectors, hooks and
+//! listeners. It may panic.
+//!
+//! Promises that a panic ends here. The caller decides what it means: usually an error for what the
+//! code was asked about, and nothing else. Comparators are not called this way: without an order there
+//! is nothing to go on with.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The application's code panicked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Panicked {
+    /// What it said, if that was a text.
+    text: Option<String>,
+}
+
+/// "panicked", and what it said.
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => write!(f, "panicked ({text})"),
+            None => f.write_str("panicked"),
+        }
+    }
+}
+
+/// Calls code of the application. What a panic leaves half way is that code's own.
+pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Panicked {
+            text: text.map(str::to_owned),
+        }
+    })
+}
+
+/// Ends an object of the application, whose destructor may panic.
+pub(crate) fn end<T>(object: T) {
+    // A panic changes nothing: the object is gone.
+    let _ = contain(|| drop(object));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_panic_said_is_kept_if_it_is_a_text() {
+        assert_eq!(contain(|| 7), Ok(7));
+        let said = |call: fn()| contain(call).unwrap_err().to_string();
+        assert_eq!(said(|| panic!("as {}", "told")), "panicked (as told)");
+        assert_eq!(said(|| panic!("as told")), "panicked (as told)");
+        assert_eq!(said(|| std::panic::panic_any(7)), "panicked");
+    }
+}

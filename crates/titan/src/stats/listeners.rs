@@ -1,0 +1,70 @@
+//! Notifying listeners.
+
+use std::sync::Arc;
+
+use super::{EventListener, Statistics, add};
+use crate::error::{Error, Result};
+use crate::panics::contain;
+
+/// All listeners of a database.
+#[derive(Clone, Default)]
+pub(crate) struct Listeners {
+    listeners: Vec<Arc<dyn EventListener>>,
+    statistics: Arc<Statistics>,
+}
+
+/// Notifies listeners: `notify!(listeners, flush_finished(&event))`.
+macro_rules! notify {
+    ($listeners:expr, $callback:ident($($argument:expr),*)) => {
+        $listeners.call(stringify!($callback), |listener| listener.$callback($($argument),*))
+    };
+}
+pub(crate) use notify;
+
+impl Listeners {
+    /// `statistics` count what panics.
+    pub(crate) fn new(listeners: Vec<Arc<dyn EventListener>>, statistics: Arc<Statistics>) -> Self {
+        Listeners {
+            listeners,
+            statistics,
+        }
+    }
+
+    /// Calls a callback of each listener: see [`notify!`]. One that panics keeps neither the caller nor
+    /// the others from going on; the others are notified of that.
+    pub(crate) fn call(&self, callback: &str, call: impl Fn(&dyn EventListener)) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            // MUTANT: a listener that panics stops writes, or panics in a caller.
+            if mutant!(
+                "listener-panics-escape",
+                "-p titan --test it concurrency::listeners::"
+            ) {
+                call(&**listener);
+                continue;
+            }
+            if let Err(error) = self.try_call(&**listener, callback, &call) {
+                let others = self.listeners.iter().enumerate();
+                for (_, other) in others.filter(|(other, _)| *other != index) {
+                    // No further reports: two listeners that panic at each other's would not end.
+                    let _ = self.try_call(&**other, "listener_panicked", |l| {
+                        l.listener_panicked(&error);
+                    });
+                }
+            }
+        }
+    }
+
+    fn try_call(
+        &self,
+        listener: &dyn EventListener,
+        callback: &str,
+        call: impl Fn(&dyn EventListener),
+    ) -> Result<()> {
+        contain(|| call(listener)).map_err(|panicked| {
+            add(&self.statistics.listener_panics, 1);
+            let name = contain(|| listener.name().to_owned());
+            let name = name.unwrap_or_else(|_| "unknown".to_owned());
+            Error::internal(format!("the listener {name} {panicked} in {callback}"))
+        })
+    }
+}
