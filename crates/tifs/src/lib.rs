@@ -12,6 +12,7 @@
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
 //! | [`volume`] | the file system itself: operations as transactions on a store |
+//! | [`observed`] | counts and times of operations |
 //! | [`fuse`] | serves a file system to the kernel |
 //! | [`mod@check`] | what must hold in a volume, and finding what does not |
 //! | [`dump`] | a volume as a stream of bytes |
@@ -24,6 +25,7 @@ pub mod error;
 pub mod file_system;
 pub mod fuse;
 pub mod kv;
+pub mod observed;
 pub mod schema;
 pub mod volume;
 

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
 use serde_json::json;
 use tifs::fuse::{Session, Unmounter};
+use tifs::observed::{Observed, SlowOperation};
 use tifs::volume::Volume;
 
 use super::mount_options::{self, MountOptions};
@@ -37,7 +39,8 @@ pub(super) struct Args {
     #[arg(long)]
     foreground: bool,
     /// Options, separated by commas: ro, nodev, nosuid, noexec, sync, noatime, relatime (the default),
-    /// strictatime, threads=N (4), log=FILE.
+    /// strictatime, threads=N (4), slow=TIME (1s), log=FILE. An operation that takes TIME or longer is a
+    /// line among the messages; slow=0s shows all operations.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
     /// This process was started to serve the mount in the background.
@@ -158,7 +161,12 @@ fn serve(dir: &Path, mountpoint: &Path, mut options: MountOptions, background: b
         .to_str()
         .with_context(|| format!("the path {} is not UTF-8", dir.display()))?
         .to_owned();
-    let session = Session::mount(Arc::clone(&volume) as _, mountpoint, &options.session)
+    let observed = Arc::new(Observed::new(
+        Arc::clone(&volume) as _,
+        options.slow,
+        report,
+    ));
+    let session = Session::mount(observed, mountpoint, &options.session)
         .with_context(|| format!("cannot mount at {}", mountpoint.display()))?;
     let signals = handle_signals(session.unmounter(), Arc::clone(&volume), mountpoint);
     if background {
@@ -171,6 +179,21 @@ fn serve(dir: &Path, mountpoint: &Path, mut options: MountOptions, background: b
         .close()
         .with_context(|| format!("cannot close the volume in {}", dir.display()));
     served.and(closed)
+}
+
+/// Shows an operation that took long.
+fn report(slow: &SlowOperation) {
+    let when = humantime::format_rfc3339_millis(SystemTime::now());
+    let of = match slow.inode {
+        Some(inode) => format!(" of inode {}", inode.0),
+        None => String::new(),
+    };
+    let end = if slow.failed { " and failed" } else { "" };
+    let took = slow.took.as_secs_f64() * 1e3;
+    eprintln!(
+        "tifs: {when} slow: {}{of} took {took:.3} ms{end}",
+        slow.name
+    );
 }
 
 /// Lets signals unmount: see [`Args`].

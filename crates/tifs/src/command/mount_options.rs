@@ -1,12 +1,13 @@
 //! The options after `-o`: those of every file system, and those of a volume.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tifs::fuse;
 use tifs::volume::AccessTime;
 
 /// What the options say.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct MountOptions {
     /// For the kernel and the session.
     pub(super) session: fuse::Options,
@@ -14,6 +15,19 @@ pub(super) struct MountOptions {
     pub(super) access_time: AccessTime,
     /// Where messages of a mount in the background go.
     pub(super) log: Option<PathBuf>,
+    /// An operation that takes this long is reported.
+    pub(super) slow: Duration,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            session: fuse::Options::default(),
+            access_time: AccessTime::default(),
+            log: None,
+            slow: Duration::from_secs(1),
+        }
+    }
 }
 
 /// Takes options that are separated by commas; of those that exclude each other, the last one counts.
@@ -57,6 +71,10 @@ impl MountOptions {
                     .filter(|threads| (1..=64).contains(threads))
                     .ok_or_else(|| format!("threads={number}: the number must be 1 to 64"))?;
             }
+            ("slow", Some(time)) => {
+                self.slow = humantime::parse_duration(time)
+                    .map_err(|_| format!("slow={time}: this is no time such as 100ms or 2s"))?;
+            }
             ("log", Some(file)) if !file.is_empty() => self.log = Some(file.into()),
             // What mount(8) and fstab(5) have for themselves.
             ("defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "nouser", None)
@@ -65,7 +83,7 @@ impl MountOptions {
             _ => {
                 return Err(format!(
                     "there is no option {word}; there are: ro, rw, nodev, nosuid, noexec, sync, \
-                     noatime, relatime, strictatime, threads=N, log=FILE"
+                     noatime, relatime, strictatime, threads=N, slow=TIME, log=FILE"
                 ));
             }
         }
@@ -81,10 +99,11 @@ mod tests {
 
     #[test]
     fn the_last_of_options_that_exclude_each_other_counts() {
-        let options = parse(["ro,nosuid,,threads=2", "rw,strictatime"]).unwrap();
+        let options = parse(["ro,nosuid,,threads=2", "rw,strictatime,slow=100ms"]).unwrap();
         assert!(!options.session.read_only && !options.session.set_user_id);
         assert_eq!(options.session.threads, 2);
         assert_eq!(options.access_time, AccessTime::Strict);
+        assert_eq!(options.slow, Duration::from_millis(100));
     }
 
     #[test]
@@ -100,5 +119,6 @@ mod tests {
         assert!(said("threads=0").contains("1 to 64"));
         assert!(said("ro=1").contains("ro=1"));
         assert!(said("log=").contains("log="));
+        assert!(said("slow=soon").contains("100ms"));
     }
 }
