@@ -3,18 +3,24 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::{mounts, volumes};
+use super::mounts::{self, Mount};
+use super::volumes;
+
+/// How long to wait for other namespaces: many last for moments only, as those of a service that starts.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Unmount a volume
 ///
 /// Returns when everything is durable and the volume can be mounted again. Fails if files are open in
-/// the mount or a process works in it.
+/// the mount or a process works in it. Also fails if it is mounted at another place or in another
+/// namespace, such as that of a container: then everything is durable, but the volume stays in use.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -28,7 +34,7 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let path = real_path(&args.mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
-    let Some(mount) = mount.filter(mounts::Mount::is_tifs) else {
+    let Some(mount) = mount.filter(Mount::is_tifs) else {
         bail!("no volume is mounted at {}", args.mountpoint.display());
     };
     // The process that serves the mount has it locked. Opened before unmounting: this is the file
@@ -37,6 +43,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         .read(true)
         .write(true)
         .open(volumes::lock_file(Path::new(&mount.source)));
+    sync(&path).with_context(|| {
+        format!(
+            "cannot make everything durable in {}, which is still mounted",
+            path.display()
+        )
+    })?;
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
@@ -53,10 +65,48 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             Path::new(&mount.source).display()
         )
     })?;
-    // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
-    rustix::io::retry_on_intr(|| rustix::fs::fcntl_lock(&lock, FlockOperation::LockExclusive))
-        .context("cannot wait until the volume is closed")?;
-    Ok(ExitCode::SUCCESS)
+    match wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")? {
+        None => Ok(ExitCode::SUCCESS),
+        Some(elsewhere) => bail!(
+            "unmounted {}, and everything is durable; but the volume stays in use, because {elsewhere}",
+            args.mountpoint.display()
+        ),
+    }
+}
+
+/// Waits until the volume of a mount that was taken away is closed. If its device is mounted elsewhere,
+/// and that does not end, says where.
+fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<String>> {
+    let began = Instant::now();
+    loop {
+        // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
+        match rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN | Errno::ACCESS) => {}
+            result => return result.map(|()| None),
+        }
+        let Some(elsewhere) = mounts::anywhere(&mount.device) else {
+            let wait = || rustix::fs::fcntl_lock(lock, FlockOperation::LockExclusive);
+            return rustix::io::retry_on_intr(wait).map(|()| None);
+        };
+        if began.elapsed() >= PATIENCE {
+            return Ok(Some(elsewhere));
+        }
+        // Nothing tells when a namespace ends.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume
+/// syncs. Without this, unmounting would do it, but only if no other namespace has the mount.
+fn sync(path: &Path) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = match rustix::fs::open(path, flags, Mode::empty()) {
+        // Its process has ended.
+        Err(Errno::NOTCONN) => return Ok(()),
+        root => root?,
+    };
+    rustix::fs::syncfs(&root)?;
+    rustix::fs::fsync(&root)
 }
 
 /// The path of a mount without links. The root of a mount whose process has ended cannot be reached, but

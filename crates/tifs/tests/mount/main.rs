@@ -4,6 +4,7 @@
 //! | module | tests |
 //! |---|---|
 //! | [`model`] | random operations, in step with another file system of the kernel |
+//! | [`umount`] | `tifs umount` while other namespaces have the mount |
 //! | [`places`] | (where the tests run: mounts that end with their test) |
 //!
 //! They need root and `/dev/fuse`. Where one is missing they print `skipped: needs ...` and pass; see
@@ -20,4 +21,5 @@
 mod mapping;
 mod model;
 mod places;
+mod umount;
 mod users;
