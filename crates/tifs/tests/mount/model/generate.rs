@@ -308,8 +308,12 @@ impl Generator {
     fn mode(&mut self) -> u32 {
         let usual = self.one_of(&[0o644, 0o600, 0o666, 0o777, 0o700, 0o755]);
         match self.below(8) {
-            0 => self.random.u32(..0o10000),
-            1 => usual | self.one_of(&[0o1000, 0o2000, 0o4000, 0o6000]),
+            0 => match self.random.u32(..0o10000) {
+                // See `outcome::compared`.
+                mode if mode & 0o2000 != 0 => mode | 0o010,
+                mode => mode,
+            },
+            1 => usual | self.one_of(&[0o1000, 0o2010, 0o4000, 0o6010]),
             _ => usual,
         }
     }
