@@ -253,14 +253,14 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Reads content: less than `size` bytes only at the end of the file.
     fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes>;
 
-    /// Writes content, all of it.
+    /// Writes content, all of it. Returns whether [`Inode::blocks`] changed.
     fn write(
         &self,
         inode: InodeNumber,
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<()>;
+    ) -> Result<bool>;
 
     /// Makes everything that was done before the call survive a power failure.
     fn sync(&self) -> Result<()>;

@@ -108,7 +108,7 @@ impl Volume {
         offset: u64,
         data: &[u8],
         context: WriteContext,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
         let _lock = self.locks.exclusive(&[number]);
@@ -118,6 +118,7 @@ impl Volume {
             if inode.kind != FileKind::File {
                 return Err(Errno::INVAL.into());
             }
+            let blocks = inode.blocks;
             change.write(number, &mut inode, offset, data)?;
             if context.drop_privileges {
                 drop_privileges(&mut inode);
@@ -126,7 +127,8 @@ impl Volume {
             // is the best known.
             inode.modified = change.now;
             inode.changed = change.now;
-            change.put_inode(number, &inode)
+            change.put_inode(number, &inode)?;
+            Ok(inode.blocks != blocks)
         })
     }
 }
@@ -150,18 +152,19 @@ impl Change<'_> {
                 inode.size = inode.size.max(end);
                 return Ok(());
             }
-            self.leave_inline(number, inode, data.len())?;
+            self.leave_inline(number, inode, offset, data.len())?;
         }
         self.write_blocks(number, inode, offset, data)?;
         inode.size = inode.size.max(end);
         Ok(())
     }
 
-    /// Moves inline content to a block.
+    /// Moves inline content to a block, for a write that makes it too long.
     fn leave_inline(
         &mut self,
         number: InodeNumber,
         inode: &mut Inode,
+        offset: u64,
         written: usize,
     ) -> Result<()> {
         let stored = self.inline(number)?;
@@ -170,11 +173,16 @@ impl Change<'_> {
         } else {
             SMALL_BLOCK
         };
-        if !stored.is_empty() {
-            self.delete(Key::Inline(number))?;
-            self.put_block(number, 0, &stored)?;
+        if stored.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.delete(Key::Inline(number))?;
+        if offset == 0 {
+            // The write replaces all of it.
+            self.add_blocks(inode, -units(stored.len()));
+            return Ok(());
+        }
+        self.put_block(number, 0, &stored)
     }
 
     fn write_blocks(

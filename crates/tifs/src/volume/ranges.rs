@@ -131,14 +131,17 @@ impl Volume {
         length: u64,
     ) -> Result<u64> {
         let length = length.min(COPY_MAX);
-        if source == target && from < to + length && to < from + length {
-            return Err(Errno::INVAL.into());
-        }
         if to.checked_add(length).is_none_or(|end| end > SIZE_MAX) {
             return Err(Errno::FBIG.into());
         }
+        if source == target && from < to + length && to < from.saturating_add(length) {
+            return Err(Errno::INVAL.into());
+        }
         let _locks = self.locks.exclusive(&[source, target]);
         let source_inode = self.stored(source)?.inode;
+        if source_inode.kind != FileKind::File {
+            return Err(Errno::INVAL.into());
+        }
         let content = self.content(source, &source_inode, from, length as usize)?;
         if content.is_empty() {
             return Ok(0);

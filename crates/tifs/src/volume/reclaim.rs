@@ -111,29 +111,42 @@ impl Volume {
     }
 
     /// Deletes everything that nobody needs any more, now.
+    ///
+    /// # Errors
+    /// Those of the store. What is left to do is done by a later call.
     pub fn reclaim_all(&self) -> Result<()> {
         while let Some(inode) = self.next_to_reclaim() {
-            self.reclaim(inode)?;
+            self.reclaim(inode)
+                .inspect_err(|_| self.reclaimer.queue(inode))?;
         }
         Ok(())
     }
 
+    /// Deletes what is left of an inode: all of it, if it has no names and nobody uses it. Between two
+    /// pieces, others may use the inode.
     fn reclaim(&self, number: InodeNumber) -> Result<()> {
         if self.options.read_only {
             return Ok(());
         }
+        while !self.reclaim_piece(number)? {}
+        Ok(())
+    }
+
+    /// True if nothing is left.
+    fn reclaim_piece(&self, number: InodeNumber) -> Result<bool> {
         let _lock = self.locks.exclusive(&[number]);
-        let exists = |key: Key<'_>| -> Result<bool> {
-            Ok(self.kv.get(Space::Meta, &key.encode())?.is_some())
+        let has = |key: Key<'_>| {
+            let value = self.kv.get(Space::Meta, &key.encode());
+            value.map(|value| value.is_some())
         };
-        if exists(Key::Orphan(number))? && !self.references.exist(number) {
-            while !self.change(|change| change.delete_orphan(number))? {}
-            Ok(())
-        } else if exists(Key::Inode(number))? {
-            // Also of an orphan that is still open: it was queued by a truncation.
-            self.finish_truncation(number)
+        // An orphan in use may be here because it was truncated. When the last reference goes, it is
+        // queued again.
+        if has(Key::Orphan(number))? && !self.references.has(number) {
+            self.change(|change| change.delete_orphan(number))
+        } else if has(Key::Inode(number))? {
+            self.change(|change| change.cut_stale_blocks(number))
         } else {
-            Ok(())
+            Ok(true)
         }
     }
 }

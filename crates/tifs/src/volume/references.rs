@@ -40,11 +40,6 @@ impl References {
         shard.entry(inode).or_default().references += 1;
     }
 
-    /// Whether there is any reference.
-    pub(super) fn exist(&self, inode: InodeNumber) -> bool {
-        self.shard(inode).lock().contains_key(&inode)
-    }
-
     /// Takes references back. True if the inode is an orphan and was referred to for the last time: the
     /// caller deletes it.
     pub(super) fn remove(&self, inode: InodeNumber, references: u64) -> bool {
@@ -59,6 +54,11 @@ impl References {
         let orphan = referred.orphan;
         shard.remove(&inode);
         orphan
+    }
+
+    /// Whether anybody refers to an inode.
+    pub(super) fn has(&self, inode: InodeNumber) -> bool {
+        self.shard(inode).lock().contains_key(&inode)
     }
 
     /// Notes that an inode has lost its last name. True if nobody refers to it: the caller deletes it.

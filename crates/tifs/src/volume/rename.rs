@@ -63,21 +63,25 @@ impl Volume {
         Ok(())
     }
 
-    /// `EINVAL` if `moved` is `directory` or one of its ancestors.
+    /// `EINVAL` if `moved` is `directory` or one of its ancestors. `ENOENT` if `directory` has no name:
+    /// then its former ancestors may be gone.
     fn check_no_circle(&self, moved: Entry, directory: InodeNumber) -> Result<()> {
         if moved.kind != FileKind::Directory {
             return Ok(());
         }
         let mut ancestor = directory;
         loop {
+            let inode = self.stored(ancestor)?.inode;
+            if inode.links == 0 {
+                return Err(Errno::NOENT.into());
+            }
             if ancestor == moved.inode {
                 return Err(Errno::INVAL.into());
             }
-            let parent = self.stored(ancestor)?.inode.parent;
-            if parent == ancestor {
+            if inode.parent == ancestor {
                 return Ok(());
             }
-            ancestor = parent;
+            ancestor = inode.parent;
         }
     }
 }

@@ -115,16 +115,17 @@ fn a_file_without_names_exists_until_it_is_forgotten() {
 }
 
 #[test]
-fn an_open_file_without_names_survives_its_truncation() {
+fn a_truncation_does_not_delete_an_orphan_in_use() {
     let fixture = Fixture::new();
     let file = fixture.file("f");
     fixture.write(file, 0, &[7; 100_000]);
-    fixture.write(file, 1 << 40, &[8]);
+    fixture.write(file, 1 << 30, &[7]);
+    fixture.resize(file, 50_000);
     fixture.volume.unlink(ROOT, b"f").unwrap();
-    // So much is cut that it is left for later.
-    fixture.resize(file, 90_000);
     fixture.volume.reclaim_all().unwrap();
-    assert_eq!(fixture.volume.read(file, 89_999, 10).unwrap(), [7][..]);
+    assert_eq!(fixture.volume.read(file, 49_999, 10).unwrap(), [7][..]);
+    // The blocks that were cut are gone nevertheless.
+    assert_eq!(fixture.volume.attributes(file).unwrap().inode.stale_end, 0);
     fixture.volume.forget(file, 1);
     fixture.volume.reclaim_all().unwrap();
     assert_eq!(fixture.stored_blocks(), 0);
@@ -182,6 +183,19 @@ fn a_file_that_was_cut_and_grows_has_zeros() {
                 "{cut} {grow_by_write}"
             );
         }
+    }
+}
+
+#[test]
+fn a_small_file_that_becomes_large_takes_what_is_stored() {
+    for (offset, units) in [(0, 40), (1, 40), (20_000, 48)] {
+        let fixture = Fixture::new();
+        let file = fixture.file("f");
+        fixture.write(file, 0, &[7; 100]);
+        fixture.write(file, offset, &[8; 20_000]);
+        let blocks = fixture.volume.attributes(file).unwrap().inode.blocks;
+        assert_eq!(blocks, units, "{offset}");
+        fixture.check_usage();
     }
 }
 
@@ -256,6 +270,23 @@ fn random_writes_cuts_and_holes_read_as_in_memory() {
     fixture.check_usage();
 }
 
+#[test]
+fn only_ranges_that_can_be_are_copied() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    fixture.write(file, 0, &[7; 1000]);
+    let copy = |from, to, length| errno(fixture.volume.copy_range(from, to, length));
+    assert_eq!(copy((file, 0), (file, 99), 100), Errno::INVAL);
+    assert_eq!(copy((file, 0), (file, u64::MAX), 100), Errno::FBIG);
+    assert_eq!(copy((file, 0), (file, 1 << 57), 1), Errno::FBIG);
+    let all = fixture.volume.copy_range((file, u64::MAX), (file, 0), 1);
+    assert_eq!(all.unwrap(), 0);
+    let link = fixture.volume.make_symlink(&CALLER, ROOT, b"l", b"target");
+    let link = link.unwrap().number;
+    assert_eq!(copy((link, 0), (file, 0), 1), Errno::INVAL);
+    assert_eq!(copy((file, 0), (link, 0), 1), Errno::INVAL);
+}
+
 /// Data and holes alternate, and holes are zeros.
 fn check_holes(fixture: &Fixture, file: InodeNumber, model: &[u8]) {
     let mut place = 0;
@@ -311,6 +342,21 @@ fn a_directory_does_not_become_its_own_ancestor() {
     assert_eq!((links(ROOT), links(a), links(b), links(c)), (4, 3, 2, 2));
     assert_eq!(fixture.volume.attributes(c).unwrap().inode.parent, ROOT);
     assert_eq!(fixture.names(ROOT), [".", "..", "a", "c"]);
+}
+
+#[test]
+fn nothing_is_moved_to_a_directory_without_a_name() {
+    let fixture = Fixture::new();
+    let a = fixture.directory(ROOT, "a");
+    let b = fixture.directory(a, "b");
+    fixture.directory(ROOT, "c");
+    fixture.volume.remove_directory(a, b"b").unwrap();
+    fixture.volume.remove_directory(ROOT, b"a").unwrap();
+    fixture.volume.forget(a, 1);
+    fixture.volume.reclaim_all().unwrap();
+    let how = Rename::Replace;
+    let moved = fixture.volume.rename(&CALLER, (ROOT, b"c"), (b, b"c"), how);
+    assert_eq!(errno(moved), Errno::NOENT);
 }
 
 #[test]

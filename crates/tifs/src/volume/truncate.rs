@@ -24,19 +24,9 @@ impl Volume {
     pub(super) fn prepare_to_grow(&self, number: InodeNumber, size: u64) -> Result<()> {
         let inode = self.stored(number)?.inode;
         if inode.stale_end > 0 && size > inode.size {
-            self.finish_truncation(number)?;
+            while !self.change(|change| change.cut_stale_blocks(number))? {}
         }
         Ok(())
-    }
-
-    /// Deletes what truncations of an inode left. The caller has its lock.
-    pub(super) fn finish_truncation(&self, number: InodeNumber) -> Result<()> {
-        loop {
-            let done = self.change(|change| change.cut_stale_blocks(number))?;
-            if done {
-                return Ok(());
-            }
-        }
     }
 
     /// After a commit that may have left blocks.
@@ -160,7 +150,7 @@ impl Change<'_> {
     }
 
     /// Deletes a piece of what truncations left. True if nothing is left.
-    fn cut_stale_blocks(&mut self, number: InodeNumber) -> Result<bool> {
+    pub(super) fn cut_stale_blocks(&mut self, number: InodeNumber) -> Result<bool> {
         let mut inode = self.inode(number)?;
         if inode.stale_end == 0 {
             return Ok(true);

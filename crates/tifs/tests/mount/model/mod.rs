@@ -107,7 +107,7 @@ fn on_ext4() -> Result<TempDir, String> {
     const EXT4: i64 = 0xef53;
     let directory = TempDir::new().map_err(|e| e.to_string())?;
     let found = rustix::fs::statfs(directory.path()).map_err(|e| e.to_string())?;
-    match i64::from(found.f_type) {
+    match found.f_type {
         EXT4 => Ok(directory),
         other => Err(format!("it is on a file system of type {other:#x}")),
     }

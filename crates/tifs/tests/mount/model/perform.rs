@@ -396,7 +396,7 @@ fn map_write(file: BorrowedFd<'_>, at: u64, data: Data) -> Outcome {
     bytes.truncate((size - at) as usize);
     let mut mapping = Mapping::new(file, size as usize)?;
     mapping.write(at as usize, &bytes);
-    if data.seed % 2 == 0 {
+    if data.seed.is_multiple_of(2) {
         mapping.sync()?;
     }
     drop(mapping);

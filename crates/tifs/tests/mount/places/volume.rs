@@ -22,6 +22,7 @@ pub struct Volume {
     server: Option<Child>,
 }
 
+#[allow(dead_code, reason = "tests of kills use all of it")]
 impl Volume {
     /// Makes and mounts a volume, in a [namespace](super::enter) of the test. `None` if this machine
     /// cannot; then the test should return.

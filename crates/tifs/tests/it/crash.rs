@@ -1,0 +1,314 @@
+//! The process or the machine stops at any operation on the file system below the engine.
+//!
+//! A list of operations runs once. Then, for each operation on the disk, the state is taken that a crash
+//! there leaves, and the volume is opened. It must be as after some prefix of the operations: one with all
+//! that was acknowledged if the process stopped, or all that was synced if the machine did. It must be
+//! clean before anything is repaired, which nothing does, and nothing may be left over once everything is
+//! reclaimed. Then it must go on working. A part of the images is crashed again while that happens.
+//!
+//! `TIFS_TEST_ALL_CRASHES=1` visits all operations instead of some.
+
+use std::ops::RangeInclusive;
+
+use tifs::check::Report;
+use tifs::volume::Volume;
+use titan_testkit::clock::SimClock;
+use titan_testkit::mix;
+use titan_testkit::sim::{CrashPoint, Journal, Loss, SimVfs};
+
+use crate::contents::Contents;
+use crate::failure::{Checked, Context, Failure, seeds};
+use crate::lockstep::{Lockstep, clean};
+use crate::ops::{Fill, Generator, Mode, Name, Op, Ops, Raw, Shape, Slot};
+use crate::place::Place;
+use crate::world::World;
+
+/// Operations, and all that happened on the disk meanwhile.
+struct Life {
+    journal: Journal,
+    /// The contents after each number of operations.
+    states: Vec<Contents>,
+    /// Of so many operations, how many are synced.
+    synced: Vec<usize>,
+}
+
+impl Life {
+    /// Marks in the journal count the making of the volume and the operations after it.
+    fn of(ops: &Ops) -> Checked<Life> {
+        let vfs = SimVfs::new();
+        let mut lockstep = Lockstep::new(Place::simulated(&vfs))?;
+        vfs.mark(1);
+        let mut states = vec![Contents::of_model(&lockstep.model)];
+        let mut synced = vec![0];
+        for (index, op) in ops.0.iter().enumerate() {
+            lockstep
+                .step(op)
+                .context(format!("operation {index}, {op}"))?;
+            vfs.mark(index as u64 + 2);
+            states.push(Contents::of_model(&lockstep.model));
+            synced.push(match op {
+                Op::Sync {} | Op::Reopen { clean: true } => index + 1,
+                _ => synced[index],
+            });
+        }
+        Ok(Life {
+            journal: vfs.journal(),
+            states,
+            synced,
+        })
+    }
+
+    /// How many operations may have taken effect in what a crash at a point leaves.
+    fn allowed(&self, point: &CrashPoint<'_>, power: bool) -> RangeInclusive<usize> {
+        let marks = point.acknowledged() as usize;
+        let acknowledged = marks.saturating_sub(1);
+        let least = if power {
+            self.synced[acknowledged]
+        } else {
+            acknowledged
+        };
+        // The next one may have had its effect, but not returned.
+        let begun = if marks == 0 { 0 } else { acknowledged + 1 };
+        least..=begun.min(self.states.len() - 1)
+    }
+}
+
+/// How a crash ends everything.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Kill,
+    /// Within the writing of a log.
+    KillWithin(u64),
+    PowerFailure,
+    /// An arbitrary part of what was not synced survives.
+    PartialPowerFailure(u64),
+}
+
+impl End {
+    fn is_power_failure(self) -> bool {
+        matches!(self, End::PowerFailure | End::PartialPowerFailure(_))
+    }
+
+    /// `None` if there is nothing to kill within.
+    fn image(self, point: &CrashPoint<'_>) -> Option<SimVfs> {
+        match self {
+            End::Kill => Some(point.crash(&Loss::None)),
+            End::KillWithin(seed) => point.kill_within(seed),
+            End::PowerFailure => Some(point.crash(&Loss::All)),
+            End::PartialPowerFailure(seed) => Some(point.crash(&Loss::Random(seed))),
+        }
+    }
+
+    fn all(seed: u64) -> [End; 5] {
+        [
+            End::Kill,
+            End::KillWithin(seed),
+            End::PowerFailure,
+            End::PartialPowerFailure(seed),
+            End::PartialPowerFailure(seed + 1),
+        ]
+    }
+}
+
+/// Opens what a crash left, and checks everything. Returns how many operations had an effect.
+fn recover(image: &SimVfs, life: &Life, allowed: RangeInclusive<usize>) -> Checked<usize> {
+    let place = Place::simulated(image);
+    let store = place.open().context("opening the store")?;
+    let clock = SimClock::with_seed(1);
+    let options = World::options(&clock);
+    match Volume::make(&*store.kv(), &options) {
+        Ok(()) if *allowed.start() == 0 => {}
+        Err(e) if e.errno() == rustix::io::Errno::EXIST => {}
+        other => return Err(Failure(format!("the volume is gone: {other:?}"))),
+    }
+    clean(&*store.kv()).context("before anything else")?;
+    let contents = Contents::of_store(store.kv()).context("reading everything")?;
+    let found = allowed
+        .clone()
+        .rev()
+        .find(|n| life.states[*n].lines == contents.lines);
+    let Some(found) = found else {
+        let difference = contents.difference(&life.states[*allowed.end()]);
+        let elsewhere = life
+            .states
+            .iter()
+            .position(|state| state.lines == contents.lines);
+        return Err(Failure(format!(
+            "as after {elsewhere:?} operations, not {allowed:?}: {}",
+            difference.unwrap_or_default()
+        )));
+    };
+    let volume = Volume::open(store.kv(), options).context("opening")?;
+    volume.reclaim_all().context("reclaiming")?;
+    let report = clean(&*store.kv()).context("after reclaiming")?;
+    tidy(&report, &volume, &contents)?;
+    let after = Contents::of_store(store.kv()).context("reading everything again")?;
+    match after.difference(&contents) {
+        None => Ok(found),
+        Some(difference) => Err(Failure(format!("changed by reclaiming: {difference}"))),
+    }
+}
+
+/// Nothing is left of what was deleted, and the counters are what a count finds.
+fn tidy(report: &Report, volume: &Volume, contents: &Contents) -> Checked<()> {
+    let usage = volume.usage();
+    let expected = (contents.inodes, contents.units);
+    if (report.orphans, report.truncated) != (0, 0)
+        || report.inodes != contents.inodes
+        || (usage.inodes, usage.blocks) != expected
+    {
+        return Err(Failure(format!(
+            "{report:?}, {usage:?}, expected {expected:?}"
+        )));
+    }
+    Ok(())
+}
+
+/// A recovered volume works on: what is done is there after closing and opening it.
+fn goes_on(image: &SimVfs) -> Checked<()> {
+    let root = |name: &str| Name {
+        directory: Slot::ROOT,
+        name: Raw(name.as_bytes().to_vec()),
+    };
+    let ops = [
+        Op::MakeNode {
+            at: root("after the crash"),
+            mode: Mode(0o100644),
+            umask: Mode(0),
+            uid: 0,
+            device: 0,
+            to: Slot(1),
+        },
+        Op::Write {
+            file: Slot(1),
+            offset: 5000,
+            data: Fill {
+                byte: 1,
+                length: 70_000,
+            },
+            drop_privileges: false,
+        },
+        Op::Unlink {
+            at: root("after the crash"),
+        },
+        Op::Forget { slot: Slot(1) },
+        Op::Reclaim {},
+    ];
+    let clock = SimClock::with_seed(2);
+    let mut world = World::with_clock(Place::simulated(image), clock).context("opening again")?;
+    for op in &ops {
+        if let crate::model::Outcome::Failed(errno) = world.apply(op) {
+            return Err(Failure(format!("going on, {op}: {errno:?}")));
+        }
+    }
+    let before = Contents::of_store(world.store.kv()).context("reading everything")?;
+    world.volume.close().context("closing")?;
+    let place = world.place.clone();
+    drop(world);
+    let store = place.open().context("opening once more")?;
+    let report = clean(&*store.kv()).context("after closing")?;
+    let after = Contents::of_store(store.kv()).context("reading everything")?;
+    match after.difference(&before) {
+        _ if report.inodes != before.inodes => Err(Failure(format!("left over: {report:?}"))),
+        None => Ok(()),
+        Some(difference) => Err(Failure(format!("after closing: {difference}"))),
+    }
+}
+
+/// Crashes a life at one point in `step`, and some of the recoveries again. Returns how many crashes there
+/// were.
+fn crash(life: &Life, seed: u64, step: usize) -> Checked<u64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut crashes = 0;
+    for point in life.journal.crash_points() {
+        if random.usize(..step) > 0 && point.index() < life.journal.len() {
+            continue;
+        }
+        for end in End::all(mix(seed, point.index() as u64)) {
+            let Some(image) = end.image(&point) else {
+                continue;
+            };
+            let power = end.is_power_failure();
+            let what = format!(
+                "crash at {} of {}, {end:?}",
+                point.index(),
+                life.journal.len()
+            );
+            image.restart_journal();
+            let allowed = life.allowed(&point, power);
+            let found = recover(&image, life, allowed).context(&what)?;
+            crashes += 1;
+            if random.u8(..8) > 0 {
+                goes_on(&image).context(&what)?;
+                continue;
+            }
+            crashes +=
+                crash_again(life, &point, &image, found, power, &mut random).context(&what)?;
+        }
+    }
+    Ok(crashes)
+}
+
+/// Crashes a recovery, which found the effect of so many operations.
+fn crash_again(
+    life: &Life,
+    point: &CrashPoint<'_>,
+    image: &SimVfs,
+    found: usize,
+    power: bool,
+    random: &mut fastrand::Rng,
+) -> Checked<u64> {
+    let recovery = image.journal();
+    let mut crashes = 0;
+    for _ in 0..3 {
+        let chosen = random.usize(..=recovery.len());
+        for again in recovery.crash_points().skip(chosen).take(1) {
+            let end = End::all(random.u64(..u64::MAX))[random.usize(..5)];
+            let Some(image) = end.image(&again) else {
+                continue;
+            };
+            // After a second failure of the power, what was found may not have been durable.
+            let least = match power || end.is_power_failure() {
+                true => *life.allowed(point, true).start(),
+                false => found,
+            };
+            let what = format!(
+                "and again at {} of {}, {end:?}",
+                again.index(),
+                recovery.len()
+            );
+            recover(&image, life, least..=found).context(&what)?;
+            goes_on(&image).context(&what)?;
+            crashes += 1;
+        }
+    }
+    Ok(crashes)
+}
+
+/// Visits one point in so many, unless all are to be visited.
+fn sample(step: usize) -> usize {
+    match std::env::var_os("TIFS_TEST_ALL_CRASHES") {
+        Some(_) => 1,
+        None => step,
+    }
+}
+
+fn survives(ops: &Ops, seed: u64, step: usize) -> u64 {
+    let crashed = Life::of(ops).and_then(|life| crash(&life, seed, sample(step)));
+    crashed.unwrap_or_else(|failure| panic!("seed {seed}: {failure}\n{ops}"))
+}
+
+#[test]
+fn every_crash_leaves_a_prefix_of_the_operations() {
+    let shape = Shape {
+        longest_write: 100_000,
+        inodes: 15,
+        ..Shape::default()
+    };
+    let mut crashes = 0;
+    for seed in seeds(5000, 6) {
+        let ops = Generator::with_seed(seed, shape).ops(120);
+        crashes += survives(&ops, seed, 12);
+    }
+    println!("{crashes} crashes");
+}

@@ -1,0 +1,31 @@
+//! Tests of the file system through its public interface.
+//!
+//! | module | has |
+//! |---|---|
+//! | `ops` | operations as values and as text, and their generator |
+//! | `model` | what a volume should do |
+//! | `place` | where volumes are stored |
+//! | `world` | operations on a volume |
+//! | `contents` | everything that a volume has, for comparisons |
+//! | `lockstep` | volume and model side by side |
+//!
+//! Everything random has a seed, which a failure names, with the operations that are enough to fail.
+//! `TIFS_TEST_SEEDS=20` runs twenty times as many seeds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests fail by panicking; their helpers are for this binary alone"
+)]
+
+mod contents;
+mod crash;
+mod failure;
+mod lockstep;
+mod model;
+mod ops;
+mod place;
+mod world;

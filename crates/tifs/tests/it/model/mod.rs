@@ -1,0 +1,380 @@
+//! What a volume should do: a file system in memory, as simple as possible.
+//!
+//! It has its own rules, written from POSIX and from what Linux does, and nothing of the volume's code.
+
+mod content;
+mod files;
+mod names;
+mod outcome;
+
+use std::collections::BTreeMap;
+
+use rustix::io::Errno;
+use tifs::file_system::NAME_MAX;
+use tifs::schema::{FileKind, Inode, InodeNumber, Time};
+
+use crate::ops::{Mode, Name, Op, Raw, Slot};
+
+pub use self::content::Content;
+pub use self::outcome::{Listed, Outcome, comparable};
+
+/// Identifies an inode of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u64);
+
+impl Id {
+    pub const ROOT: Id = Id(1);
+}
+
+/// A file or directory.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub kind: FileKind,
+    pub permissions: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub links: u32,
+    pub device: u32,
+    pub content: Content,
+    pub target: Vec<u8>,
+    pub extended: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub entries: BTreeMap<Vec<u8>, Id>,
+    /// Of a directory, the one that has it or had it last.
+    pub parent: Id,
+    pub accessed: Time,
+    pub modified: Time,
+    pub changed: Time,
+    pub born: Time,
+    /// Slots that refer to it.
+    references: u64,
+}
+
+impl Node {
+    /// Attributes, without what the model does not know.
+    pub fn attributes(&self) -> Inode {
+        let size = match self.kind {
+            FileKind::Symlink => self.target.len() as u64,
+            _ => self.content.size(),
+        };
+        Inode {
+            kind: self.kind,
+            permissions: self.permissions,
+            uid: self.uid,
+            gid: self.gid,
+            links: self.links,
+            device: self.device,
+            size,
+            blocks: 0,
+            parent: InodeNumber::ROOT,
+            stale_end: 0,
+            block_shift: 0,
+            accessed: self.accessed,
+            modified: self.modified,
+            changed: self.changed,
+            born: self.born,
+        }
+    }
+}
+
+type Expected = Result<Outcome<Id>, Errno>;
+
+/// A file system in memory.
+#[derive(Clone, Debug)]
+pub struct Model {
+    nodes: BTreeMap<Id, Node>,
+    slots: BTreeMap<Slot, Id>,
+    last: Id,
+    /// Of the operation that is applied.
+    now: Time,
+}
+
+impl Model {
+    /// The root directory alone.
+    pub fn new(now: Time) -> Self {
+        let mut model = Model {
+            nodes: BTreeMap::new(),
+            slots: [(Slot::ROOT, Id::ROOT)].into(),
+            last: Id::ROOT,
+            now,
+        };
+        let mut root = model.new_node(FileKind::Directory, 0o755, 0);
+        root.parent = Id::ROOT;
+        root.references = 1;
+        model.nodes.insert(Id::ROOT, root);
+        model
+    }
+
+    /// Does an operation, and says what comes of it. The outcome of [`Op::Seek`] is a choice of the
+    /// volume: see [`Model::allows_seek`].
+    pub fn apply(&mut self, op: &Op, now: Time) -> Outcome<Id> {
+        self.now = now;
+        if !self.is_meaningful(op) {
+            return Outcome::Skipped;
+        }
+        self.outcome(op).unwrap_or_else(Outcome::Failed)
+    }
+
+    /// Whether all slots are bound that must be, to what a kernel would use so.
+    fn is_meaningful(&self, op: &Op) -> bool {
+        let bound = |slot: &Slot| self.slots.contains_key(slot);
+        let is = |slot: &Slot, kind| self.node(*slot).is_some_and(|node| node.kind == kind);
+        let at = |name: &Name| is(&name.directory, FileKind::Directory);
+        match op {
+            Op::Lookup { at: name, to } => at(name) && !bound(to),
+            Op::MakeNode { at: name, to, .. }
+            | Op::MakeDirectory { at: name, to, .. }
+            | Op::MakeSymlink { at: name, to, .. } => bound(&name.directory) && !bound(to),
+            Op::Link { slot, at: name, to } => bound(slot) && bound(&name.directory) && !bound(to),
+            Op::Unlink { at: name } | Op::RemoveDirectory { at: name } => at(name),
+            Op::Rename { from, to, .. } => at(from) && at(to),
+            Op::Forget { slot } => bound(slot) && *slot != Slot::ROOT,
+            Op::Read { file, .. } | Op::Seek { file, .. } => is(file, FileKind::File),
+            Op::Copy { from, to, .. } => is(from, FileKind::File) && is(to, FileKind::File),
+            Op::List {
+                directory,
+                attributes,
+                page,
+            } => {
+                let node = self.node(*directory);
+                let listed = |node: &Node| {
+                    node.kind == FileKind::Directory && (node.links > 0 || !attributes)
+                };
+                *page > 0 && node.is_some_and(listed)
+            }
+            Op::Write { file, .. } | Op::Allocate { file, .. } => bound(file),
+            Op::ReadLink { slot }
+            | Op::Set { slot, .. }
+            | Op::SetExtended { slot, .. }
+            | Op::GetExtended { slot, .. }
+            | Op::ListExtended { slot }
+            | Op::RemoveExtended { slot, .. } => bound(slot),
+            Op::Sync {} | Op::Reclaim {} | Op::Flush {} | Op::Reopen { .. } => true,
+        }
+    }
+
+    fn outcome(&mut self, op: &Op) -> Expected {
+        match op.clone() {
+            Op::Lookup { at, to } => self.lookup(&at, to),
+            Op::Forget { slot } => {
+                self.forget(slot);
+                Ok(Outcome::Done)
+            }
+            Op::MakeNode {
+                at,
+                mode,
+                umask,
+                uid,
+                device,
+                to,
+            } => self.make_node(&at, mode, umask, uid, device, to),
+            Op::MakeDirectory {
+                at,
+                mode,
+                umask,
+                uid,
+                to,
+            } => {
+                let mode = Mode(mode.0 & 0o7777 & !umask.0);
+                let node = self.new_node(FileKind::Directory, mode.0, uid);
+                self.create(&at, node, to)
+            }
+            Op::MakeSymlink {
+                at,
+                target,
+                uid,
+                to,
+            } => self.make_symlink(&at, &target, uid, to),
+            Op::ReadLink { slot } => {
+                let node = &self.nodes[&self.slots[&slot]];
+                match node.kind {
+                    FileKind::Symlink => Ok(Outcome::Bytes(node.target.clone())),
+                    _ => Err(Errno::INVAL),
+                }
+            }
+            Op::Link { slot, at, to } => self.link(slot, &at, to),
+            Op::Unlink { at } => self.remove(&at, false),
+            Op::RemoveDirectory { at } => self.remove(&at, true),
+            Op::Rename { from, to, how, uid } => self.rename(&from, &to, how, uid),
+            Op::Write {
+                file,
+                offset,
+                data,
+                drop_privileges,
+            } => self.write(file, offset, data, drop_privileges),
+            Op::Read {
+                file,
+                offset,
+                length,
+            } => self.read(file, offset, length),
+            Op::Set {
+                slot,
+                by,
+                permissions,
+                uid,
+                gid,
+                size,
+                accessed,
+                modified,
+            } => self.set(
+                slot,
+                by,
+                (permissions, uid, gid),
+                size,
+                (accessed, modified),
+            ),
+            Op::Allocate {
+                file,
+                offset,
+                length,
+                what,
+            } => self.allocate(file, offset, length, what),
+            Op::Copy {
+                from,
+                offset,
+                to,
+                at,
+                length,
+            } => self.copy((from, offset), (to, at), length),
+            // What is found is the volume's choice.
+            Op::Seek { .. } => Ok(Outcome::Skipped),
+            Op::SetExtended {
+                slot,
+                name,
+                value,
+                existing,
+            } => self.set_extended(slot, &name, value, existing),
+            Op::GetExtended { slot, name } => {
+                check_extended_name(&name)?;
+                let value = self.nodes[&self.slots[&slot]].extended.get(&name.0);
+                Ok(Outcome::Bytes(value.ok_or(Errno::NODATA)?.clone()))
+            }
+            Op::ListExtended { slot } => {
+                let names = self.nodes[&self.slots[&slot]].extended.keys();
+                let ended = names.flat_map(|name| [&name[..], &[0]]);
+                Ok(Outcome::Bytes(ended.flatten().copied().collect()))
+            }
+            Op::RemoveExtended { slot, name } => self.remove_extended(slot, &name),
+            Op::List {
+                directory,
+                attributes,
+                ..
+            } => Ok(self.list(directory, attributes)),
+            Op::Sync {} | Op::Reclaim {} | Op::Flush {} => Ok(Outcome::Done),
+            Op::Reopen { .. } => {
+                self.reopen();
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    /// What a slot has.
+    pub fn node(&self, slot: Slot) -> Option<&Node> {
+        self.nodes.get(self.slots.get(&slot)?)
+    }
+
+    /// The inode with an identity.
+    pub fn by_id(&self, id: Id) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    /// All slots and what they are bound to.
+    pub fn slots(&self) -> impl Iterator<Item = (Slot, Id)> {
+        self.slots.iter().map(|(slot, id)| (*slot, *id))
+    }
+
+    /// How many inodes there are, once everything is reclaimed.
+    pub fn inodes(&self) -> u64 {
+        self.nodes.len() as u64
+    }
+
+    /// Names that lead from the root to what a slot has; `None` if it has no name.
+    pub fn path_of(&self, slot: Slot) -> Option<Vec<Raw>> {
+        let wanted = *self.slots.get(&slot)?;
+        let mut waiting = vec![(Id::ROOT, Vec::new())];
+        while let Some((id, path)) = waiting.pop() {
+            if id == wanted {
+                return Some(path);
+            }
+            for (name, child) in self
+                .nodes
+                .get(&id)
+                .into_iter()
+                .flat_map(|node| &node.entries)
+            {
+                let mut path = path.clone();
+                path.push(Raw(name.clone()));
+                waiting.push((*child, path));
+            }
+        }
+        None
+    }
+
+    fn get(&mut self, id: Id) -> &mut Node {
+        self.nodes.get_mut(&id).unwrap()
+    }
+
+    fn bind(&mut self, slot: Slot, id: Id) -> Outcome<Id> {
+        self.slots.insert(slot, id);
+        let node = self.get(id);
+        node.references += 1;
+        Outcome::Found(id, node.attributes())
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        let id = self.slots.remove(&slot).unwrap();
+        self.get(id).references -= 1;
+        self.drop_if_unused(id);
+    }
+
+    /// An inode without names exists as long as something refers to it.
+    fn drop_if_unused(&mut self, id: Id) {
+        if self.nodes[&id].links == 0 && self.nodes[&id].references == 0 {
+            self.nodes.remove(&id);
+        }
+    }
+
+    /// The end of the process: nothing refers to anything. What has a name is found again.
+    fn reopen(&mut self) {
+        self.nodes.retain(|_, node| node.links > 0);
+        self.slots.retain(|_, id| self.nodes.contains_key(id));
+    }
+
+    fn new_node(&self, kind: FileKind, permissions: u32, uid: u32) -> Node {
+        Node {
+            kind,
+            permissions,
+            uid,
+            gid: uid,
+            links: if kind == FileKind::Directory { 2 } else { 1 },
+            device: 0,
+            content: Content::default(),
+            target: Vec::new(),
+            extended: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            parent: Id::ROOT,
+            accessed: self.now,
+            modified: self.now,
+            changed: self.now,
+            born: self.now,
+            references: 0,
+        }
+    }
+}
+
+fn check_name(name: &Raw) -> Result<(), Errno> {
+    match &name.0[..] {
+        long if long.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
+        b"" | b"." | b".." => Err(Errno::INVAL),
+        other if other.iter().any(|byte| [0, b'/'].contains(byte)) => Err(Errno::INVAL),
+        _ => Ok(()),
+    }
+}
+
+fn check_extended_name(name: &Raw) -> Result<(), Errno> {
+    match &name.0[..] {
+        name if name.len() > NAME_MAX => Err(Errno::RANGE),
+        b"user." | b"trusted." => Err(Errno::INVAL),
+        name if name.starts_with(b"user.") || name.starts_with(b"trusted.") => Ok(()),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}

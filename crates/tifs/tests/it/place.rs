@@ -1,0 +1,91 @@
+//! Where volumes of tests are stored.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tifs::Result;
+use tifs::kv::{EngineKv, EngineOptions, Kv, MemoryKv};
+use titan::DbOptions;
+use titan_testkit::clock::SimClock;
+use titan_testkit::sim::SimVfs;
+
+/// A place that can be opened again and again.
+#[derive(Clone)]
+pub enum Place {
+    Memory(Arc<MemoryKv>),
+    Engine {
+        dir: PathBuf,
+        options: Box<EngineOptions>,
+    },
+}
+
+/// An open store.
+#[derive(Clone)]
+pub enum Store {
+    Memory(Arc<MemoryKv>),
+    Engine(EngineKv),
+}
+
+impl Place {
+    pub fn in_memory() -> Self {
+        Place::Memory(Arc::default())
+    }
+
+    /// The engine on a simulated file system.
+    pub fn simulated(vfs: &SimVfs) -> Self {
+        let mut options = small_options();
+        options.db.vfs = Arc::new(vfs.clone());
+        options.db.clock = Arc::new(SimClock::with_seed(7));
+        Place::Engine {
+            dir: PathBuf::from("/volume"),
+            options: Box::new(options),
+        }
+    }
+
+    /// The engine on the real file system.
+    pub fn on_disk(dir: &Path) -> Self {
+        Place::Engine {
+            dir: dir.join("volume"),
+            options: Box::new(small_options()),
+        }
+    }
+
+    pub fn open(&self) -> Result<Store> {
+        Ok(match self {
+            Place::Memory(kv) => Store::Memory(Arc::clone(kv)),
+            Place::Engine { dir, options } => Store::Engine(EngineKv::open(dir, options)?),
+        })
+    }
+}
+
+/// The engine writes tables and blob files often.
+fn small_options() -> EngineOptions {
+    EngineOptions {
+        db: DbOptions {
+            max_background_jobs: 2,
+            max_total_wal_size: 512 << 10,
+            block_cache_size: 1 << 20,
+            max_open_files: 64,
+            max_manifest_file_size: 4096,
+            ..DbOptions::default()
+        },
+        ..EngineOptions::default()
+    }
+}
+
+impl Store {
+    pub fn kv(&self) -> Arc<dyn Kv> {
+        match self {
+            Store::Memory(kv) => Arc::clone(kv) as _,
+            Store::Engine(kv) => Arc::new(kv.clone()),
+        }
+    }
+
+    /// Lets the engine write what it has in memory to tables.
+    pub fn flush(&self) -> Result<()> {
+        match self {
+            Store::Memory(_) => Ok(()),
+            Store::Engine(kv) => Ok(kv.db().flush_all()?),
+        }
+    }
+}

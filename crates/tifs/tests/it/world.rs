@@ -1,0 +1,360 @@
+//! A volume on which operations are done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tifs::file_system::{Caller, Changes, FileSystem, ListedEntry, NewTime, WriteContext};
+use tifs::schema::{InodeNumber, Time};
+use tifs::volume::{Volume, VolumeOptions};
+use tifs::{Error, Result};
+use titan::SystemClock;
+use titan_testkit::clock::SimClock;
+
+use crate::model::{Listed, Outcome, comparable};
+use crate::ops::{Mode, Name, Op, Raw, Slot, When};
+use crate::place::{Place, Store};
+
+/// An open volume, and the references that operations have to its inodes.
+pub struct World {
+    pub place: Place,
+    pub store: Store,
+    pub volume: Arc<Volume>,
+    clock: SimClock,
+    slots: BTreeMap<Slot, InodeNumber>,
+    /// Why the last operation failed that did.
+    pub error: Option<Error>,
+}
+
+type Found = Result<Outcome<InodeNumber>>;
+
+impl World {
+    /// Makes a volume.
+    pub fn new(place: Place) -> Result<Self> {
+        World::with_clock(place, SimClock::with_seed(1))
+    }
+
+    /// Makes a volume, or opens the one that is there.
+    pub fn with_clock(place: Place, clock: SimClock) -> Result<Self> {
+        let store = place.open()?;
+        match Volume::make(&*store.kv(), &World::options(&clock)) {
+            Err(e) if e.errno() != rustix::io::Errno::EXIST => return Err(e),
+            _ => {}
+        }
+        Ok(World {
+            volume: Arc::new(Volume::open(store.kv(), World::options(&clock))?),
+            place,
+            store,
+            clock,
+            slots: [(Slot::ROOT, InodeNumber::ROOT)].into(),
+            error: None,
+        })
+    }
+
+    /// The time of the next operation.
+    pub fn tick(&self) -> Time {
+        self.clock.advance(Duration::new(1, 7));
+        self.now()
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.unix_time().into()
+    }
+
+    /// How volumes are opened.
+    pub fn options(clock: &SimClock) -> VolumeOptions {
+        VolumeOptions {
+            clock: Arc::new(clock.clone()),
+            ..VolumeOptions::default()
+        }
+    }
+
+    pub fn number(&self, slot: Slot) -> Option<InodeNumber> {
+        self.slots.get(&slot).copied()
+    }
+
+    /// Does an operation that the model finds meaningful, but for [`Op::Reopen`].
+    pub fn apply(&mut self, op: &Op) -> Outcome<InodeNumber> {
+        self.outcome(op).unwrap_or_else(|e| {
+            let errno = e.errno();
+            self.error = Some(e);
+            Outcome::Failed(errno)
+        })
+    }
+
+    fn outcome(&mut self, op: &Op) -> Found {
+        let volume = Arc::clone(&self.volume);
+        match op {
+            Op::Lookup { at, to } => {
+                let (directory, name) = self.name(at);
+                self.bind(*to, volume.lookup(directory, name))
+            }
+            Op::Forget { slot } => {
+                let number = self.slots.remove(slot).unwrap();
+                volume.forget(number, 1);
+                Ok(Outcome::Done)
+            }
+            Op::MakeNode {
+                at,
+                mode,
+                umask,
+                uid,
+                device,
+                to,
+            } => {
+                let (directory, name) = self.name(at);
+                let caller = caller(*uid);
+                let (Mode(mode), Mode(umask)) = (*mode, *umask);
+                self.bind(
+                    *to,
+                    volume.make_node(&caller, directory, name, mode, umask, *device),
+                )
+            }
+            Op::MakeDirectory {
+                at,
+                mode,
+                umask,
+                uid,
+                to,
+            } => {
+                let (directory, name) = self.name(at);
+                let caller = caller(*uid);
+                let made = volume.make_directory(&caller, directory, name, mode.0, umask.0);
+                self.bind(*to, made)
+            }
+            Op::MakeSymlink {
+                at,
+                target,
+                uid,
+                to,
+            } => {
+                let (directory, name) = self.name(at);
+                let caller = caller(*uid);
+                self.bind(
+                    *to,
+                    volume.make_symlink(&caller, directory, name, &target.0),
+                )
+            }
+            Op::ReadLink { slot } => {
+                Ok(Outcome::Bytes(volume.read_link(self.slots[slot])?.to_vec()))
+            }
+            Op::Link { slot, at, to } => {
+                let (directory, name) = self.name(at);
+                self.bind(*to, volume.link(self.slots[slot], directory, name))
+            }
+            Op::Unlink { at } => {
+                let (directory, name) = self.name(at);
+                done(volume.unlink(directory, name))
+            }
+            Op::RemoveDirectory { at } => {
+                let (directory, name) = self.name(at);
+                done(volume.remove_directory(directory, name))
+            }
+            Op::Rename { from, to, how, uid } => {
+                done(volume.rename(&caller(*uid), self.name(from), self.name(to), *how))
+            }
+            Op::Sync {} => done(FileSystem::sync(&*volume)),
+            Op::Reclaim {} => done(volume.reclaim_all()),
+            Op::Flush {} => done(self.store.flush()),
+            Op::List {
+                directory,
+                attributes,
+                page,
+            } => list(&volume, self.slots[directory], *attributes, *page).map(Outcome::Listing),
+            Op::Reopen { .. } => Ok(Outcome::Skipped),
+            _ => self.outcome_on_file(op),
+        }
+    }
+
+    fn outcome_on_file(&self, op: &Op) -> Found {
+        let volume = &*self.volume;
+        let slots = &self.slots;
+        match op {
+            Op::Write {
+                file,
+                offset,
+                data,
+                drop_privileges,
+            } => {
+                let context = WriteContext {
+                    from_cache: false,
+                    drop_privileges: *drop_privileges,
+                };
+                let written = volume.write(slots[file], *offset, &data.bytes(), context);
+                done(written.map(drop))
+            }
+            Op::Read {
+                file,
+                offset,
+                length,
+            } => {
+                let data = volume.read(slots[file], *offset, *length as usize)?;
+                Ok(Outcome::Bytes(data.to_vec()))
+            }
+            Op::Set {
+                slot,
+                by,
+                permissions,
+                uid,
+                gid,
+                size,
+                accessed,
+                modified,
+            } => {
+                let changes = Changes {
+                    permissions: permissions.map(|mode| mode.0),
+                    uid: *uid,
+                    gid: *gid,
+                    size: *size,
+                    accessed: accessed.map(new_time),
+                    modified: modified.map(new_time),
+                    changed: None,
+                };
+                let changed = volume.set_attributes(&caller(*by), slots[slot], &changes)?;
+                Ok(Outcome::Attributes(comparable(changed.inode)))
+            }
+            Op::Allocate {
+                file,
+                offset,
+                length,
+                what,
+            } => done(volume.allocate(slots[file], *offset, *length, *what)),
+            Op::Copy {
+                from,
+                offset,
+                to,
+                at,
+                length,
+            } => {
+                let (from, to) = ((slots[from], *offset), (slots[to], *at));
+                Ok(Outcome::Count(volume.copy_range(from, to, *length)?))
+            }
+            Op::Seek { file, offset, what } => {
+                Ok(Outcome::Count(volume.seek(slots[file], *offset, *what)?))
+            }
+            Op::SetExtended {
+                slot,
+                name,
+                value,
+                existing,
+            } => {
+                let value = value.bytes();
+                done(volume.set_extended_attribute(slots[slot], &name.0, &value, *existing))
+            }
+            Op::GetExtended { slot, name } => {
+                let value = volume.extended_attribute(slots[slot], &name.0)?;
+                Ok(Outcome::Bytes(value.to_vec()))
+            }
+            Op::ListExtended { slot } => {
+                Ok(Outcome::Bytes(volume.extended_attributes(slots[slot])?))
+            }
+            Op::RemoveExtended { slot, name } => {
+                done(volume.remove_extended_attribute(slots[slot], &name.0))
+            }
+            _ => Ok(Outcome::Skipped),
+        }
+    }
+
+    fn name<'a>(&self, at: &'a Name) -> (InodeNumber, &'a [u8]) {
+        (self.slots[&at.directory], &at.name.0)
+    }
+
+    fn bind(&mut self, slot: Slot, found: Result<tifs::file_system::Attributes>) -> Found {
+        let found = found?;
+        self.slots.insert(slot, found.number);
+        Ok(Outcome::Found(found.number, comparable(found.inode)))
+    }
+
+    /// Ends the volume and opens it again. The slots of `kept` are bound to what their paths lead to.
+    pub fn reopen(&mut self, clean: bool, kept: &[(Slot, Vec<Raw>)]) -> Result<()> {
+        if clean {
+            self.volume.close()?;
+        }
+        let place = self.place.clone();
+        let clock = self.clock.clone();
+        // The old volume must be gone: its store has a lock.
+        let nothing = World::new(Place::in_memory())?;
+        drop(std::mem::replace(self, nothing));
+        let mut world = World::with_clock(place, clock)?;
+        for (slot, path) in kept {
+            let mut number = InodeNumber::ROOT;
+            for name in path {
+                let found = world.volume.lookup(number, &name.0)?;
+                world.forget_unless_root(number);
+                number = found.number;
+            }
+            world.slots.insert(*slot, number);
+        }
+        *self = world;
+        Ok(())
+    }
+
+    fn forget_unless_root(&self, number: InodeNumber) {
+        if number != InodeNumber::ROOT {
+            self.volume.forget(number, 1);
+        }
+    }
+}
+
+pub fn caller(uid: u32) -> Caller {
+    Caller { uid, gid: uid }
+}
+
+fn done(result: Result<()>) -> Found {
+    result.map(|()| Outcome::Done)
+}
+
+fn new_time(when: When) -> NewTime {
+    match when {
+        When::Now => NewTime::Now,
+        When::At(seconds) => NewTime::At(Time {
+            seconds,
+            nanoseconds: 0,
+        }),
+    }
+}
+
+/// All entries of a directory, `page` at a time. The references of the listing are given back.
+pub fn list(
+    volume: &Volume,
+    directory: InodeNumber,
+    attributes: bool,
+    page: u32,
+) -> Result<Vec<Listed<InodeNumber>>> {
+    let handle = volume.open_directory(directory)?;
+    let mut listed: Vec<Listed<InodeNumber>> = Vec::new();
+    let mut next = 0;
+    loop {
+        let (before, from) = (listed.len(), next);
+        let mut add = |entry: &ListedEntry, inode: Option<tifs::schema::Inode>| {
+            if listed.len() - before == page as usize {
+                return false;
+            }
+            next = entry.next;
+            listed.push(Listed {
+                name: entry.name.to_vec(),
+                inode: entry.inode,
+                kind: entry.kind,
+                attributes: inode.map(comparable),
+            });
+            true
+        };
+        if attributes {
+            volume.list_with_attributes(handle, from, &mut |entry, attributes| {
+                add(entry, Some(attributes.inode))
+            })?;
+        } else {
+            volume.list(handle, from, &mut |entry| add(entry, None))?;
+        }
+        if listed.len() == before {
+            break;
+        }
+    }
+    volume.close_directory(handle);
+    for entry in listed.iter().filter(|_| attributes) {
+        if entry.name != b"." && entry.name != b".." {
+            volume.forget(entry.inode, 1);
+        }
+    }
+    Ok(listed)
+}
