@@ -262,8 +262,12 @@ impl Performer {
                     true => "system.posix_acl_default",
                     false => "system.posix_acl_access",
                 };
-                let value = acl(entries);
-                set_attribute(&bytes_of(path), true, name, &value, XattrFlags::empty())
+                let (path, value) = (bytes_of(path), acl(entries));
+                set_attribute(&path, true, name, &value, XattrFlags::empty())?;
+                if !rustix::process::geteuid().is_root() {
+                    ROOT.does(|| drop_set_group_id(&path))?;
+                }
+                Ok(Answer::Done)
             }
             Op::Umask { mask } => {
                 let before = rustix::process::umask(Mode::from_raw_mode(*mask));
@@ -380,6 +384,13 @@ pub fn names(directory: BorrowedFd<'_>) -> Outcome {
     // Positions within a directory are a matter of the file system.
     fs::seek(directory, SeekFrom::Start(0))?;
     Ok(Answer::Names(names))
+}
+
+/// Who may keep the bit depends on all groups of the process, which a file system in user space is not
+/// told.
+fn drop_set_group_id(path: &[u8]) -> io::Result<()> {
+    let mode = fs::stat(path)?.st_mode & 0o5777;
+    fs::chmod(path, Mode::from_raw_mode(mode))
 }
 
 fn map_write(file: BorrowedFd<'_>, at: u64, data: Data) -> Outcome {
