@@ -16,14 +16,17 @@
 //! | `convert` | types of the file system to those of the protocol, and back |
 //! | `kernel_cache` | what the kernel is told about its cache without having asked |
 //! | `seek` | finding data and holes although the kernel has not written all of them |
+//! | `file_clock` | the clock by which the kernel gives files their times |
 //! | `failures` | the log of errors that are the volume's fault |
 
 mod adapter;
 mod convert;
 mod failures;
+mod file_clock;
 mod kernel_cache;
 mod negotiation;
 mod seek;
 mod session;
 
+pub use file_clock::FileClock;
 pub use session::{KIND, Options, Session, Unmounter};

@@ -4,6 +4,7 @@
 //! | module | tests |
 //! |---|---|
 //! | [`model`] | random operations, in step with another file system of the kernel |
+//! | [`probes`] | one promise each, of those that file systems in user space often break |
 //! | [`places`] | (where the tests run: mounts that end with their test) |
 //!
 //! They need root and `/dev/fuse`. Where one is missing they print `skipped: needs ...` and pass; see
@@ -20,4 +21,5 @@
 mod mapping;
 mod model;
 mod places;
+mod probes;
 mod users;

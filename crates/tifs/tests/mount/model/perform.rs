@@ -58,7 +58,8 @@ impl Performer {
                 mode,
             } => {
                 // A FIFO must not wait for its other end.
-                let flags = flags.iter().fold(OFlags::NONBLOCK, |all, &f| all | flag(f));
+                let always = OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let flags = flags.iter().fold(always, |all, &f| all | flag(f));
                 let access = match access {
                     super::op::Access::Read => OFlags::RDONLY,
                     super::op::Access::Write => OFlags::WRONLY,
@@ -70,7 +71,7 @@ impl Performer {
                 Ok(Answer::Done)
             }
             Op::OpenUnnamed { slot, path, mode } => {
-                let flags = OFlags::RDWR | OFlags::TMPFILE;
+                let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
                 let file = fs::open(bytes_of(path), flags, Mode::from_raw_mode(*mode))?;
                 self.slots[*slot] = Some(file);
                 Ok(Answer::Done)

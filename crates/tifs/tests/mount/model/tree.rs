@@ -68,7 +68,11 @@ impl Tree {
             attributes: Vec::new(),
             data: Data::None,
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::NONBLOCK;
+        let flags = OFlags::RDONLY
+            | OFlags::NOFOLLOW
+            | OFlags::NOATIME
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
         match kind {
             FileType::Symlink => {
                 let target = readlinkat(parent, name, Vec::new())?;

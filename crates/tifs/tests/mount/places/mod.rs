@@ -4,6 +4,7 @@
 //! tests, however it ends.
 
 mod namespace;
+mod process;
 mod tmpfs;
 mod volume;
 

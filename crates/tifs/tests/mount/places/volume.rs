@@ -11,6 +11,8 @@ use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
 use titan_testkit::requirement;
 
+use super::process::{run, start};
+
 /// The built command.
 pub const TIFS: &str = env!("CARGO_BIN_EXE_tifs");
 
@@ -45,6 +47,22 @@ impl Volume {
         Some(volume)
     }
 
+    /// Makes and mounts a volume in a namespace of its own, for a test. Where this machine cannot, the
+    /// test says so and passes.
+    pub fn with(test: impl FnOnce(&mut Volume)) {
+        if !super::enter() {
+            return;
+        }
+        if let Some(mut volume) = Volume::new() {
+            test(&mut volume);
+        }
+    }
+
+    /// A path in the mount.
+    pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.path().join(path)
+    }
+
     /// The root directory of the mount.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("mount")
@@ -76,7 +94,7 @@ impl Volume {
         if !self.options.is_empty() {
             command.args(["-o", &self.options]);
         }
-        let mut server = command.spawn().unwrap();
+        let mut server = start(&mut command);
         while !self.is_mounted() {
             if let Some(status) = server.try_wait().unwrap() {
                 panic!("tifs mount ended with {status}: {}", self.log());
@@ -95,11 +113,7 @@ impl Volume {
 
     /// Unmounts with `tifs umount`, and waits for the end of the process.
     pub fn unmount(&mut self) {
-        let output = Command::new(TIFS)
-            .arg("umount")
-            .arg(self.path())
-            .output()
-            .unwrap();
+        let output = run(Command::new(TIFS).arg("umount").arg(self.path()));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "tifs umount failed: {said}");
         let mut server = self.server.take().unwrap();
@@ -125,14 +139,20 @@ impl Volume {
         unmount(self.path(), UnmountFlags::DETACH).unwrap();
     }
 
+    /// What `tifs stats` says: bytes in files, and files of which something is to be deleted.
+    pub fn accounts(&self) -> (u64, u64) {
+        let output = run(Command::new(TIFS)
+            .args(["stats", "--json"])
+            .arg(self.path()));
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let number = |name: &str| value[name].as_u64().unwrap();
+        (number("bytes"), number("to_reclaim"))
+    }
+
     /// Runs `tifs fsck`. It must find nothing.
     pub fn check(&self) {
         assert!(self.server.is_none(), "mounted");
-        let output = Command::new(TIFS)
-            .arg("fsck")
-            .arg(self.store())
-            .output()
-            .unwrap();
+        let output = run(Command::new(TIFS).arg("fsck").arg(self.store()));
         assert!(
             output.status.success(),
             "tifs fsck: {}{}",
