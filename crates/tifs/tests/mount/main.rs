@@ -3,6 +3,7 @@
 //!
 //! | module | tests |
 //! |---|---|
+//! | [`kills`] | the process is killed at random moments; nothing that was promised is lost |
 //! | [`model`] | random operations, in step with another file system of the kernel |
 //! | [`probes`] | one promise each, of those that file systems in user space often break |
 //! | [`places`] | (where the tests run: mounts that end with their test) |
@@ -18,6 +19,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod kills;
 mod mapping;
 mod model;
 mod places;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{UnmountFlags, unmount};
@@ -24,7 +25,6 @@ pub struct Volume {
     server: Option<Child>,
 }
 
-#[allow(dead_code, reason = "tests of kills use all of it")]
 impl Volume {
     /// Makes and mounts a volume, in a [namespace](super::enter) of the test. `None` if this machine
     /// cannot; then the test should return.
@@ -73,28 +73,24 @@ impl Volume {
         self.directory.path().join("volume")
     }
 
+    /// Begins to mount the volume, and kills the process after a while, whatever it has done until then.
+    pub fn mount_and_kill_after(&self, moment: Duration) {
+        assert!(self.server.is_none(), "mounted already");
+        let mut server = start(&mut self.mount_command());
+        std::thread::sleep(moment);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        if self.is_mounted() {
+            unmount(self.path(), UnmountFlags::DETACH).unwrap();
+        }
+    }
+
     /// Mounts the volume again, after [`Volume::unmount`] or [`Volume::kill`].
     pub fn mount(&mut self) {
         assert!(self.server.is_none(), "mounted already");
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.log_path())
-            .unwrap();
         // A file that shows the mounts, and changes when they do.
         let mounts = File::open("/proc/thread-self/mountinfo").unwrap();
-        let mut command = Command::new(TIFS);
-        command
-            .arg("mount")
-            .args([self.store(), self.path()])
-            .arg("--foreground")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
-        if !self.options.is_empty() {
-            command.args(["-o", &self.options]);
-        }
-        let mut server = start(&mut command);
+        let mut server = start(&mut self.mount_command());
         while !self.is_mounted() {
             if let Some(status) = server.try_wait().unwrap() {
                 panic!("tifs mount ended with {status}: {}", self.log());
@@ -161,8 +157,29 @@ impl Volume {
         );
     }
 
+    fn mount_command(&self) -> Command {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .unwrap();
+        let mut command = Command::new(TIFS);
+        command
+            .arg("mount")
+            .args([self.store(), self.path()])
+            .arg("--foreground")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        if !self.options.is_empty() {
+            command.args(["-o", &self.options]);
+        }
+        command
+    }
+
     fn is_mounted(&self) -> bool {
         let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
+        // The root of a dead mount cannot be asked: that differs, too.
         device(&self.path()) != device(self.directory.path())
     }
 
