@@ -12,6 +12,8 @@ pub(super) struct MountOptions {
     pub(super) session: fuse::Options,
     /// When reads change the time of the last access.
     pub(super) access_time: AccessTime,
+    /// The directory of the volume to mount; all of the volume if it is not given.
+    pub(super) subdirectory: Option<String>,
     /// Where messages of a mount in the background go.
     pub(super) log: Option<PathBuf>,
 }
@@ -57,6 +59,9 @@ impl MountOptions {
                     .filter(|threads| (1..=64).contains(threads))
                     .ok_or_else(|| format!("threads={number}: the number must be 1 to 64"))?;
             }
+            ("subdir", Some(path)) if !path.is_empty() => {
+                self.subdirectory = Some(path.to_owned());
+            }
             ("log", Some(file)) if !file.is_empty() => self.log = Some(file.into()),
             // What mount(8) and fstab(5) have for themselves.
             ("defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "nouser", None)
@@ -65,7 +70,7 @@ impl MountOptions {
             _ => {
                 return Err(format!(
                     "there is no option {word}; there are: ro, rw, nodev, nosuid, noexec, sync, \
-                     noatime, relatime, strictatime, threads=N, log=FILE"
+                     noatime, relatime, strictatime, subdir=PATH, threads=N, log=FILE"
                 ));
             }
         }
@@ -100,5 +105,6 @@ mod tests {
         assert!(said("threads=0").contains("1 to 64"));
         assert!(said("ro=1").contains("ro=1"));
         assert!(said("log=").contains("log="));
+        assert!(said("subdir=").contains("subdir="));
     }
 }

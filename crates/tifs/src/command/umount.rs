@@ -1,6 +1,7 @@
 //! `tifs umount`: unmounts a volume, and waits until it is closed.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +10,8 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::{mounts, volumes};
+use super::mounts::{self, Mount};
+use super::volumes;
 
 /// Unmount a volume
 ///
@@ -28,7 +30,7 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let path = real_path(&args.mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
-    let Some(mount) = mount.filter(mounts::Mount::is_tifs) else {
+    let Some(mount) = mount.filter(Mount::is_tifs) else {
         bail!("no volume is mounted at {}", args.mountpoint.display());
     };
     // The process that serves the mount has it locked. Opened before unmounting: this is the file
@@ -47,6 +49,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             return Err(e).with_context(|| format!("cannot unmount {}", args.mountpoint.display()));
         }
     }
+    if is_mounted_elsewhere(&mount) {
+        // Several mounts only read; the volume remains in use, and has nothing to write.
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lock = match lock {
+        // The same: nobody writes there.
+        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(ExitCode::SUCCESS),
+        lock => lock,
+    };
     let lock = lock.with_context(|| {
         format!(
             "unmounted, but whether the volume in {} is closed is not known",
@@ -57,6 +68,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     rustix::io::retry_on_intr(|| rustix::fs::fcntl_lock(&lock, FlockOperation::LockExclusive))
         .context("cannot wait until the volume is closed")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the volume of a mount that has been taken away is mounted at another place.
+fn is_mounted_elsewhere(mount: &Mount) -> bool {
+    let others = mounts::all().unwrap_or_default();
+    others
+        .iter()
+        .any(|other| other.is_tifs() && other.source == mount.source)
 }
 
 /// The path of a mount without links. The root of a mount whose process has ended cannot be reached, but

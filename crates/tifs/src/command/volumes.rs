@@ -109,6 +109,7 @@ fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
 fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
     let host = rustix::fs::statvfs(dir)?;
     Ok(HostSpace {
+        total: host.f_blocks.saturating_mul(host.f_frsize),
         free: host.f_bfree.saturating_mul(host.f_frsize),
         available: host.f_bavail.saturating_mul(host.f_frsize),
     })
@@ -116,7 +117,8 @@ fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
 
 fn in_use(dir: &Path) -> anyhow::Error {
     let mounted = mounts::all().unwrap_or_default();
-    let dir_is = |mount: &mounts::Mount| mount.is_tifs() && Path::new(&mount.source) == dir;
+    let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let dir_is = |mount: &mounts::Mount| mount.is_tifs() && Path::new(&mount.source) == real;
     match mounted.into_iter().find(dir_is) {
         Some(mount) => anyhow::anyhow!(
             "the volume in {} is in use: it is mounted at {}",

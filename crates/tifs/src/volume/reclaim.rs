@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Volume;
 use super::change::Change;
+use super::room::is_full;
 use super::truncate::PIECE;
 use crate::error::Result;
 use crate::kv::{Kv, Scan, Space};
@@ -82,6 +83,8 @@ impl Volume {
     }
 
     fn work_until(&self, ending: &Mutex<bool>, failed: &dyn Fn(crate::Error)) {
+        // A failure that lasts is said once.
+        let mut said = String::new();
         loop {
             while let Some(inode) = self.next_to_reclaim() {
                 if let Err(e) = self.reclaim(inode) {
@@ -92,9 +95,13 @@ impl Volume {
                 }
             }
             if !self.options.read_only
-                && let Err(e) = self.sync_if_needed()
+                && let Err(e) = self.sync_or_resume()
             {
-                failed(e);
+                let text = e.to_string();
+                if text != said {
+                    failed(e);
+                    said = text;
+                }
             }
             let mut queue = self.reclaimer.queue.lock();
             if *ending.lock() {
@@ -103,6 +110,14 @@ impl Volume {
             if queue.is_empty() {
                 self.reclaimer.wake.wait_for(&mut queue, SYNC_AFTER);
             }
+        }
+    }
+
+    /// Syncs what was done; if the store has stopped on a full device, lets it go on first.
+    fn sync_or_resume(&self) -> Result<()> {
+        match self.sync_if_needed() {
+            Err(e) if is_full(&e) && self.resume_if_room()? => self.sync_if_needed(),
+            result => result,
         }
     }
 

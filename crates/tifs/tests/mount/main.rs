@@ -3,6 +3,7 @@
 //!
 //! | module | tests |
 //! |---|---|
+//! | [`failures`] | what fails says so, and loses nothing |
 //! | [`kills`] | the process is killed at random moments; nothing that was promised is lost |
 //! | [`model`] | random operations, in step with another file system of the kernel |
 //! | [`probes`] | one promise each, of those that file systems in user space often break |
@@ -19,6 +20,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod failures;
 mod kills;
 mod mapping;
 mod model;

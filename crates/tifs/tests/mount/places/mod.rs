@@ -9,5 +9,6 @@ mod tmpfs;
 mod volume;
 
 pub use namespace::{enter, without_access_times};
+pub use process::run;
 pub use tmpfs::Tmpfs;
-pub use volume::Volume;
+pub use volume::{TIFS, Volume};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use titan_testkit::requirement;
 
@@ -36,7 +37,12 @@ impl Volume {
     pub fn with_options(options: &str) -> Option<Volume> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         requirement::met("/dev/fuse", device)?;
-        let directory = TempDir::new().unwrap();
+        Some(Volume::on(std::env::temp_dir(), options))
+    }
+
+    /// The same, with a directory in which the volume is to be. There must be `/dev/fuse`.
+    pub fn on(place: impl AsRef<Path>, options: &str) -> Volume {
+        let directory = TempDir::new_in(place).unwrap();
         std::fs::create_dir(directory.path().join("mount")).unwrap();
         let mut volume = Volume {
             directory,
@@ -44,7 +50,7 @@ impl Volume {
             server: None,
         };
         volume.mount();
-        Some(volume)
+        volume
     }
 
     /// Makes and mounts a volume in a namespace of its own, for a test. Where this machine cannot, the
@@ -56,6 +62,16 @@ impl Volume {
         if let Some(mut volume) = Volume::new() {
             test(&mut volume);
         }
+    }
+
+    /// Options for the next time that it is mounted.
+    pub fn set_options(&mut self, options: &str) {
+        self.options = options.to_owned();
+    }
+
+    /// The directory in which the volume and the mount point are.
+    pub fn home(&self) -> &Path {
+        self.directory.path()
     }
 
     /// A path in the mount.
@@ -112,17 +128,39 @@ impl Volume {
         let output = run(Command::new(TIFS).arg("umount").arg(self.path()));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "tifs umount failed: {said}");
-        let mut server = self.server.take().unwrap();
-        let status = server.wait().unwrap();
-        assert!(
-            status.success(),
-            "the process ended with {status}: {}",
-            self.log()
-        );
+        self.wait();
+    }
+
+    /// Asks the process that serves the mount to end, as `kill` does.
+    pub fn terminate(&self) {
+        let server = self.server.as_ref().unwrap();
+        let process = Pid::from_child(server);
+        kill_process(process, Signal::TERM).unwrap();
+    }
+
+    /// Waits for the end of the process, which must be a good one.
+    pub fn wait(&mut self) {
+        let status = self.server.take().unwrap().wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    /// Waits until the mount point is free.
+    pub fn wait_until_unmounted(&self) {
+        let mounts = File::open("/proc/thread-self/mountinfo").unwrap();
+        while self.is_mounted() {
+            let mut change = [PollFd::new(&mounts, PollFlags::PRI)];
+            poll(&mut change, None).unwrap();
+        }
     }
 
     /// Kills the process that serves the mount, as `kill -9` does, and takes the dead mount away.
     pub fn kill(&mut self) {
+        self.kill_and_leave_mounted();
+        unmount(self.path(), UnmountFlags::DETACH).unwrap();
+    }
+
+    /// Kills the process that serves the mount. What is left is a mount that nobody serves.
+    pub fn kill_and_leave_mounted(&mut self) {
         let mut server = self.server.take().unwrap();
         server.kill().unwrap();
         let status = server.wait().unwrap();
@@ -132,7 +170,6 @@ impl Volume {
             "the process ended before it was killed, with {status}: {}",
             self.log()
         );
-        unmount(self.path(), UnmountFlags::DETACH).unwrap();
     }
 
     /// What `tifs stats` says: bytes in files, and files of which something is to be deleted.
@@ -177,7 +214,8 @@ impl Volume {
         command
     }
 
-    fn is_mounted(&self) -> bool {
+    /// Whether something is mounted at the mount point.
+    pub fn is_mounted(&self) -> bool {
         let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
         // The root of a dead mount cannot be asked: that differs, too.
         device(&self.path()) != device(self.directory.path())
