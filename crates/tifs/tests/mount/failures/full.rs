@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
-use super::errno;
+use super::{errno, tifs};
 use crate::places::{Tmpfs, Volume};
 
 const MIB: usize = 1 << 20;
@@ -111,5 +111,31 @@ fn a_device_that_others_fill_is_used_again_when_there_is_room() {
         volume.check();
         volume.mount();
         all_are_there(volume, [1, 3]);
+    });
+}
+
+#[test]
+fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
+    on_a_device_of("size=64m,mode=755", |device, volume| {
+        for i in 1..12 {
+            write(&volume.join(format!("file-{i}")), i).unwrap();
+        }
+        let mut others = File::create(device.path().join("others")).unwrap();
+        while others.write_all(&[0; 4096]).is_ok() {}
+        volume.kill();
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        tifs(["mount", store, place]).failed_with(&["no space", store]);
+        assert!(!volume.is_mounted());
+        volume.check();
+        volume.set_options("ro");
+        volume.mount();
+        all_are_there(volume, 1..12);
+        volume.unmount();
+        others.set_len(0).unwrap();
+        volume.set_options("");
+        volume.mount();
+        all_are_there(volume, 1..12);
+        write(&volume.join("file-12"), 12).unwrap();
     });
 }
