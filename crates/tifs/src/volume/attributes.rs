@@ -84,7 +84,8 @@ impl Change<'_> {
         };
         inode.accessed = changes.accessed.map_or(inode.accessed, time);
         inode.modified = changes.modified.map_or(inode.modified, time);
-        // A truncation to the same size changes nothing: file systems of Linux keep the times then.
+        // The kernel keeps times in its cache. It sends those of a truncation that changes the size; with
+        // one to the same size it shows the old times, so they are kept here, too.
         let same_size = Changes {
             size: Some(before.size),
             ..Changes::default()

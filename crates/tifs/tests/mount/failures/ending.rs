@@ -55,3 +55,25 @@ fn open_files_are_served_until_they_are_closed() {
         assert!(mapped.starts_with(b"before") && mapped[5000..].starts_with(b"after"));
     });
 }
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    Volume::with(|volume| {
+        let mut file = File::create(volume.join("open")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        volume.terminate();
+        volume.wait_until_unmounted();
+        file.write_all(&[2; 100_000]).unwrap();
+        volume.terminate();
+        assert_eq!(volume.wait_for_any_end().code(), Some(1));
+        // No hang.
+        assert!(file.sync_all().is_err());
+        drop(file);
+        volume.check();
+        volume.mount();
+        let content = fs::read(volume.join("open")).unwrap();
+        assert!(content.starts_with(&[1; 100_000]));
+        assert!(content[100_000..].iter().all(|&byte| byte == 2));
+    });
+}

@@ -281,6 +281,7 @@ pub enum Op {
         accessed: NewTime,
         modified: NewTime,
     },
+    /// Times are set afterwards.
     Truncate {
         path: Path,
         size: u64,
