@@ -103,8 +103,13 @@ fn a_device_that_others_fill_is_used_again_when_there_is_room() {
         let refused = (0..100).find_map(|_| errno(write(&volume.join("file-2"), 2)));
         assert_eq!(refused, Some(Errno::NOSPC));
         all_are_there(volume, 1..2);
+        // Without a sync, too.
+        fs::create_dir(volume.join("directory")).unwrap_err();
         others.set_len(0).unwrap();
         // The background sees it.
+        while fs::create_dir(volume.join("directory")).is_err() {
+            std::thread::yield_now();
+        }
         let again = (0..1_000_000).find(|_| write(&volume.join("file-3"), 3).is_ok());
         assert!(again.is_some());
         volume.kill();
