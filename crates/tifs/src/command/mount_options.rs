@@ -13,6 +13,8 @@ pub(super) struct MountOptions {
     pub(super) session: fuse::Options,
     /// When reads change the time of the last access.
     pub(super) access_time: AccessTime,
+    /// The directory of the volume to mount; all of the volume if it is not given.
+    pub(super) subdirectory: Option<String>,
     /// Where messages of a mount in the background go.
     pub(super) log: Option<PathBuf>,
     /// An operation that takes this long is reported.
@@ -24,6 +26,7 @@ impl Default for MountOptions {
         MountOptions {
             session: fuse::Options::default(),
             access_time: AccessTime::default(),
+            subdirectory: None,
             log: None,
             slow: Duration::from_secs(1),
         }
@@ -77,6 +80,9 @@ impl MountOptions {
                 self.slow = humantime::parse_duration(time)
                     .map_err(|_| format!("slow={time}: this is no time such as 100ms or 2s"))?;
             }
+            ("subdir", Some(path)) if !path.is_empty() => {
+                self.subdirectory = Some(path.to_owned());
+            }
             ("log", Some(file)) if !file.is_empty() => self.log = Some(file.into()),
             // What mount(8) and fstab(5) have for themselves.
             ("defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "nouser", None)
@@ -85,7 +91,7 @@ impl MountOptions {
             _ => {
                 return Err(format!(
                     "there is no option {word}; there are: ro, rw, nodev, nosuid, noexec, sync, \
-                     noatime, relatime, strictatime, threads=N, slow=TIME, log=FILE"
+                     noatime, relatime, strictatime, subdir=PATH, threads=N, slow=TIME, log=FILE"
                 ));
             }
         }
@@ -122,5 +128,6 @@ mod tests {
         assert!(said("ro=1").contains("ro=1"));
         assert!(said("log=").contains("log="));
         assert!(said("slow=soon").contains("100ms"));
+        assert!(said("subdir=").contains("subdir="));
     }
 }

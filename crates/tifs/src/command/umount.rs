@@ -1,6 +1,7 @@
 //! `tifs umount`: unmounts a volume, and waits until it is closed.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -43,12 +44,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         .read(true)
         .write(true)
         .open(volumes::lock_file(Path::new(&mount.source)));
-    sync(&path).with_context(|| {
-        format!(
-            "cannot make everything durable in {}, which is still mounted",
-            path.display()
-        )
-    })?;
+    let synced = sync(&path);
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
@@ -59,6 +55,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             return Err(e).with_context(|| format!("cannot unmount {}", args.mountpoint.display()));
         }
     }
+    if is_mounted_elsewhere(&mount) {
+        // Several mounts only read; the volume remains in use, and has nothing to write.
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lock = match lock {
+        // The same: nobody writes there.
+        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(ExitCode::SUCCESS),
+        lock => lock,
+    };
     let lock = lock.with_context(|| {
         format!(
             "unmounted, but whether the volume in {} is closed is not known",
@@ -67,10 +72,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     })?;
     match wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")? {
         None => Ok(ExitCode::SUCCESS),
-        Some(elsewhere) => bail!(
-            "unmounted {}, and everything is durable; but the volume stays in use, because {elsewhere}",
-            args.mountpoint.display()
-        ),
+        Some(elsewhere) => {
+            let durable = match synced {
+                Ok(()) => "everything is durable".to_owned(),
+                Err(e) => format!("not everything is durable ({e})"),
+            };
+            bail!(
+                "unmounted {}, and {durable}; but the volume stays in use, because {elsewhere}",
+                args.mountpoint.display()
+            )
+        }
     }
 }
 
@@ -97,7 +108,7 @@ fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<St
 }
 
 /// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume
-/// syncs. Without this, unmounting would do it, but only if no other namespace has the mount.
+/// syncs. Closing the volume does that, too, but it stays open if another namespace has the mount.
 fn sync(path: &Path) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -107,6 +118,14 @@ fn sync(path: &Path) -> rustix::io::Result<()> {
     };
     rustix::fs::syncfs(&root)?;
     rustix::fs::fsync(&root)
+}
+
+/// Whether the volume of a mount that has been taken away has another mount, with a process of its own.
+fn is_mounted_elsewhere(mount: &Mount) -> bool {
+    let others = mounts::all().unwrap_or_default();
+    others.iter().any(|other| {
+        other.is_tifs() && other.source == mount.source && other.device != mount.device
+    })
 }
 
 /// The path of a mount without links. The root of a mount whose process has ended cannot be reached, but

@@ -217,7 +217,10 @@ impl Performer {
             Op::Truncate { path, size } => {
                 // This crate has no call by path.
                 let size = i64::try_from(*size).map_err(|_| Errno::INVAL)?;
-                truncate(&bytes_of(path), size)
+                truncate(&bytes_of(path), size)?;
+                // To the same size, tmpfs changes the times if the file has pages, ext4 always.
+                ROOT.does(|| fs::utimensat(CWD, bytes_of(path), &SETTLED, AtFlags::empty()))?;
+                Ok(Answer::Done)
             }
             Op::Setxattr {
                 path,
@@ -263,8 +266,12 @@ impl Performer {
                     true => "system.posix_acl_default",
                     false => "system.posix_acl_access",
                 };
-                let value = acl(entries);
-                set_attribute(&bytes_of(path), true, name, &value, XattrFlags::empty())
+                let (path, value) = (bytes_of(path), acl(entries));
+                set_attribute(&path, true, name, &value, XattrFlags::empty())?;
+                if !rustix::process::geteuid().is_root() {
+                    ROOT.does(|| drop_set_group_id(&path))?;
+                }
+                Ok(Answer::Done)
             }
             Op::Umask { mask } => {
                 let before = rustix::process::umask(Mode::from_raw_mode(*mask));
@@ -381,6 +388,13 @@ pub fn names(directory: BorrowedFd<'_>) -> Outcome {
     // Positions within a directory are a matter of the file system.
     fs::seek(directory, SeekFrom::Start(0))?;
     Ok(Answer::Names(names))
+}
+
+/// Who may keep the bit depends on all groups of the process, which a file system in user space is not
+/// told.
+fn drop_set_group_id(path: &[u8]) -> io::Result<()> {
+    let mode = fs::stat(path)?.st_mode & 0o5777;
+    fs::chmod(path, Mode::from_raw_mode(mode))
 }
 
 fn map_write(file: BorrowedFd<'_>, at: u64, data: Data) -> Outcome {

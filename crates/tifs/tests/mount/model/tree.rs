@@ -156,7 +156,6 @@ const PAGE: usize = 4096;
 
 impl Content {
     fn read(file: BorrowedFd<'_>, size: u64) -> io::Result<Content> {
-        fs::fdatasync(file)?; // XXX
         let mut pages = BTreeMap::new();
         let mut at = 0;
         loop {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,7 +26,6 @@ pub struct Volume {
     server: Option<Child>,
 }
 
-#[allow(dead_code, reason = "tests of kills use all of it")]
 impl Volume {
     /// Makes and mounts a volume, in a [namespace](super::enter) of the test. `None` if this machine
     /// cannot; then the test should return.
@@ -141,8 +140,13 @@ impl Volume {
 
     /// Waits for the end of the process, which must be a good one.
     pub fn wait(&mut self) {
-        let status = self.server.take().unwrap().wait().unwrap();
+        let status = self.wait_for_any_end();
         assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    /// Waits for the end of the process.
+    pub fn wait_for_any_end(&mut self) -> ExitStatus {
+        self.server.take().unwrap().wait().unwrap()
     }
 
     /// Waits until the mount point is free.
