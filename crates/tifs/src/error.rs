@@ -77,6 +77,9 @@ impl From<titan::Error> for Error {
 /// which.
 fn errno_of(error: &titan::Error) -> Errno {
     match error.kind() {
+        ErrorKind::NoSpace if error.io_kind() == Some(std::io::ErrorKind::QuotaExceeded) => {
+            Errno::DQUOT
+        }
         ErrorKind::NoSpace => Errno::NOSPC,
         ErrorKind::ReadOnly => Errno::ROFS,
         ErrorKind::Locked | ErrorKind::Busy => Errno::BUSY,
@@ -104,5 +107,25 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|e| e as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_full_device_and_a_quota_have_errors_of_their_own() {
+        let errno = |from: Errno| {
+            let source = titan::Error::io(from.into(), "write", Path::new("f"));
+            let stopped = titan::Error::new(ErrorKind::WritesStopped, "stopped");
+            let direct = Error::from(source.clone()).errno();
+            (direct, Error::from(stopped.with_source(source)).errno())
+        };
+        assert_eq!(errno(Errno::NOSPC), (Errno::NOSPC, Errno::NOSPC));
+        assert_eq!(errno(Errno::DQUOT), (Errno::DQUOT, Errno::DQUOT));
+        assert_eq!(errno(Errno::IO), (Errno::IO, Errno::IO));
     }
 }

@@ -65,7 +65,7 @@ pub struct Changes {
 
 impl Changes {
     /// Whether this is a change of owner, which costs a file its privileges. One that keeps both the
-    /// user and the group (`chown` with -1 and -1) arrives as a change of nothing.
+    /// user and the group (`chown` with -1 and -1) arrives as a change of nothing, and so does a write.
     pub fn change_owner(&self) -> bool {
         let nothing = Changes {
             changed: self.changed,

@@ -8,10 +8,13 @@
 //! | module | owns |
 //! |---|---|
 //! | [`error`] | the error type: an errno, and what happened |
+//! | [`log`] | messages of a process that serves a mount |
 //! | [`kv`] | the store beneath a volume, as a trait; the engine and a store in memory behind it |
 //! | [`schema`] | keys and values of a volume |
 //! | [`file_system`] | the operations of a file system, as a trait |
 //! | [`volume`] | the file system itself: operations as transactions on a store |
+//! | [`subtree`] | a directory of a file system, as a file system |
+//! | [`observed`] | counts and times of operations |
 //! | [`fuse`] | serves a file system to the kernel |
 //! | [`mod@check`] | what must hold in a volume, and finding what does not |
 //! | [`dump`] | a volume as a stream of bytes |
@@ -24,7 +27,10 @@ pub mod error;
 pub mod file_system;
 pub mod fuse;
 pub mod kv;
+pub mod log;
+pub mod observed;
 pub mod schema;
+pub mod subtree;
 pub mod volume;
 
 pub use error::{Error, Result};

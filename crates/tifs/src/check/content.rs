@@ -3,27 +3,33 @@
 use bytes::Bytes;
 
 use super::{Check, Problem};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kv::Space;
 use crate::schema::{FileKind, InodeNumber, block_of_key, content_of};
 
+/// How many blocks are read at once.
+const AT_ONCE: usize = 64;
+
+fn is_damage(error: &Error) -> bool {
+    let source = error.engine_error();
+    source.is_some_and(|source| source.kind() == titan::ErrorKind::Corruption)
+}
+
 impl Check<'_> {
     pub(super) fn read_blocks(&mut self, read_content: bool) -> Result<()> {
-        self.each(Space::Data, b"B", !read_content, |check, page| {
-            let lengths = if read_content {
-                page.iter().map(|(_, value)| Some(value.len())).collect()
-            } else {
-                let keys: Vec<Vec<u8>> = page.iter().map(|(key, _)| key.to_vec()).collect();
-                check.snapshot.value_lengths(Space::Data, &keys)?
-            };
-            for ((key, value), length) in page.iter().zip(lengths) {
+        self.each(Space::Data, b"B", true, |check, page| {
+            let keys: Vec<Vec<u8>> = page.iter().map(|(key, _)| key.to_vec()).collect();
+            if read_content {
+                for keys in keys.chunks(AT_ONCE) {
+                    check.verify_blocks(keys)?;
+                }
+            }
+            let lengths = check.snapshot.value_lengths(Space::Data, &keys)?;
+            for (key, length) in keys.iter().zip(lengths) {
                 let Some((number, block)) = block_of_key(key) else {
                     check.found(Problem::UnknownKey, None, format!("{key:?}"));
                     continue;
                 };
-                if read_content && let Err(e) = content_of(value) {
-                    check.found(Problem::Damaged, Some(number), e.context());
-                }
                 // Without the number of the format.
                 let length = length.unwrap_or(0).saturating_sub(1) as u64;
                 check.read_block(number, block, length);
@@ -37,6 +43,33 @@ impl Check<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Reads blocks. What the store finds to be damaged is noted, and the others are read.
+    fn verify_blocks(&mut self, keys: &[Vec<u8>]) -> Result<()> {
+        let values = match self.snapshot.multi_get(Space::Data, keys) {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            Err(e) if is_damage(&e) => {
+                let get = |key: &Vec<u8>| self.snapshot.get(Space::Data, key);
+                keys.iter().map(get).collect::<Vec<_>>()
+            }
+            Err(e) => return Err(e),
+        };
+        for (key, value) in keys.iter().zip(values) {
+            let number = block_of_key(key).map(|(number, _)| number);
+            match value {
+                Err(e) if !is_damage(&e) => return Err(e),
+                Err(e) => self.found(Problem::Damaged, number, e.to_string()),
+                Ok(Some(value)) => {
+                    if let Err(e) = content_of(&value) {
+                        self.found(Problem::Damaged, number, e.context());
+                    }
+                }
+                // The snapshot has the key, so it has a value.
+                Ok(None) => {}
+            }
+        }
+        Ok(())
     }
 
     fn read_block(&mut self, number: InodeNumber, block: u64, length: u64) {

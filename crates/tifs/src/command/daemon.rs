@@ -5,11 +5,14 @@
 //! error of the first, so its errors are seen; afterwards it belongs to no terminal.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// The file in the directory of a volume that has the messages of mounts in the background.
+const LOG: &str = "tifs.log";
 
 /// What the new process writes once the mount answers.
 const READY: &str = "ready";
@@ -34,20 +37,29 @@ pub(super) fn start(mut command: Command) -> Result<Option<Child>> {
     Ok(None)
 }
 
+/// Opens the log at `path`, or the usual one in the directory of a volume. Where that directory cannot
+/// be written, messages are lost.
+pub(super) fn open_log(path: Option<&Path>, dir: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    let usual = dir.join(LOG);
+    let opened = match options.open(path.unwrap_or(&usual)) {
+        Err(e) if path.is_none() && e.kind() == ErrorKind::ReadOnlyFilesystem => nothing(),
+        opened => opened,
+    };
+    opened.with_context(|| format!("cannot write the log {}", path.unwrap_or(&usual).display()))
+}
+
+fn nothing() -> std::io::Result<File> {
+    OpenOptions::new().write(true).open("/dev/null")
+}
+
 /// In the new process: leaves the terminal, tells the process that waits, and sends what is said from
 /// now on to `log`.
-pub(super) fn ready(log: &Path) -> Result<()> {
+pub(super) fn ready(log: &File) -> Result<()> {
     // It fails only for the leader of a group, which belongs to no terminal of others then.
     let _ = rustix::process::setsid();
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(log)
-        .with_context(|| format!("cannot write the log {}", log.display()))?;
-    let nothing = File::options()
-        .write(true)
-        .open("/dev/null")
-        .context("cannot open /dev/null")?;
+    let nothing = nothing().context("cannot open /dev/null")?;
     // ORDER: the directory is left before the process that waits returns, or its caller could not
     // unmount what it is in.
     std::env::set_current_dir("/").context("cannot leave the directory")?;
@@ -56,6 +68,6 @@ pub(super) fn ready(log: &Path) -> Result<()> {
         .and_then(|()| output.flush())
         .context("cannot tell that the mount is ready")?;
     rustix::stdio::dup2_stdout(&nothing).context("cannot close standard output")?;
-    rustix::stdio::dup2_stderr(&log).context("cannot redirect standard error")?;
+    rustix::stdio::dup2_stderr(log).context("cannot redirect standard error")?;
     Ok(())
 }

@@ -51,7 +51,8 @@ const EXAMPLES: &str = "Examples:
   tifs COMMAND --help                  what a command does, with an example
 
 In /etc/fstab, if a link mount.tifs to this program is in /sbin:
-  /srv/volume  /mnt/files  tifs  defaults  0 0";
+  /srv/volume  /mnt/files  tifs  defaults  0 0
+  /srv/homes   /home/ada   tifs  subdir=ada,nosuid  0 0";
 
 #[derive(Subcommand)]
 enum Command {
@@ -83,10 +84,23 @@ pub(crate) fn run() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tifs: {error:#}");
+            tifs::log::say(message(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error with its causes. Some errors name their causes themselves; nothing is said twice.
+fn message(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode> {
@@ -101,5 +115,22 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Dump(args) => dump::run(&args, &global),
         Command::Load(args) => load::run(&args, &global),
         Command::Bench(args) => bench::run(&args, &global),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn no_cause_is_said_twice() {
+        let inner =
+            tifs::Error::from(titan::Error::corruption("bad checksum").at(Path::new("f"), 7));
+        let error = Err::<(), _>(inner).context("cannot open").unwrap_err();
+        let said = message(&error);
+        assert_eq!(said.matches("bad checksum").count(), 1, "{said}");
+        assert!(said.starts_with("cannot open: "), "{said}");
     }
 }

@@ -4,19 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
 use serde_json::json;
+use tifs::file_system::FileSystem;
 use tifs::fuse::{Session, Unmounter};
+use tifs::log;
+use tifs::observed::{Observed, SlowOperation};
+use tifs::subtree::Subtree;
 use tifs::volume::Volume;
 
 use super::mount_options::{self, MountOptions};
 use super::volumes::{self, Access};
 use super::{Global, daemon, mounts};
-
-/// The file in the directory of a volume that has the messages of mounts in the background.
-const LOG: &str = "tifs.log";
 
 /// Mount a volume, and make it if there is none
 ///
@@ -25,7 +27,8 @@ const LOG: &str = "tifs.log";
 /// unmounts; if files are still open there, it takes the mount point away and goes on until they are
 /// closed. A second signal ends it at once.
 ///
-/// Messages of a process in the background are in the file tifs.log in the directory of the volume.
+/// Messages of a process in the background are in the file tifs.log in the directory of the volume,
+/// unless that is on a read-only file system.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -37,7 +40,9 @@ pub(super) struct Args {
     #[arg(long)]
     foreground: bool,
     /// Options, separated by commas: ro, nodev, nosuid, noexec, sync, noatime, relatime (the default),
-    /// strictatime, threads=N (4), log=FILE.
+    /// strictatime, subdir=PATH (mount only this directory of the volume), threads=N (4), slow=TIME (1s),
+    /// log=FILE. An operation that takes TIME or longer is a line among the messages; slow=0s shows all
+    /// operations.
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
     /// This process was started to serve the mount in the background.
@@ -48,6 +53,7 @@ pub(super) struct Args {
 const EXAMPLES: &str = "Examples:
   tifs mount /srv/volume /mnt/files
   tifs mount /srv/volume /mnt/files -o ro,nosuid
+  tifs mount /srv/volume /home/ada -o subdir=home/ada
   tifs mount /srv/volume /mnt/files --foreground";
 
 impl Args {
@@ -95,15 +101,18 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 /// # Errors
 /// It is no directory, or a volume is mounted there already.
 fn checked_mountpoint(path: &Path) -> Result<PathBuf> {
-    let mountpoint = match path.canonicalize() {
-        Ok(mountpoint) => mountpoint,
+    let found = path
+        .canonicalize()
+        .and_then(|real| Ok((real.metadata()?.is_dir(), real)));
+    let (is_directory, mountpoint) = match found {
+        Ok(found) => found,
         Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => bail!(
             "{} is a mount whose process has ended: unmount it first, with tifs umount {0}",
             path.display()
         ),
         Err(e) => return Err(e).with_context(|| format!("mount point {}", path.display())),
     };
-    if !mountpoint.is_dir() {
+    if !is_directory {
         bail!("mount point {} is no directory", path.display());
     }
     let there = mounts::at(&mountpoint).context("cannot read the table of mounts")?;
@@ -150,27 +159,53 @@ fn serve(dir: &Path, mountpoint: &Path, mut options: MountOptions, background: b
     } else {
         Access::Write(options.access_time)
     };
+    let log = background
+        .then(|| daemon::open_log(options.log.as_deref(), dir))
+        .transpose()?;
     let volume = Arc::new(volumes::open(dir, access)?);
     let cleaner = volume
-        .start_background(|error| eprintln!("tifs: work in the background failed: {error}"))
+        .start_background(|error| log::say(format_args!("work in the background failed: {error}")))
         .context("cannot start a thread")?;
     options.session.source = dir
         .to_str()
         .with_context(|| format!("the path {} is not UTF-8", dir.display()))?
         .to_owned();
-    let session = Session::mount(Arc::clone(&volume) as _, mountpoint, &options.session)
+    let mut file_system: Arc<dyn FileSystem> = Arc::clone(&volume) as _;
+    if let Some(path) = &options.subdirectory {
+        let subtree = Subtree::new(file_system, path.as_bytes())
+            .with_context(|| format!("cannot mount the directory {path} of the volume"))?;
+        file_system = Arc::new(subtree);
+    }
+    let observed = Arc::new(Observed::new(file_system, options.slow, report));
+    let session = Session::mount(observed, mountpoint, &options.session)
         .with_context(|| format!("cannot mount at {}", mountpoint.display()))?;
     let signals = handle_signals(session.unmounter(), Arc::clone(&volume), mountpoint);
-    if background {
-        let log = options.log.unwrap_or_else(|| dir.join(LOG));
-        daemon::ready(&log)?;
+    let started = signals.and_then(|()| log.as_ref().map_or(Ok(()), daemon::ready));
+    if started.is_err() {
+        // What made it fail is the error to report.
+        let _ = session.unmounter().detach();
     }
-    let served = signals.and_then(|()| session.wait().context("the session failed"));
+    let served = session.wait().context("the session failed");
     drop(cleaner);
     let closed = volume
         .close()
         .with_context(|| format!("cannot close the volume in {}", dir.display()));
-    served.and(closed)
+    started.and(served).and(closed)
+}
+
+/// Shows an operation that took long.
+fn report(slow: &SlowOperation) {
+    let when = humantime::format_rfc3339_millis(SystemTime::now());
+    let of = match slow.inode {
+        Some(inode) => format!(" of inode {}", inode.0),
+        None => String::new(),
+    };
+    let end = if slow.failed { " and failed" } else { "" };
+    let took = slow.took.as_secs_f64() * 1e3;
+    log::say(format_args!(
+        "{when} slow: {}{of} took {took:.3} ms{end}",
+        slow.name
+    ));
 }
 
 /// Lets signals unmount: see [`Args`].
@@ -179,24 +214,27 @@ fn handle_signals(unmounter: Unmounter, volume: Arc<Volume>, mountpoint: &Path) 
     let asked_before = AtomicBool::new(false);
     let handler = move || {
         if asked_before.swap(true, Ordering::Relaxed) {
-            eprintln!("tifs: ended by a second signal, with files open in the mount");
+            log::say("ended by a second signal, with files open in the mount");
             if let Err(error) = volume.close() {
-                eprintln!("tifs: {error}");
+                log::say(error);
             }
             std::process::exit(1);
         }
         let unmounted = match unmounter.unmount() {
             Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-                eprintln!(
-                    "tifs: files are open in {}: it is served until they are closed",
+                log::say(format_args!(
+                    "files are open in {}: it is served until they are closed",
                     mountpoint.display()
-                );
+                ));
                 unmounter.detach()
             }
             result => result,
         };
         if let Err(error) = unmounted {
-            eprintln!("tifs: cannot unmount {}: {error}", mountpoint.display());
+            log::say(format_args!(
+                "cannot unmount {}: {error}",
+                mountpoint.display()
+            ));
         }
     };
     ctrlc::set_handler(handler).context("cannot handle signals")

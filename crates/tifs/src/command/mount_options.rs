@@ -1,19 +1,36 @@
 //! The options after `-o`: those of every file system, and those of a volume.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tifs::fuse;
 use tifs::volume::AccessTime;
 
 /// What the options say.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct MountOptions {
     /// For the kernel and the session.
     pub(super) session: fuse::Options,
     /// When reads change the time of the last access.
     pub(super) access_time: AccessTime,
+    /// The directory of the volume to mount; all of the volume if it is not given.
+    pub(super) subdirectory: Option<String>,
     /// Where messages of a mount in the background go.
     pub(super) log: Option<PathBuf>,
+    /// An operation that takes this long is reported.
+    pub(super) slow: Duration,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            session: fuse::Options::default(),
+            access_time: AccessTime::default(),
+            subdirectory: None,
+            log: None,
+            slow: Duration::from_secs(1),
+        }
+    }
 }
 
 /// Takes options that are separated by commas; of those that exclude each other, the last one counts.
@@ -59,6 +76,13 @@ impl MountOptions {
                     .filter(|threads| (1..=64).contains(threads))
                     .ok_or_else(|| format!("threads={number}: the number must be 1 to 64"))?;
             }
+            ("slow", Some(time)) => {
+                self.slow = humantime::parse_duration(time)
+                    .map_err(|_| format!("slow={time}: this is no time such as 100ms or 2s"))?;
+            }
+            ("subdir", Some(path)) if !path.is_empty() => {
+                self.subdirectory = Some(path.to_owned());
+            }
             ("log", Some(file)) if !file.is_empty() => self.log = Some(file.into()),
             // What mount(8) and fstab(5) have for themselves.
             ("defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "nouser", None)
@@ -67,7 +91,7 @@ impl MountOptions {
             _ => {
                 return Err(format!(
                     "there is no option {word}; there are: ro, rw, nodev, nosuid, noexec, sync, \
-                     noatime, relatime, strictatime, threads=N, log=FILE"
+                     noatime, relatime, strictatime, subdir=PATH, threads=N, slow=TIME, log=FILE"
                 ));
             }
         }
@@ -83,10 +107,11 @@ mod tests {
 
     #[test]
     fn the_last_of_options_that_exclude_each_other_counts() {
-        let options = parse(["ro,nosuid,,threads=2", "rw,strictatime"]).unwrap();
+        let options = parse(["ro,nosuid,,threads=2", "rw,strictatime,slow=100ms"]).unwrap();
         assert!(!options.session.read_only && !options.session.set_user_id);
         assert_eq!(options.session.threads, 2);
         assert_eq!(options.access_time, AccessTime::Strict);
+        assert_eq!(options.slow, Duration::from_millis(100));
     }
 
     #[test]
@@ -102,5 +127,7 @@ mod tests {
         assert!(said("threads=0").contains("1 to 64"));
         assert!(said("ro=1").contains("ro=1"));
         assert!(said("log=").contains("log="));
+        assert!(said("slow=soon").contains("100ms"));
+        assert!(said("subdir=").contains("subdir="));
     }
 }

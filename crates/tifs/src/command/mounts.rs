@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// One mount that this process can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
+    /// The number of the file system, the same for all mounts of it.
+    pub(super) device: String,
     /// Where it is mounted.
     pub(super) mountpoint: PathBuf,
     /// The type of the file system.
@@ -25,7 +27,12 @@ impl Mount {
 
 /// All mounts, a later one over an earlier one at the same place.
 pub(super) fn all() -> io::Result<Vec<Mount>> {
-    let table = std::fs::read("/proc/self/mountinfo")?;
+    of_process("self")
+}
+
+/// All mounts that a process can see, by its number.
+fn of_process(process: &str) -> io::Result<Vec<Mount>> {
+    let table = std::fs::read(format!("/proc/{process}/mountinfo"))?;
     Ok(table
         .split(|&byte| byte == b'\n')
         .filter_map(parse)
@@ -38,15 +45,40 @@ pub(super) fn at(path: &Path) -> io::Result<Option<Mount>> {
     Ok({ mounts }.find(|mount| mount.mountpoint == path))
 }
 
+/// Where a device is mounted, as a clause for messages: at another place here, or in the namespace of
+/// another process. Only the superuser finds those of others. Cost: reads the mounts of each process.
+pub(super) fn anywhere(device: &str) -> Option<String> {
+    let of_device = |mounts: io::Result<Vec<Mount>>| {
+        let mounts = mounts.unwrap_or_default().into_iter();
+        { mounts }.find(|mount| mount.device == device)
+    };
+    if let Some(mount) = of_device(all()) {
+        return Some(format!("it is mounted at {}", mount.mountpoint.display()));
+    }
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let process = names
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        // A process may end meanwhile.
+        .find(|process| of_device(of_process(process)).is_some())?;
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    Some(format!(
+        "process {process} ({}) has it mounted in another namespace",
+        name.trim_end()
+    ))
+}
+
 /// The mount of a line of `/proc/self/mountinfo`: see proc(5).
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let mountpoint = unescaped(fields.nth(4)?);
+    let device = unescaped(fields.nth(2)?);
+    let mountpoint = unescaped(fields.nth(1)?);
     // Optional fields follow until a hyphen.
     fields.find(|field| *field == b"-")?;
     let kind = unescaped(fields.next()?);
     let source = unescaped(fields.next()?);
     Some(Mount {
+        device: String::from_utf8_lossy(&device).into_owned(),
         mountpoint: OsString::from_vec(mountpoint).into(),
         kind: String::from_utf8_lossy(&kind).into_owned(),
         source: OsString::from_vec(source),
@@ -85,6 +117,7 @@ mod tests {
         let line =
             b"44 25 0:39 / /mnt/a\\040b rw,nosuid shared:5 master:2 - fuse.tifs /srv/x\\134y rw";
         let mount = parse(line).unwrap_or_else(|| unreachable!("the line is complete"));
+        assert_eq!(mount.device, "0:39");
         assert_eq!(mount.mountpoint, Path::new("/mnt/a b"));
         assert_eq!(mount.source, "/srv/x\\y");
         assert!(mount.is_tifs());

@@ -70,6 +70,21 @@ const NUMBERS: [(&str, &str, &str, bool); 9] = [
     ),
 ];
 
+/// What is counted of each operation: a name for monitoring, its meaning, and where it is.
+const OPERATION_COUNTERS: [(&str, &str, &str); 3] = [
+    ("operations_total", "operations of the mount", "count"),
+    (
+        "operation_failures_total",
+        "operations that failed because of the volume or its device",
+        "failures",
+    ),
+    (
+        "operation_seconds_total",
+        "time that operations of the mount took",
+        "seconds",
+    ),
+];
+
 fn table(value: &Value) -> String {
     let uuid = value["uuid"].as_str().unwrap_or_default();
     let mut text = format!("{:22} {uuid}\n", "volume");
@@ -84,7 +99,28 @@ fn table(value: &Value) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{name:22} {shown}");
     }
+    for (name, operation) in operations(value) {
+        let count = operation["count"].as_u64().unwrap_or_default();
+        let milliseconds = |of: &str| operation[of].as_f64().unwrap_or_default() * 1e3;
+        let mean = milliseconds("seconds") / count.max(1) as f64;
+        let slowest = milliseconds("slowest_seconds");
+        let _ = write!(
+            text,
+            "{name:26} {count:>10} x {mean:.3} ms, at most {slowest:.3} ms"
+        );
+        match operation["failures"].as_u64() {
+            None | Some(0) => text.push('\n'),
+            Some(failures) => {
+                let _ = writeln!(text, ", {failures} failed");
+            }
+        }
+    }
     text
+}
+
+/// What a mount has done since it began, by name.
+fn operations(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value["operations"].as_object().into_iter().flatten()
 }
 
 fn prometheus(value: &Value) -> String {
@@ -97,6 +133,17 @@ fn prometheus(value: &Value) -> String {
             let _ = writeln!(text, "tifs_{name}{{volume=\"{uuid}\"}} {number}");
         }
     }
+    for (name, meaning, field) in OPERATION_COUNTERS {
+        let mut values = operations(value).peekable();
+        if values.peek().is_some() {
+            let _ = writeln!(text, "# HELP tifs_{name} {meaning}");
+            let _ = writeln!(text, "# TYPE tifs_{name} counter");
+        }
+        for (operation, of) in values {
+            let labels = format!("volume=\"{uuid}\",operation=\"{operation}\"");
+            let _ = writeln!(text, "tifs_{name}{{{labels}}} {}", of[field]);
+        }
+    }
     text
 }
 
@@ -107,7 +154,10 @@ mod tests {
     #[test]
     fn numbers_are_shown_in_both_forms() {
         let value = serde_json::json!({
-            "uuid": "ab", "inodes": 3, "bytes": 2048, "store": { "total": { "sst_bytes": 7 } }
+            "uuid": "ab", "inodes": 3, "bytes": 2048, "store": { "total": { "sst_bytes": 7 } },
+            "operations": { "read": {
+                "count": 4, "failures": 1, "seconds": 0.5, "slowest_seconds": 0.25
+            } }
         });
         let table = table(&value);
         assert!(table.contains("files and directories  3\n"), "{table}");
@@ -115,7 +165,19 @@ mod tests {
             table.contains("bytes in files         2.00 KiB\n"),
             "{table}"
         );
+        assert!(
+            table.contains("4 x 125.000 ms, at most 250.000 ms, 1 failed\n"),
+            "{table}"
+        );
         let text = prometheus(&value);
+        let read = "volume=\"ab\",operation=\"read\"";
+        for line in [
+            format!("tifs_operations_total{{{read}}} 4\n"),
+            format!("tifs_operation_failures_total{{{read}}} 1\n"),
+            format!("tifs_operation_seconds_total{{{read}}} 0.5\n"),
+        ] {
+            assert!(text.contains(&line), "{text}");
+        }
         assert!(text.contains("tifs_bytes{volume=\"ab\"} 2048\n"), "{text}");
         assert!(
             text.contains("tifs_table_bytes{volume=\"ab\"} 7\n"),

@@ -1,20 +1,27 @@
 //! `tifs umount`: unmounts a volume, and waits until it is closed.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::{mounts, volumes};
+use super::mounts::{self, Mount};
+use super::volumes;
+
+/// How long to wait for other namespaces: many last for moments only, as those of a service that starts.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Unmount a volume
 ///
 /// Returns when everything is durable and the volume can be mounted again. Fails if files are open in
-/// the mount or a process works in it.
+/// the mount or a process works in it. Also fails if it is mounted at another place or in another
+/// namespace, such as that of a container: then everything is durable, but the volume stays in use.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -28,7 +35,7 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let path = real_path(&args.mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
-    let Some(mount) = mount.filter(mounts::Mount::is_tifs) else {
+    let Some(mount) = mount.filter(Mount::is_tifs) else {
         bail!("no volume is mounted at {}", args.mountpoint.display());
     };
     // The process that serves the mount has it locked. Opened before unmounting: this is the file
@@ -37,6 +44,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         .read(true)
         .write(true)
         .open(volumes::lock_file(Path::new(&mount.source)));
+    let synced = sync(&path);
     match rustix::mount::unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
@@ -47,16 +55,77 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             return Err(e).with_context(|| format!("cannot unmount {}", args.mountpoint.display()));
         }
     }
+    if is_mounted_elsewhere(&mount) {
+        // Several mounts only read; the volume remains in use, and has nothing to write.
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lock = match lock {
+        // The same: nobody writes there.
+        Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(ExitCode::SUCCESS),
+        lock => lock,
+    };
     let lock = lock.with_context(|| {
         format!(
             "unmounted, but whether the volume in {} is closed is not known",
             Path::new(&mount.source).display()
         )
     })?;
-    // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
-    rustix::io::retry_on_intr(|| rustix::fs::fcntl_lock(&lock, FlockOperation::LockExclusive))
-        .context("cannot wait until the volume is closed")?;
-    Ok(ExitCode::SUCCESS)
+    match wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")? {
+        None => Ok(ExitCode::SUCCESS),
+        Some(elsewhere) => {
+            let durable = match synced {
+                Ok(()) => "everything is durable".to_owned(),
+                Err(e) => format!("not everything is durable ({e})"),
+            };
+            bail!(
+                "unmounted {}, and {durable}; but the volume stays in use, because {elsewhere}",
+                args.mountpoint.display()
+            )
+        }
+    }
+}
+
+/// Waits until the volume of a mount that was taken away is closed. If its device is mounted elsewhere,
+/// and that does not end, says where.
+fn wait_until_closed(lock: &File, mount: &Mount) -> rustix::io::Result<Option<String>> {
+    let began = Instant::now();
+    loop {
+        // ORDER: the lock can be taken when the process has closed the volume, and so has synced it.
+        match rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN | Errno::ACCESS) => {}
+            result => return result.map(|()| None),
+        }
+        let Some(elsewhere) = mounts::anywhere(&mount.device) else {
+            let wait = || rustix::fs::fcntl_lock(lock, FlockOperation::LockExclusive);
+            return rustix::io::retry_on_intr(wait).map(|()| None);
+        };
+        if began.elapsed() >= PATIENCE {
+            return Ok(Some(elsewhere));
+        }
+        // Nothing tells when a namespace ends.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Makes everything in the mount at `path` durable: the kernel writes what it has, then the volume
+/// syncs. Closing the volume does that, too, but it stays open if another namespace has the mount.
+fn sync(path: &Path) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = match rustix::fs::open(path, flags, Mode::empty()) {
+        // Its process has ended.
+        Err(Errno::NOTCONN) => return Ok(()),
+        root => root?,
+    };
+    rustix::fs::syncfs(&root)?;
+    rustix::fs::fsync(&root)
+}
+
+/// Whether the volume of a mount that has been taken away has another mount, with a process of its own.
+fn is_mounted_elsewhere(mount: &Mount) -> bool {
+    let others = mounts::all().unwrap_or_default();
+    others.iter().any(|other| {
+        other.is_tifs() && other.source == mount.source && other.device != mount.device
+    })
 }
 
 /// The path of a mount without links. The root of a mount whose process has ended cannot be reached, but

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
+use tifs::fuse::FileClock;
 use tifs::kv::{EngineKv, EngineOptions, Kv};
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
@@ -22,7 +23,7 @@ pub(super) enum Access {
 /// Makes a volume in a directory that is empty or does not exist.
 pub(super) fn make(dir: &Path) -> Result<Volume> {
     let store = make_store(dir)?;
-    let volume_options = options_of(dir, Access::Write(AccessTime::default()));
+    let volume_options = options_of(dir, Access::Write(AccessTime::default()))?;
     Volume::make(&store, &volume_options)
         .and_then(|()| Volume::open(Arc::new(store), volume_options))
         .with_context(|| format!("cannot make a volume in {}", dir.display()))
@@ -76,7 +77,7 @@ fn store(dir: &Path, read_only: bool) -> Result<EngineKv> {
 }
 
 fn open_in(store: Arc<dyn Kv>, dir: &Path, access: Access) -> Result<Volume> {
-    Volume::open(store, options_of(dir, access))
+    Volume::open(store, options_of(dir, access)?)
         .with_context(|| format!("cannot open the volume in {}", dir.display()))
 }
 
@@ -90,23 +91,25 @@ pub(super) fn lock_file(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
 
-fn options_of(dir: &Path, access: Access) -> VolumeOptions {
+fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
     let (read_only, access_time) = match access {
         Access::Read(access_time) => (true, access_time),
         Access::Write(access_time) => (false, access_time),
     };
+    let clock = FileClock::new().context("cannot make the clock of files")?;
     let dir = dir.to_owned();
-    VolumeOptions {
+    Ok(VolumeOptions {
+        clock: Arc::new(clock),
         access_time,
         read_only,
         host_space: Arc::new(move || host_space(&dir)),
-        ..VolumeOptions::default()
-    }
+    })
 }
 
 fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
     let host = rustix::fs::statvfs(dir)?;
     Ok(HostSpace {
+        total: host.f_blocks.saturating_mul(host.f_frsize),
         free: host.f_bfree.saturating_mul(host.f_frsize),
         available: host.f_bavail.saturating_mul(host.f_frsize),
     })
@@ -114,7 +117,8 @@ fn host_space(dir: &Path) -> tifs::Result<HostSpace> {
 
 fn in_use(dir: &Path) -> anyhow::Error {
     let mounted = mounts::all().unwrap_or_default();
-    let dir_is = |mount: &mounts::Mount| mount.is_tifs() && Path::new(&mount.source) == dir;
+    let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let dir_is = |mount: &mounts::Mount| mount.is_tifs() && Path::new(&mount.source) == real;
     match mounted.into_iter().find(dir_is) {
         Some(mount) => anyhow::anyhow!(
             "the volume in {} is in use: it is mounted at {}",

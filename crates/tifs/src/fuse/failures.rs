@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::log;
 
 /// The shortest time between two lines about the same operation and errno.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -38,7 +39,7 @@ impl Failures {
                 0 => String::new(),
                 n => format!(" ({n} more like it were not shown)"),
             };
-            eprintln!("tifs: {operation} failed: {error}{more}");
+            log::say(format_args!("{operation} failed: {error}{more}"));
         }
     }
 

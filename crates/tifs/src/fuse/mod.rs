@@ -18,11 +18,13 @@
 //! | `stale_blocks` | files that take other space than the kernel knows |
 //! | `wakeups` | idle processors that stay awake while programs wait for answers |
 //! | `seek` | finding data and holes although the kernel has not written all of them |
+//! | `file_clock` | the clock by which the kernel gives files their times |
 //! | `failures` | the log of errors that are the volume's fault |
 
 mod adapter;
 mod convert;
 mod failures;
+mod file_clock;
 mod kernel_cache;
 mod negotiation;
 mod seek;
@@ -30,4 +32,5 @@ mod session;
 mod stale_blocks;
 mod wakeups;
 
+pub use file_clock::FileClock;
 pub use session::{KIND, Options, Session, Unmounter};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use fuser::{Config, SessionACL};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::adapter::Adapter;
@@ -145,10 +146,21 @@ impl Session {
     /// The connection to the kernel failed.
     pub fn wait(self) -> io::Result<()> {
         match self.threads.join() {
-            Ok(result) => result,
+            Ok(result) => ended(result),
             Err(_) => Err(io::Error::other("a thread that serves requests panicked")),
         }
     }
+}
+
+/// How a session ended. If the last mount goes while a thread takes a request that nobody waits for, such
+/// as the one that closes a directory, the kernel says that the connection was aborted, where it
+/// usually says that there is no device. `fuser` takes the former for a failure.
+fn ended(served: io::Result<()>) -> io::Result<()> {
+    let aborted = Some(Errno::CONNABORTED.raw_os_error());
+    served.or_else(|error| match error.raw_os_error() {
+        os_error if os_error == aborted => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Answers the first request, which negotiates, and starts the threads for the others.
@@ -190,5 +202,18 @@ impl Unmounter {
             &self.mountpoint,
             UnmountFlags::DETACH,
         )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_that_goes_while_a_request_is_taken_has_ended_well() {
+        let failed = |errno: Errno| Err(io::Error::from(errno));
+        assert!(ended(Ok(())).is_ok());
+        assert!(ended(failed(Errno::CONNABORTED)).is_ok());
+        assert!(ended(failed(Errno::IO)).is_err());
     }
 }

@@ -181,6 +181,21 @@ impl Kv for EngineKv {
         Ok(self.db.sync_wal()?)
     }
 
+    fn unmoved(&self) -> Result<u64> {
+        let families = self.db.metrics().families;
+        Ok(families.iter().map(|family| family.memtable_bytes).sum())
+    }
+
+    fn move_log(&self) -> Result<()> {
+        self.db.flush_all()?;
+        // Deletes the log, and waits for others that are freeing space.
+        Ok(self.db.wait_idle()?)
+    }
+
+    fn resume(&self) -> Result<()> {
+        Ok(self.db.resume()?)
+    }
+
     fn report(&self) -> Result<serde_json::Value> {
         let space = self.db.space_report()?;
         Ok(serde_json::json!({ "disk": space.disk, "total": space.total }))

@@ -140,6 +140,26 @@ pub trait Kv: Send + Sync + 'static {
     /// Makes everything that was committed before the call survive a power failure.
     fn sync(&self) -> Result<()>;
 
+    /// About how many bytes the store has in its log and in memory, and has yet to write to their place.
+    /// Nothing, by default.
+    fn unmoved(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Writes all of that to its place, and frees the log and whatever else can be freed now. On return
+    /// the device has the space.
+    ///
+    /// Cost: may wait for all work that is due.
+    fn move_log(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Goes on after a failure whose cause is gone, if it stopped the store. Nothing that was committed is
+    /// lost. On an error nothing has changed.
+    fn resume(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What the store says about its size and work, for people and monitoring. Nothing, by default.
     fn report(&self) -> Result<serde_json::Value> {
         Ok(serde_json::Value::Null)

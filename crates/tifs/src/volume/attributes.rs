@@ -49,14 +49,16 @@ impl Change<'_> {
         inode: &mut Inode,
         changes: &Changes,
     ) -> Result<()> {
-        let now = self.now;
+        let (now, before) = (self.now, *inode);
         if let Some(size) = changes.size {
             match inode.kind {
                 FileKind::File => self.resize(number, inode, size)?,
                 FileKind::Directory => return Err(Errno::ISDIR.into()),
                 _ => return Err(Errno::INVAL.into()),
             }
-            inode.modified = now;
+            if size != before.size {
+                inode.modified = now;
+            }
             if caller.uid != 0 {
                 drop_privileges(inode);
             }
@@ -66,6 +68,14 @@ impl Change<'_> {
             inode.gid = changes.gid.unwrap_or(inode.gid);
             if inode.kind != FileKind::Directory {
                 drop_privileges(inode);
+                // Others than the owner may ask to keep both IDs only if that drops no privileges. Where
+                // a file system asks for no permissions, Linux checks that by itself (`notify_change`,
+                // `setattr_prepare`); here it does not. Before a write to a file it asks without a time.
+                let may_change = caller.uid == 0 || caller.uid == before.uid;
+                let is_write = inode.kind == FileKind::File && changes.changed.is_none();
+                if inode.permissions != before.permissions && !may_change && !is_write {
+                    return Err(Errno::PERM.into());
+                }
             }
         }
         if let Some(permissions) = changes.permissions {
@@ -80,7 +90,15 @@ impl Change<'_> {
         };
         inode.accessed = changes.accessed.map_or(inode.accessed, time);
         inode.modified = changes.modified.map_or(inode.modified, time);
-        inode.changed = changes.changed.unwrap_or(now);
+        // The kernel keeps times in its cache. It sends those of a truncation that changes the size; with
+        // one to the same size it shows the old times, so they are kept here, too.
+        let same_size = Changes {
+            size: Some(before.size),
+            ..Changes::default()
+        };
+        if *changes != same_size || inode.permissions != before.permissions {
+            inode.changed = changes.changed.unwrap_or(now);
+        }
         Ok(())
     }
 }

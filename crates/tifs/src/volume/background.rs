@@ -1,5 +1,6 @@
 //! The thread of a volume that deletes what nobody needs any more, and that syncs from time to time.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,8 @@ use parking_lot::Mutex;
 
 use super::Volume;
 use super::reclaim::BATCH;
+use super::room::is_full;
+use crate::error::{Error, Result};
 
 /// How long what was done may stay unsynced, at most.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
@@ -47,6 +50,14 @@ impl Volume {
     }
 
     fn work_until(&self, ended: &dyn Fn() -> bool, failed: &dyn Fn(crate::Error)) {
+        // A failure that lasts is said once.
+        let said = RefCell::new(String::new());
+        let failed = |error: Error| {
+            let text = error.to_string();
+            if said.replace(text.clone()) != text {
+                failed(error);
+            }
+        };
         let mut synced = Instant::now();
         let (mut enough, mut at_most) = (BATCH, RECLAIM_AFTER);
         while !ended() {
@@ -60,9 +71,20 @@ impl Volume {
                 }
             };
             if synced.elapsed() >= SYNC_AFTER && !self.options.read_only {
-                self.sync_if_needed().unwrap_or_else(failed);
+                match self.sync_or_resume() {
+                    Ok(()) => said.borrow_mut().clear(),
+                    Err(error) => failed(error),
+                }
                 synced = Instant::now();
             }
+        }
+    }
+
+    /// Syncs what was done; if the store has stopped on a full device, lets it go on first.
+    fn sync_or_resume(&self) -> Result<()> {
+        match self.sync_if_needed() {
+            Err(e) if is_full(&e) && self.resume_if_room()? => self.sync_if_needed(),
+            result => result,
         }
     }
 }

@@ -42,7 +42,10 @@ impl Volume {
                 now: self.now(),
             };
             let result = operation(&mut change)?;
-            match change.transaction.commit()? {
+            // If the store has stopped, the next sync finds out.
+            let committed = change.transaction.commit();
+            let committed = committed.inspect_err(|_| self.unsynced.store(true, Ordering::Release));
+            match committed? {
                 Commit::Committed => {
                     self.usage.add(change.usage);
                     self.unsynced.store(true, Ordering::Release);

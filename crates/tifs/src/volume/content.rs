@@ -36,7 +36,8 @@ impl Volume {
         let inode = self.stored(number)?.inode;
         let content = self.content(number, &inode, offset, size)?;
         drop(lock);
-        self.note_access(number, &inode)?;
+        // The content was read. That a full device cannot take the time of it does not change that.
+        let _ = self.note_access(number, &inode);
         Ok(content)
     }
 
@@ -111,6 +112,7 @@ impl Volume {
     ) -> Result<bool> {
         let end = offset.checked_add(data.len() as u64);
         let end = end.filter(|end| *end <= SIZE_MAX).ok_or(Errno::FBIG)?;
+        self.make_room(data.len() as u64)?;
         let _lock = self.locks.exclusive(&[number]);
         self.prepare_to_grow(number, end)?;
         self.change(|change| {

@@ -47,6 +47,7 @@ impl Volume {
         new: &NewInode<'_>,
     ) -> Result<Attributes> {
         check_name(name)?;
+        self.make_room(0)?;
         let number = self.numbers.next(&*self.kv)?;
         let _locks = self.locks.exclusive(&[directory]);
         let created = self.change(|change| {
@@ -97,6 +98,7 @@ impl Volume {
         name: &[u8],
     ) -> Result<Attributes> {
         check_name(name)?;
+        self.make_room(0)?;
         let _locks = self.locks.exclusive(&[number, directory]);
         let linked = self.change(|change| {
             let mut parent = change.directory(directory)?;

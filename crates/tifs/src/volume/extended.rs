@@ -31,6 +31,7 @@ impl Volume {
         let acl = (name == ACCESS || name == DEFAULT)
             .then(|| Acl::decode(value))
             .transpose()?;
+        self.make_room(value.len() as u64)?;
         let _lock = self.locks.exclusive(&[number]);
         self.change(|change| {
             let mut inode = change.inode(number)?;

@@ -36,6 +36,7 @@ mod reclaim;
 mod references;
 mod remove;
 mod rename;
+mod room;
 #[cfg(test)]
 mod tests;
 mod truncate;
@@ -54,6 +55,7 @@ use self::locks::InodeLocks;
 use self::numbers::Numbers;
 use self::reclaim::Reclaimer;
 use self::references::References;
+use self::room::Room;
 use self::usage::UsageCounter;
 
 pub(crate) use self::acl::{
@@ -71,6 +73,8 @@ use crate::schema::{FileKind, Inode, InodeNumber, Key, Superblock, Time};
 /// Bytes that the device below the store still has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSpace {
+    /// Bytes of the device.
+    pub total: u64,
     /// Bytes that are free.
     pub free: u64,
     /// Bytes that are free for all users.
@@ -110,6 +114,7 @@ impl Default for VolumeOptions {
             read_only: false,
             host_space: Arc::new(|| {
                 Ok(HostSpace {
+                    total: 1 << 41,
                     free: 1 << 40,
                     available: 1 << 40,
                 })
@@ -138,6 +143,7 @@ pub struct Volume {
     usage: UsageCounter,
     listings: Listings,
     reclaimer: Reclaimer,
+    room: Room,
     /// Held by renames of directories to other ones.
     moving_directories: Mutex<()>,
     /// Something was committed since the last sync began.
@@ -214,6 +220,7 @@ impl Volume {
             usage,
             listings: Listings::default(),
             reclaimer,
+            room: Room::default(),
             moving_directories: Mutex::new(()),
             unsynced: AtomicBool::new(false),
             kv,
@@ -229,7 +236,9 @@ impl Volume {
     /// Makes everything that was done before the call survive a power failure.
     pub fn sync(&self) -> Result<()> {
         self.unsynced.store(false, Ordering::Release);
-        self.kv.sync()
+        self.kv
+            .sync()
+            .inspect_err(|_| self.unsynced.store(true, Ordering::Release))
     }
 
     /// The same, if anything was done since the last call.

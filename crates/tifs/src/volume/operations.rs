@@ -178,12 +178,13 @@ impl FileSystem for Volume {
         let host = (self.options.host_space)()?;
         let usage = self.usage();
         let used = usage.blocks * 512 / u64::from(Capacity::BLOCK_SIZE);
-        let free = host.free / u64::from(Capacity::BLOCK_SIZE);
-        let free_inodes = host.available / INODE;
+        let kept = host.kept();
+        let free = host.free.saturating_sub(kept) / u64::from(Capacity::BLOCK_SIZE);
+        let free_inodes = host.for_files() / INODE;
         Ok(Capacity {
             blocks: used + free,
             free,
-            available: host.available / u64::from(Capacity::BLOCK_SIZE),
+            available: host.for_files() / u64::from(Capacity::BLOCK_SIZE),
             inodes: usage.inodes + free_inodes,
             free_inodes,
         })

@@ -34,7 +34,7 @@ impl Volume {
             return Err(Errno::FBIG.into());
         }
         if matches!(what, Allocate::Extend | Allocate::KeepSize)
-            && length > (self.options.host_space)()?.available
+            && length > (self.options.host_space)()?.for_files()
         {
             return Err(Error::new(Errno::NOSPC, "the device has less than that"));
         }
@@ -146,6 +146,7 @@ impl Volume {
         if content.is_empty() {
             return Ok(0);
         }
+        self.make_room(content.len() as u64)?;
         self.prepare_to_grow(target, to + content.len() as u64)?;
         self.change(|change| change.write_copy(target, to, &content))?;
         Ok(content.len() as u64)

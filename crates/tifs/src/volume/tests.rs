@@ -242,6 +242,56 @@ fn a_file_that_was_cut_and_grows_has_zeros() {
 }
 
 #[test]
+fn a_truncation_to_the_same_size_keeps_the_times() {
+    let fixture = Fixture::new();
+    let file = fixture.file("f");
+    fixture.write(file, 0, b"content");
+    let before = fixture.resize(file, 5).inode;
+    let same = fixture.resize(file, 5).inode;
+    assert_eq!(
+        (same.modified, same.changed),
+        (before.modified, before.changed)
+    );
+    let grown = fixture.resize(file, 6).inode;
+    assert!(grown.modified > before.modified && grown.changed > before.changed);
+}
+
+/// What `chown` with -1 and -1 does, by someone who is not the owner. A FIFO, since for a file the
+/// kernel says in addition which time it wants.
+#[test]
+fn others_may_keep_both_owners_only_if_that_drops_no_privileges() {
+    let fixture = Fixture::new();
+    let keep_owners = |name: &str, mode: u32| {
+        let made = fixture
+            .volume
+            .make_node(&CALLER, ROOT, name.as_bytes(), 0o010_000 | mode, 0, 0);
+        let other = Caller { uid: 7, gid: 7 };
+        let changes = Changes::default();
+        fixture
+            .volume
+            .set_attributes(&other, made.unwrap().number, &changes)
+            .map(|attributes| attributes.inode.permissions)
+    };
+    assert_eq!(keep_owners("plain", 0o755).unwrap(), 0o755);
+    assert_eq!(errno(keep_owners("user", 0o4755)), Errno::PERM);
+    assert_eq!(errno(keep_owners("group", 0o2755)), Errno::PERM);
+    // Without the right to execute it for the group, the bit does not mean privileges.
+    assert_eq!(keep_owners("locks", 0o2745).unwrap(), 0o2745);
+}
+
+#[test]
+fn the_kernel_drops_privileges_for_others_that_write() {
+    let fixture = Fixture::new();
+    let made = fixture
+        .volume
+        .make_node(&CALLER, ROOT, b"f", 0o104_777, 0, 0);
+    let other = Caller { uid: 7, gid: 7 };
+    let (file, changes) = (made.unwrap().number, Changes::default());
+    let written = fixture.volume.set_attributes(&other, file, &changes);
+    assert_eq!(written.unwrap().inode.permissions, 0o777);
+}
+
+#[test]
 fn a_small_file_that_becomes_large_takes_what_is_stored() {
     for (offset, units) in [(0, 40), (1, 40), (20_000, 48)] {
         let fixture = Fixture::new();

@@ -43,6 +43,15 @@ impl Mapping {
         })
     }
 
+    /// Bytes from `at` on.
+    pub fn read(&self, at: usize, length: usize) -> Vec<u8> {
+        assert!(at + length <= self.length);
+        (at..at + length)
+            // SAFETY: within the mapping, by the assertion.
+            .map(|i| unsafe { self.start.add(i).read_volatile() })
+            .collect()
+    }
+
     /// Replaces bytes from `at` on.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.length);

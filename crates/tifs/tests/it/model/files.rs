@@ -85,7 +85,10 @@ impl Model {
         let now = self.now;
         // Keeping both the user and the group is a change of owner, too, and arrives as one of nothing.
         let nothing = permissions.is_none() && size.is_none() && accessed.or(modified).is_none();
+        let others =
+            permissions.is_some() || uid.or(gid).is_some() || accessed.or(modified).is_some();
         let node = self.of_slot(slot);
+        let (old_size, old_permissions) = (node.content.size(), node.permissions);
         if let Some(size) = size {
             match node.kind {
                 _ if size > SIZE_MAX => return Err(Errno::FBIG),
@@ -93,16 +96,24 @@ impl Model {
                 FileKind::Directory => return Err(Errno::ISDIR),
                 _ => return Err(Errno::INVAL),
             }
-            node.modified = now;
+            if size != old_size {
+                node.modified = now;
+            }
             if by != 0 {
                 node.drop_privileges();
             }
         }
-        node.uid = uid.unwrap_or(node.uid);
-        node.gid = gid.unwrap_or(node.gid);
         if (uid.or(gid).is_some() || nothing) && node.kind != FileKind::Directory {
             node.drop_privileges();
+            // Of a file, this is what the kernel does before a write, which others may do.
+            let may_change = by == 0 || by == node.uid || node.kind == FileKind::File;
+            if node.permissions != old_permissions && !may_change {
+                node.permissions = old_permissions;
+                return Err(Errno::PERM);
+            }
         }
+        node.uid = uid.unwrap_or(node.uid);
+        node.gid = gid.unwrap_or(node.gid);
         if let Some(mode) = permissions {
             node.permissions = mode.0 & 0o7777;
         }
@@ -115,7 +126,9 @@ impl Model {
         };
         node.accessed = accessed.map_or(node.accessed, time);
         node.modified = modified.map_or(node.modified, time);
-        node.changed = now;
+        if others || size != Some(old_size) || node.permissions != old_permissions {
+            node.changed = now;
+        }
         Ok(Outcome::Attributes(node.attributes()))
     }
 

@@ -12,6 +12,10 @@ use super::op::{
 };
 use crate::users::{ALICE, BOB, SHARED_GROUP};
 
+/// Names that mostly lead to directories, and names that mostly do not.
+const DIRECTORIES: &[&str] = &["d", "e"];
+const FILES: &[&str] = &["a", "b", "c"];
+
 /// Generates operations from a seed.
 pub struct Generator {
     random: Rng,
@@ -44,18 +48,18 @@ impl Generator {
     /// `None` if the operation that was drawn cannot be compared.
     fn op(&mut self) -> Option<Op> {
         Some(match self.below(1000) {
-            0..=99 => self.open(),
-            100..=104 if self.features.unnamed => Op::OpenUnnamed {
+            0..=109 => self.open(),
+            110..=114 if self.features.unnamed => Op::OpenUnnamed {
                 slot: self.slot(),
                 path: self.path(),
                 mode: self.mode(),
             },
-            105..=109 if self.features.unnamed => Op::LinkUnnamed {
+            115..=119 if self.features.unnamed => Op::LinkUnnamed {
                 slot: self.slot(),
                 path: self.path(),
             },
-            110..=129 => Op::Close { slot: self.slot() },
-            130..=149 => Op::Read {
+            120..=124 => Op::Close { slot: self.slot() },
+            125..=149 => Op::Read {
                 slot: self.slot(),
                 length: self.length(),
             },
@@ -117,10 +121,12 @@ impl Generator {
             },
             480..=489 => Op::Getdents { slot: self.slot() },
             490..=549 => Op::Mkdir {
-                path: self.path(),
+                path: self.directory(),
                 mode: self.directory_mode(),
             },
-            550..=574 => Op::Rmdir { path: self.path() },
+            550..=574 => Op::Rmdir {
+                path: self.directory(),
+            },
             575..=589 => Op::Mknod {
                 path: self.path(),
                 node: self.one_of(&[Node::File, Node::Fifo, Node::Socket, Node::Device]),
@@ -128,20 +134,24 @@ impl Generator {
             },
             590..=609 => Op::Symlink {
                 target: self.target(),
-                path: self.path(),
+                path: self.file(),
             },
             610..=619 => Op::Readlink { path: self.path() },
             620..=659 => Op::Link {
-                from: self.path(),
-                to: self.path(),
+                from: self.file(),
+                to: self.file(),
                 follow: self.random.bool(),
             },
-            660..=699 => Op::Unlink { path: self.path() },
-            700..=769 => Op::Rename {
-                from: self.path(),
-                to: self.path(),
-                flags: self.rename_flags(),
-            },
+            660..=699 => Op::Unlink { path: self.file() },
+            700..=769 => {
+                let both: fn(&mut Self) -> Path =
+                    self.one_of(&[Generator::file, Generator::directory, Generator::path]);
+                Op::Rename {
+                    from: both(self),
+                    to: both(self),
+                    flags: self.rename_flags(),
+                }
+            }
             770..=799 => Op::Stat {
                 path: self.path(),
                 follow: self.random.bool(),
@@ -176,7 +186,7 @@ impl Generator {
                 modified: self.time(),
             },
             890..=909 => Op::Truncate {
-                path: self.path(),
+                path: self.file(),
                 size: self.offset(),
             },
             910..=934 => Op::Setxattr {
@@ -245,7 +255,10 @@ impl Generator {
         }
         Op::Open {
             slot: self.slot(),
-            path: self.path(),
+            path: match self.below(5) {
+                0 => self.directory(),
+                _ => self.file(),
+            },
             access: self.one_of(&[
                 Access::Read,
                 Access::Write,
@@ -273,7 +286,7 @@ impl Generator {
         self.random.usize(..SLOTS)
     }
 
-    fn name(&mut self) -> String {
+    fn name(&mut self, usual: &[&str]) -> String {
         match self.below(200) {
             0 => "n".repeat(255),
             1 => "n".repeat(256),
@@ -281,26 +294,49 @@ impl Generator {
             3 => ".".to_owned(),
             4 => "..".to_owned(),
             5 => String::new(),
-            n => ["a", "b", "c", "d"][n as usize % 4].to_owned(),
+            n => usual[n as usize % usual.len()].to_owned(),
         }
     }
 
+    /// A path to a directory, if there is one.
+    fn directory(&mut self) -> Path {
+        self.path_to(DIRECTORIES)
+    }
+
+    /// A path to something that is no directory, if there is one.
+    fn file(&mut self) -> Path {
+        self.path_to(FILES)
+    }
+
+    /// A path to anything.
     fn path(&mut self) -> Path {
+        match self.below(3) {
+            0 => self.directory(),
+            _ => self.file(),
+        }
+    }
+
+    /// Sometimes the last name is of the other kind, so that kinds change.
+    fn path_to(&mut self, kind: &[&str]) -> Path {
         let depth = match self.below(10) {
-            0..=4 => 1,
-            5..=7 => 2,
-            _ => 3,
+            0..=4 => 0,
+            5..=7 => 1,
+            _ => 2,
         };
-        let names: Vec<String> = (0..depth).map(|_| self.name()).collect();
+        let mut names: Vec<String> = (0..depth).map(|_| self.name(DIRECTORIES)).collect();
+        names.push(match self.below(8) {
+            0 => self.name(&[DIRECTORIES, FILES].concat()),
+            _ => self.name(kind),
+        });
         names.join("/")
     }
 
     fn target(&mut self) -> Path {
         match self.below(8) {
             0 => "..".to_owned(),
-            1 => format!("../{}", self.name()),
+            1 => format!("../{}", self.name(FILES)),
             2 => "t".repeat(self.one_of(&[255, 1000, 4095])),
-            3 => format!("/{}", self.name()),
+            3 => format!("/{}", self.name(DIRECTORIES)),
             _ => self.path(),
         }
     }
@@ -308,8 +344,12 @@ impl Generator {
     fn mode(&mut self) -> u32 {
         let usual = self.one_of(&[0o644, 0o600, 0o666, 0o777, 0o700, 0o755]);
         match self.below(8) {
-            0 => self.random.u32(..0o10000),
-            1 => usual | self.one_of(&[0o1000, 0o2000, 0o4000, 0o6000]),
+            0 => match self.random.u32(..0o10000) {
+                // See `outcome::compared`.
+                mode if mode & 0o2000 != 0 => mode | 0o010,
+                mode => mode,
+            },
+            1 => usual | self.one_of(&[0o1000, 0o2010, 0o4000, 0o6010]),
             _ => usual,
         }
     }
@@ -375,17 +415,16 @@ impl Generator {
         let names = [
             "user.a",
             "user.b",
-            "user.c",
             "user.",
             "trusted.a",
             "security.tag",
             "unknown.a",
             "none",
         ];
-        match self.below(30) {
+        match self.below(40) {
             0 => format!("user.{}", "n".repeat(250)),
             1 => format!("user.{}", "n".repeat(251)),
-            n if n < 20 => names[n as usize % 3].to_owned(),
+            n if n < 34 => names[n as usize % 2].to_owned(),
             _ => self.one_of(&names).to_owned(),
         }
     }

@@ -14,7 +14,7 @@ pub type Path = String;
 pub type Slot = usize;
 
 /// The number of slots.
-pub const SLOTS: usize = 5;
+pub const SLOTS: usize = 3;
 
 /// An operation and the user for whom it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,6 +281,7 @@ pub enum Op {
         accessed: NewTime,
         modified: NewTime,
     },
+    /// Times are set afterwards.
     Truncate {
         path: Path,
         size: u64,
@@ -306,6 +307,7 @@ pub enum Op {
         follow: bool,
         name: String,
     },
+    /// By others than the superuser, it also takes the set-group-ID bit away.
     SetAcl {
         path: Path,
         default: bool,

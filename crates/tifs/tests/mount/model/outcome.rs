@@ -29,7 +29,7 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub kind: FileType,
-    /// Permissions in octal.
+    /// Permissions in octal, see [`compared`].
     pub permissions: String,
     pub uid: u32,
     pub gid: u32,
@@ -67,7 +67,7 @@ impl From<&Stat> for Status {
         let is_device = kind == FileType::CharacterDevice || kind == FileType::BlockDevice;
         Status {
             kind,
-            permissions: format!("{:04o}", stat.st_mode & 0o7777),
+            permissions: format!("{:04o}", compared(kind, stat.st_mode & 0o7777)),
             uid: stat.st_uid,
             gid: stat.st_gid,
             links: stat.st_nlink,
@@ -76,6 +76,18 @@ impl From<&Stat> for Status {
             accessed: Time::new(stat.st_atime, stat.st_atime_nsec),
             modified: Time::new(stat.st_mtime, stat.st_mtime_nsec),
         }
+    }
+}
+
+/// The permissions that are compared. On a file that its group may not execute, the bit for
+/// set-group-ID means nothing. Who loses it by writing depends on all groups of the process, which the
+/// kernel does not tell a file system in user space.
+fn compared(kind: FileType, permissions: u32) -> u32 {
+    let group_may_execute = permissions & 0o010 != 0;
+    match kind {
+        FileType::Directory => permissions,
+        _ if group_may_execute => permissions,
+        _ => permissions & !0o2000,
     }
 }
 

@@ -58,7 +58,8 @@ impl Performer {
                 mode,
             } => {
                 // A FIFO must not wait for its other end.
-                let flags = flags.iter().fold(OFlags::NONBLOCK, |all, &f| all | flag(f));
+                let always = OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let flags = flags.iter().fold(always, |all, &f| all | flag(f));
                 let access = match access {
                     super::op::Access::Read => OFlags::RDONLY,
                     super::op::Access::Write => OFlags::WRONLY,
@@ -70,7 +71,7 @@ impl Performer {
                 Ok(Answer::Done)
             }
             Op::OpenUnnamed { slot, path, mode } => {
-                let flags = OFlags::RDWR | OFlags::TMPFILE;
+                let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
                 let file = fs::open(bytes_of(path), flags, Mode::from_raw_mode(*mode))?;
                 self.slots[*slot] = Some(file);
                 Ok(Answer::Done)
@@ -216,7 +217,10 @@ impl Performer {
             Op::Truncate { path, size } => {
                 // This crate has no call by path.
                 let size = i64::try_from(*size).map_err(|_| Errno::INVAL)?;
-                truncate(&bytes_of(path), size)
+                truncate(&bytes_of(path), size)?;
+                // To the same size, tmpfs changes the times if the file has pages, ext4 always.
+                ROOT.does(|| fs::utimensat(CWD, bytes_of(path), &SETTLED, AtFlags::empty()))?;
+                Ok(Answer::Done)
             }
             Op::Setxattr {
                 path,
@@ -262,8 +266,12 @@ impl Performer {
                     true => "system.posix_acl_default",
                     false => "system.posix_acl_access",
                 };
-                let value = acl(entries);
-                set_attribute(&bytes_of(path), true, name, &value, XattrFlags::empty())
+                let (path, value) = (bytes_of(path), acl(entries));
+                set_attribute(&path, true, name, &value, XattrFlags::empty())?;
+                if !rustix::process::geteuid().is_root() {
+                    ROOT.does(|| drop_set_group_id(&path))?;
+                }
+                Ok(Answer::Done)
             }
             Op::Umask { mask } => {
                 let before = rustix::process::umask(Mode::from_raw_mode(*mask));
@@ -380,6 +388,13 @@ pub fn names(directory: BorrowedFd<'_>) -> Outcome {
     // Positions within a directory are a matter of the file system.
     fs::seek(directory, SeekFrom::Start(0))?;
     Ok(Answer::Names(names))
+}
+
+/// Who may keep the bit depends on all groups of the process, which a file system in user space is not
+/// told.
+fn drop_set_group_id(path: &[u8]) -> io::Result<()> {
+    let mode = fs::stat(path)?.st_mode & 0o5777;
+    fs::chmod(path, Mode::from_raw_mode(mode))
 }
 
 fn map_write(file: BorrowedFd<'_>, at: u64, data: Data) -> Outcome {

@@ -68,7 +68,11 @@ impl Tree {
             attributes: Vec::new(),
             data: Data::None,
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::NONBLOCK;
+        let flags = OFlags::RDONLY
+            | OFlags::NOFOLLOW
+            | OFlags::NOATIME
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
         match kind {
             FileType::Symlink => {
                 let target = readlinkat(parent, name, Vec::new())?;
@@ -152,7 +156,6 @@ const PAGE: usize = 4096;
 
 impl Content {
     fn read(file: BorrowedFd<'_>, size: u64) -> io::Result<Content> {
-        fs::fdatasync(file)?; // XXX
         let mut pages = BTreeMap::new();
         let mut at = 0;
         loop {

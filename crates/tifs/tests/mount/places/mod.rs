@@ -4,9 +4,11 @@
 //! tests, however it ends.
 
 mod namespace;
+mod process;
 mod tmpfs;
 mod volume;
 
 pub use namespace::{enter, without_access_times};
+pub use process::{run, start};
 pub use tmpfs::Tmpfs;
-pub use volume::Volume;
+pub use volume::{TIFS, Volume};

@@ -4,12 +4,16 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use titan_testkit::requirement;
+
+use super::process::{run, start};
 
 /// The built command.
 pub const TIFS: &str = env!("CARGO_BIN_EXE_tifs");
@@ -22,7 +26,6 @@ pub struct Volume {
     server: Option<Child>,
 }
 
-#[allow(dead_code, reason = "tests of kills use all of it")]
 impl Volume {
     /// Makes and mounts a volume, in a [namespace](super::enter) of the test. `None` if this machine
     /// cannot; then the test should return.
@@ -34,7 +37,12 @@ impl Volume {
     pub fn with_options(options: &str) -> Option<Volume> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         requirement::met("/dev/fuse", device)?;
-        let directory = TempDir::new().unwrap();
+        Some(Volume::on(std::env::temp_dir(), options))
+    }
+
+    /// The same, with a directory in which the volume is to be. There must be `/dev/fuse`.
+    pub fn on(place: impl AsRef<Path>, options: &str) -> Volume {
+        let directory = TempDir::new_in(place).unwrap();
         std::fs::create_dir(directory.path().join("mount")).unwrap();
         let mut volume = Volume {
             directory,
@@ -42,7 +50,33 @@ impl Volume {
             server: None,
         };
         volume.mount();
-        Some(volume)
+        volume
+    }
+
+    /// Makes and mounts a volume in a namespace of its own, for a test. Where this machine cannot, the
+    /// test says so and passes.
+    pub fn with(test: impl FnOnce(&mut Volume)) {
+        if !super::enter() {
+            return;
+        }
+        if let Some(mut volume) = Volume::new() {
+            test(&mut volume);
+        }
+    }
+
+    /// Options for the next time that it is mounted.
+    pub fn set_options(&mut self, options: &str) {
+        self.options = options.to_owned();
+    }
+
+    /// The directory in which the volume and the mount point are.
+    pub fn home(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A path in the mount.
+    pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.path().join(path)
     }
 
     /// The root directory of the mount.
@@ -55,28 +89,24 @@ impl Volume {
         self.directory.path().join("volume")
     }
 
+    /// Begins to mount the volume, and kills the process after a while, whatever it has done until then.
+    pub fn mount_and_kill_after(&self, moment: Duration) {
+        assert!(self.server.is_none(), "mounted already");
+        let mut server = start(&mut self.mount_command());
+        std::thread::sleep(moment);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        if self.is_mounted() {
+            unmount(self.path(), UnmountFlags::DETACH).unwrap();
+        }
+    }
+
     /// Mounts the volume again, after [`Volume::unmount`] or [`Volume::kill`].
     pub fn mount(&mut self) {
         assert!(self.server.is_none(), "mounted already");
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.log_path())
-            .unwrap();
         // A file that shows the mounts, and changes when they do.
         let mounts = File::open("/proc/thread-self/mountinfo").unwrap();
-        let mut command = Command::new(TIFS);
-        command
-            .arg("mount")
-            .args([self.store(), self.path()])
-            .arg("--foreground")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
-        if !self.options.is_empty() {
-            command.args(["-o", &self.options]);
-        }
-        let mut server = command.spawn().unwrap();
+        let mut server = start(&mut self.mount_command());
         while !self.is_mounted() {
             if let Some(status) = server.try_wait().unwrap() {
                 panic!("tifs mount ended with {status}: {}", self.log());
@@ -95,24 +125,47 @@ impl Volume {
 
     /// Unmounts with `tifs umount`, and waits for the end of the process.
     pub fn unmount(&mut self) {
-        let output = Command::new(TIFS)
-            .arg("umount")
-            .arg(self.path())
-            .output()
-            .unwrap();
+        let output = run(Command::new(TIFS).arg("umount").arg(self.path()));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "tifs umount failed: {said}");
-        let mut server = self.server.take().unwrap();
-        let status = server.wait().unwrap();
-        assert!(
-            status.success(),
-            "the process ended with {status}: {}",
-            self.log()
-        );
+        self.wait();
+    }
+
+    /// Asks the process that serves the mount to end, as `kill` does.
+    pub fn terminate(&self) {
+        let server = self.server.as_ref().unwrap();
+        let process = Pid::from_child(server);
+        kill_process(process, Signal::TERM).unwrap();
+    }
+
+    /// Waits for the end of the process, which must be a good one.
+    pub fn wait(&mut self) {
+        let status = self.wait_for_any_end();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    /// Waits for the end of the process.
+    pub fn wait_for_any_end(&mut self) -> ExitStatus {
+        self.server.take().unwrap().wait().unwrap()
+    }
+
+    /// Waits until the mount point is free.
+    pub fn wait_until_unmounted(&self) {
+        let mounts = File::open("/proc/thread-self/mountinfo").unwrap();
+        while self.is_mounted() {
+            let mut change = [PollFd::new(&mounts, PollFlags::PRI)];
+            poll(&mut change, None).unwrap();
+        }
     }
 
     /// Kills the process that serves the mount, as `kill -9` does, and takes the dead mount away.
     pub fn kill(&mut self) {
+        self.kill_and_leave_mounted();
+        unmount(self.path(), UnmountFlags::DETACH).unwrap();
+    }
+
+    /// Kills the process that serves the mount. What is left is a mount that nobody serves.
+    pub fn kill_and_leave_mounted(&mut self) {
         let mut server = self.server.take().unwrap();
         server.kill().unwrap();
         let status = server.wait().unwrap();
@@ -122,17 +175,22 @@ impl Volume {
             "the process ended before it was killed, with {status}: {}",
             self.log()
         );
-        unmount(self.path(), UnmountFlags::DETACH).unwrap();
+    }
+
+    /// What `tifs stats` says: bytes in files, and files of which something is to be deleted.
+    pub fn accounts(&self) -> (u64, u64) {
+        let output = run(Command::new(TIFS)
+            .args(["stats", "--json"])
+            .arg(self.path()));
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let number = |name: &str| value[name].as_u64().unwrap();
+        (number("bytes"), number("to_reclaim"))
     }
 
     /// Runs `tifs fsck`. It must find nothing.
     pub fn check(&self) {
         assert!(self.server.is_none(), "mounted");
-        let output = Command::new(TIFS)
-            .arg("fsck")
-            .arg(self.store())
-            .output()
-            .unwrap();
+        let output = run(Command::new(TIFS).arg("fsck").arg(self.store()));
         assert!(
             output.status.success(),
             "tifs fsck: {}{}",
@@ -141,8 +199,30 @@ impl Volume {
         );
     }
 
-    fn is_mounted(&self) -> bool {
+    fn mount_command(&self) -> Command {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .unwrap();
+        let mut command = Command::new(TIFS);
+        command
+            .arg("mount")
+            .args([self.store(), self.path()])
+            .arg("--foreground")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        if !self.options.is_empty() {
+            command.args(["-o", &self.options]);
+        }
+        command
+    }
+
+    /// Whether something is mounted at the mount point.
+    pub fn is_mounted(&self) -> bool {
         let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
+        // The root of a dead mount cannot be asked: that differs, too.
         device(&self.path()) != device(self.directory.path())
     }
 

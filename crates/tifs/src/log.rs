@@ -1,0 +1,14 @@
+//! Messages of a process that serves a mount.
+//!
+//! They go to standard error, which may be a file on the device of the volume. When that is full, the
+//! message is lost; `eprintln!` would end the process.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Writes a line with a message, if that is possible.
+pub fn say(message: impl Display) {
+    let line = format!("tifs: {message}\n");
+    // One write, so that lines of several threads do not mix.
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+}

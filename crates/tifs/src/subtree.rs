@@ -1,0 +1,333 @@
+//! A directory of a file system, as a file system of its own.
+//!
+//! Its root has the number of all roots, as the kernel expects; all other inodes keep theirs. Nothing
+//! leads out of it: the kernel never asks for `..`, and a listing of its root says that the root is
+//! above it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::file_system::{
+    Allocate, Attributes, Caller, Capacity, Changes, DirectoryHandle, Existing, FileSystem,
+    ListedEntry, Rename, Seek, WriteContext,
+};
+use crate::schema::{FileKind, InodeNumber};
+
+/// See the [module](self).
+pub struct Subtree {
+    all: Arc<dyn FileSystem>,
+    root: InodeNumber,
+    above: InodeNumber,
+}
+
+impl Subtree {
+    /// The directory at `path`, whose parts are separated by slashes. Symbolic links are not followed.
+    ///
+    /// Nobody may move the directory for as long as this is used. That is so where it is all that is
+    /// mounted of a volume.
+    ///
+    /// # Errors
+    /// `ENOENT` or `ENOTDIR`, with the part of the path that is missing or no directory.
+    pub fn new(all: Arc<dyn FileSystem>, path: &[u8]) -> Result<Subtree> {
+        let mut root = InodeNumber::ROOT;
+        let parts = path.split(|&byte| byte == b'/');
+        for name in parts.filter(|name| !name.is_empty() && *name != b".") {
+            let text = String::from_utf8_lossy(name);
+            let found = all.lookup(root, name).map_err(|e| match e.errno() {
+                Errno::NOENT => Error::new(Errno::NOENT, format!("directory {text}")),
+                _ => e,
+            })?;
+            // The reference is kept, so the directory exists.
+            root = found.number;
+            if found.inode.kind != FileKind::Directory {
+                return Err(Error::new(Errno::NOTDIR, text.into_owned()));
+            }
+        }
+        let above = all.attributes(root)?.inode.parent;
+        Ok(Subtree { all, root, above })
+    }
+
+    fn inner(&self, number: InodeNumber) -> InodeNumber {
+        match number {
+            InodeNumber::ROOT => self.root,
+            other => other,
+        }
+    }
+
+    fn outer(&self, number: InodeNumber) -> InodeNumber {
+        // What is above is met only as `..` of the root.
+        if number == self.root || number == self.above {
+            InodeNumber::ROOT
+        } else {
+            number
+        }
+    }
+
+    fn attributes_of(&self, attributes: &Attributes) -> Attributes {
+        Attributes {
+            number: self.outer(attributes.number),
+            inode: attributes.inode,
+        }
+    }
+
+    fn entry_of(&self, entry: &ListedEntry) -> ListedEntry {
+        ListedEntry {
+            inode: self.outer(entry.inode),
+            ..entry.clone()
+        }
+    }
+}
+
+impl FileSystem for Subtree {
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
+        self.all.lookup(self.inner(directory), name)
+    }
+
+    fn forget(&self, inode: InodeNumber, references: u64) {
+        // The kernel has no counted references to a root.
+        if inode != InodeNumber::ROOT {
+            self.all.forget(inode, references);
+        }
+    }
+
+    fn attributes(&self, inode: InodeNumber) -> Result<Attributes> {
+        let attributes = self.all.attributes(self.inner(inode))?;
+        Ok(self.attributes_of(&attributes))
+    }
+
+    fn set_attributes(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        changes: &Changes,
+    ) -> Result<Attributes> {
+        let inode = self.inner(inode);
+        let attributes = self.all.set_attributes(caller, inode, changes)?;
+        Ok(self.attributes_of(&attributes))
+    }
+
+    fn read_link(&self, inode: InodeNumber) -> Result<Bytes> {
+        self.all.read_link(self.inner(inode))
+    }
+
+    fn make_node(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+        device: u32,
+    ) -> Result<Attributes> {
+        let directory = self.inner(directory);
+        self.all
+            .make_node(caller, directory, name, mode, umask, device)
+    }
+
+    fn make_directory(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+    ) -> Result<Attributes> {
+        let directory = self.inner(directory);
+        self.all
+            .make_directory(caller, directory, name, mode, umask)
+    }
+
+    fn make_symlink(
+        &self,
+        caller: &Caller,
+        directory: InodeNumber,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Attributes> {
+        let directory = self.inner(directory);
+        self.all.make_symlink(caller, directory, name, target)
+    }
+
+    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<Attributes> {
+        self.all
+            .link(self.inner(inode), self.inner(directory), name)
+    }
+
+    fn unlink(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        self.all.unlink(self.inner(directory), name)
+    }
+
+    fn remove_directory(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        self.all.remove_directory(self.inner(directory), name)
+    }
+
+    fn rename(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        how: Rename,
+    ) -> Result<()> {
+        let from = (self.inner(from.0), from.1);
+        let to = (self.inner(to.0), to.1);
+        self.all.rename(caller, from, to, how)
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, size: usize) -> Result<Bytes> {
+        self.all.read(self.inner(inode), offset, size)
+    }
+
+    fn write(
+        &self,
+        inode: InodeNumber,
+        offset: u64,
+        data: &[u8],
+        context: WriteContext,
+    ) -> Result<bool> {
+        self.all.write(self.inner(inode), offset, data, context)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.all.sync()
+    }
+
+    fn open_directory(&self, directory: InodeNumber) -> Result<DirectoryHandle> {
+        self.all.open_directory(self.inner(directory))
+    }
+
+    fn list(
+        &self,
+        handle: DirectoryHandle,
+        from: u64,
+        entry: &mut dyn FnMut(&ListedEntry) -> bool,
+    ) -> Result<()> {
+        let mut show = |listed: &ListedEntry| entry(&self.entry_of(listed));
+        self.all.list(handle, from, &mut show)
+    }
+
+    fn list_with_attributes(
+        &self,
+        handle: DirectoryHandle,
+        from: u64,
+        entry: &mut dyn FnMut(&ListedEntry, &Attributes) -> bool,
+    ) -> Result<()> {
+        let mut show = |listed: &ListedEntry, attributes: &Attributes| {
+            entry(&self.entry_of(listed), &self.attributes_of(attributes))
+        };
+        self.all.list_with_attributes(handle, from, &mut show)
+    }
+
+    fn close_directory(&self, handle: DirectoryHandle) {
+        self.all.close_directory(handle);
+    }
+
+    fn capacity(&self) -> Result<Capacity> {
+        self.all.capacity()
+    }
+
+    fn set_extended_attribute(
+        &self,
+        inode: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        existing: Existing,
+    ) -> Result<()> {
+        let inode = self.inner(inode);
+        self.all
+            .set_extended_attribute(inode, name, value, existing)
+    }
+
+    fn extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<Bytes> {
+        self.all.extended_attribute(self.inner(inode), name)
+    }
+
+    fn extended_attributes(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        self.all.extended_attributes(self.inner(inode))
+    }
+
+    fn remove_extended_attribute(&self, inode: InodeNumber, name: &[u8]) -> Result<()> {
+        self.all.remove_extended_attribute(self.inner(inode), name)
+    }
+
+    fn allocate(&self, inode: InodeNumber, offset: u64, length: u64, what: Allocate) -> Result<()> {
+        self.all.allocate(self.inner(inode), offset, length, what)
+    }
+
+    fn seek(&self, inode: InodeNumber, offset: u64, what: Seek) -> Result<u64> {
+        self.all.seek(self.inner(inode), offset, what)
+    }
+
+    fn copy_range(
+        &self,
+        from: (InodeNumber, u64),
+        to: (InodeNumber, u64),
+        length: u64,
+    ) -> Result<u64> {
+        let from = (self.inner(from.0), from.1);
+        let to = (self.inner(to.0), to.1);
+        self.all.copy_range(from, to, length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "these are tests")]
+
+    use super::*;
+    use crate::kv::MemoryKv;
+    use crate::volume::{Volume, VolumeOptions};
+
+    const ROOT: InodeNumber = InodeNumber::ROOT;
+    const CALLER: Caller = Caller { uid: 0, gid: 0 };
+
+    fn volume() -> Arc<Volume> {
+        let kv = Arc::new(MemoryKv::new());
+        Volume::make(&*kv, &VolumeOptions::default()).unwrap();
+        Arc::new(Volume::open(kv, VolumeOptions::default()).unwrap())
+    }
+
+    fn directory(volume: &Volume, parent: InodeNumber, name: &[u8]) -> InodeNumber {
+        let made = volume.make_directory(&CALLER, parent, name, 0o755, 0);
+        made.unwrap().number
+    }
+
+    #[test]
+    fn nothing_leads_out_of_a_subtree() {
+        let volume = volume();
+        let outer = directory(&volume, ROOT, b"outer");
+        let inner = directory(&volume, outer, b"inner");
+        directory(&volume, inner, b"child");
+        let subtree = Subtree::new(Arc::clone(&volume) as _, b"/outer//inner/").unwrap();
+        assert_eq!(subtree.attributes(ROOT).unwrap().number, ROOT);
+        let child = subtree.lookup(ROOT, b"child").unwrap().number;
+        for (listed, above) in [(ROOT, ROOT), (child, ROOT)] {
+            let handle = subtree.open_directory(listed).unwrap();
+            let mut entries = Vec::new();
+            let mut keep = |entry: &ListedEntry, attributes: &Attributes| {
+                assert_eq!(entry.inode, attributes.number);
+                entries.push((entry.name.clone(), entry.inode));
+                true
+            };
+            subtree.list_with_attributes(handle, 0, &mut keep).unwrap();
+            assert!(entries.contains(&(Bytes::from_static(b"."), listed)));
+            assert!(entries.contains(&(Bytes::from_static(b".."), above)));
+        }
+    }
+
+    #[test]
+    fn a_path_that_leads_to_no_directory_is_refused() {
+        let volume = volume();
+        let made = volume.make_node(&CALLER, ROOT, b"file", 0o100_644, 0, 0);
+        made.unwrap();
+        let refused = |path: &[u8]| {
+            let result = Subtree::new(Arc::clone(&volume) as _, path);
+            result.err().map(|e| e.errno())
+        };
+        assert_eq!(refused(b"none/below"), Some(Errno::NOENT));
+        assert_eq!(refused(b"file"), Some(Errno::NOTDIR));
+        assert_eq!(refused(b"/"), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Volumes that are damaged, of another version, or none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use tifs::kv::{Commit, EngineKv, EngineOptions, Kv, Space};
+
+use super::{errno, tifs};
+use crate::places::Volume;
+
+/// All files of a directory with an extension.
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect()
+}
+
+/// Changes bytes in the middle of a file.
+fn damage(path: &Path, at: usize) {
+    let mut content = fs::read(path).unwrap();
+    content[at..]
+        .iter_mut()
+        .take(16)
+        .for_each(|byte| *byte ^= 0x55);
+    fs::write(path, content).unwrap();
+}
+
+/// `mount` fails with a line that has all of `parts`; nothing is mounted.
+#[track_caller]
+fn refused(volume: &Volume, parts: &[&str]) {
+    let (store, place) = (volume.store(), volume.path());
+    let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+    tifs(["mount", store, place]).failed_with(parts);
+    assert!(!volume.is_mounted());
+}
+
+/// A volume with a large file and a small one, all of it in tables and blob files, not mounted.
+fn filled(volume: &mut Volume) {
+    fs::write(volume.join("large"), vec![7; 1 << 20]).unwrap();
+    fs::write(volume.join("small"), "small").unwrap();
+    volume.unmount();
+    let store = EngineKv::open(&volume.store(), &EngineOptions::default()).unwrap();
+    store.move_log().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_volume_of_a_later_version_is_refused() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let write = |change: fn(&mut Vec<u8>)| {
+            let store = EngineKv::open(&volume.store(), &EngineOptions::default()).unwrap();
+            let mut value = store.get(Space::Meta, b"S").unwrap().unwrap().to_vec();
+            change(&mut value);
+            let mut transaction = store.begin().unwrap();
+            transaction.put(Space::Meta, b"S", &value).unwrap();
+            assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+            store.close().unwrap();
+        };
+        write(|value| value[0] = 2);
+        refused(volume, &["superblock", "version"]);
+        assert_eq!(tifs(["fsck", volume.store().to_str().unwrap()]).status, 4);
+        write(|value| {
+            value[0] = 1;
+            value[24] = 1;
+        });
+        refused(volume, &["features 0x1", "later version"]);
+        write(|value| value[24] = 0);
+        volume.mount();
+    });
+}
+
+#[test]
+fn a_volume_without_its_list_of_files_is_refused() {
+    Volume::with(|volume| {
+        filled(volume);
+        let current = volume.store().join("CURRENT");
+        let good = fs::read(&current).unwrap();
+        fs::write(&current, "garbage").unwrap();
+        refused(volume, &["corruption", "CURRENT"]);
+        let checked = tifs(["fsck", volume.store().to_str().unwrap()]);
+        checked.failed_with(&["corruption", "CURRENT"]);
+        // Without it, nothing is made anew in its place.
+        fs::remove_file(&current).unwrap();
+        let (store, place) = (volume.store(), volume.path());
+        let mounted = tifs(["mount", store.to_str().unwrap(), place.to_str().unwrap()]);
+        mounted.failed_with(&["not empty"]);
+        fs::write(&current, good).unwrap();
+        volume.mount();
+        assert_eq!(fs::read(volume.join("small")).unwrap(), b"small");
+    });
+}
+
+#[test]
+fn damaged_attributes_are_found_by_whoever_reads_them() {
+    Volume::with(|volume| {
+        filled(volume);
+        for table in files(&volume.store(), "sst") {
+            damage(&table, 40);
+        }
+        refused(volume, &["corruption", ".sst at offset"]);
+        let checked = tifs(["fsck", volume.store().to_str().unwrap()]);
+        checked.failed_with(&["corruption", ".sst at offset"]);
+    });
+}
+
+#[test]
+fn damaged_content_is_an_error_and_other_files_remain() {
+    Volume::with(|volume| {
+        filled(volume);
+        for blobs in files(&volume.store(), "blob") {
+            damage(&blobs, 500_000);
+        }
+        let store = volume.store();
+        let checked = tifs(["fsck", "--content", store.to_str().unwrap()]);
+        assert_eq!(checked.status, 4, "{checked:?}");
+        volume.mount();
+        assert_eq!(errno(fs::read(volume.join("large"))), Some(Errno::IO));
+        assert_eq!(fs::read(volume.join("small")).unwrap(), b"small");
+        fs::write(volume.join("new"), "new").unwrap();
+    });
+}
+
+#[test]
+fn problems_that_a_check_finds_are_its_exit_status() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let store = volume.store();
+        let status = || tifs(["fsck", "--json", store.to_str().unwrap()]).status;
+        assert_eq!(status(), 0);
+        let engine = EngineKv::open(&store, &EngineOptions::default()).unwrap();
+        let mut transaction = engine.begin().unwrap();
+        // A name in the root directory that leads to an inode that does not exist.
+        let key = b"E\0\0\0\0\0\0\0\x01name";
+        let value = b"\x01\0\0\0\0\0\0\0\x63\x08";
+        transaction.put(Space::Meta, key, value).unwrap();
+        assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+        engine.close().unwrap();
+        assert_eq!(status(), 4);
+    });
+}
+
+#[test]
+fn a_directory_with_something_else_is_not_touched() {
+    Volume::with(|volume| {
+        let place = volume.home().join("place");
+        let other = volume.home().join("other");
+        fs::create_dir(&place).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("letter"), "dear").unwrap();
+        let (place, dir) = (place.to_str().unwrap(), other.to_str().unwrap());
+        for command in [["mount", dir, place].as_slice(), &["mkfs", dir]] {
+            tifs(command).failed_with(&["not empty"]);
+        }
+        tifs(["fsck", dir]).failed_with(&["no volume"]);
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+        // A database that is no volume.
+        fs::remove_file(other.join("letter")).unwrap();
+        let mut options = titan::Options::default();
+        options.db.create_if_missing = true;
+        titan::Db::open(&other, &options).unwrap().close().unwrap();
+        tifs(["fsck", dir]).failed_with(&["no volume"]);
+        tifs(["mount", dir, place]).failed_with(&["no volume"]);
+    });
+}

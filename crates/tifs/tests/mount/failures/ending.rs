@@ -1,0 +1,79 @@
+//! The process is told to end while files are open.
+
+use std::fs::{self, File};
+use std::io::Write;
+
+use crate::mapping::Mapping;
+use crate::places::Volume;
+
+#[test]
+fn what_was_written_is_durable_when_the_process_is_told_to_end() {
+    Volume::with(|volume| {
+        fs::write(volume.join("closed"), "closed").unwrap();
+        fs::create_dir(volume.join("directory")).unwrap();
+        volume.terminate();
+        volume.wait();
+        assert!(!volume.is_mounted());
+        volume.check();
+        volume.mount();
+        assert_eq!(fs::read(volume.join("closed")).unwrap(), b"closed");
+        assert!(volume.join("directory").is_dir());
+    });
+}
+
+#[test]
+fn open_files_are_served_until_they_are_closed() {
+    Volume::with(|volume| {
+        let mut file = File::create(volume.join("open")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        let mut options = File::options();
+        let mapped = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .open(volume.join("mapped"));
+        let mapped = mapped.unwrap();
+        mapped.set_len(10_000).unwrap();
+        let mut mapping = Mapping::new(&mapped, 10_000).unwrap();
+        drop(mapped);
+        mapping.write(0, b"before");
+        volume.terminate();
+        // The mount point is free while the files are still served.
+        volume.wait_until_unmounted();
+        file.write_all(&[2; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        file.write_all(&[3; 100_000]).unwrap();
+        mapping.write(5000, b"after");
+        drop((file, mapping));
+        volume.wait();
+        volume.check();
+        volume.mount();
+        let content = fs::read(volume.join("open")).unwrap();
+        let expected: Vec<u8> = [1, 2, 3].iter().flat_map(|&byte| [byte; 100_000]).collect();
+        assert!(content == expected);
+        let mapped = fs::read(volume.join("mapped")).unwrap();
+        assert!(mapped.starts_with(b"before") && mapped[5000..].starts_with(b"after"));
+    });
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    Volume::with(|volume| {
+        let mut file = File::create(volume.join("open")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        volume.terminate();
+        volume.wait_until_unmounted();
+        file.write_all(&[2; 100_000]).unwrap();
+        volume.terminate();
+        assert_eq!(volume.wait_for_any_end().code(), Some(1));
+        // No hang.
+        assert!(file.sync_all().is_err());
+        drop(file);
+        volume.check();
+        volume.mount();
+        let content = fs::read(volume.join("open")).unwrap();
+        assert!(content.starts_with(&[1; 100_000]));
+        assert!(content[100_000..].iter().all(|&byte| byte == 2));
+    });
+}

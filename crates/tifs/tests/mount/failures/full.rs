@@ -1,0 +1,146 @@
+//! A device without room.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::Errno;
+
+use super::{errno, tifs};
+use crate::places::{Tmpfs, Volume};
+
+const MIB: usize = 1 << 20;
+
+/// Writes a file and makes it durable.
+fn write(path: &Path, byte: u8) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(&vec![byte; MIB])?;
+    file.sync_all()
+}
+
+/// Writes files until there is no room. Returns how many are durable.
+fn fill(volume: &Volume) -> u8 {
+    for i in 0..u8::MAX {
+        match write(&volume.join(format!("file-{i}")), i) {
+            Ok(()) => {}
+            Err(error) => {
+                assert_eq!(errno(Err::<(), _>(error)), Some(Errno::NOSPC));
+                return i;
+            }
+        }
+    }
+    panic!("the device takes everything");
+}
+
+fn all_are_there(volume: &Volume, durable: impl IntoIterator<Item = u8>) {
+    for i in durable {
+        let file = File::open(volume.join(format!("file-{i}"))).unwrap();
+        // Not from the kernel's cache.
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let mut content = vec![0; MIB];
+        file.read_exact_at(&mut content, 0).unwrap();
+        assert!(content == vec![i; MIB], "file {i}");
+    }
+}
+
+/// A volume on a small device, if this machine can.
+fn on_a_device_of(options: &str, test: impl FnOnce(&Tmpfs, &mut Volume)) {
+    Volume::with(|_| {
+        let device = Tmpfs::with_options(options);
+        let mut volume = Volume::on(device.path(), "");
+        test(&device, &mut volume);
+    });
+}
+
+#[test]
+fn a_full_volume_can_be_emptied_and_filled_again() {
+    on_a_device_of("size=64m,mode=755", |_, volume| {
+        let durable = fill(volume);
+        assert!(durable >= 20, "{durable}");
+        let capacity = rustix::fs::statvfs(volume.path()).unwrap();
+        assert!(capacity.f_bavail * capacity.f_frsize < 4 * MIB as u64);
+        all_are_there(volume, 0..durable);
+        // Deleting needs no room. The store deletes in the background.
+        for i in 0..10 {
+            fs::remove_file(volume.join(format!("file-{i}"))).unwrap();
+        }
+        let _ = fs::remove_file(volume.join(format!("file-{durable}")));
+        all_are_there(volume, 10..durable);
+        volume.unmount();
+        volume.check();
+        volume.mount();
+        all_are_there(volume, 10..durable);
+        for i in 10..durable {
+            fs::remove_file(volume.join(format!("file-{i}"))).unwrap();
+        }
+        let again = (0..1_000_000).find(|_| write(&volume.join("file-0"), 0).is_ok());
+        assert!(again.is_some());
+        all_are_there(volume, 0..1);
+        volume.unmount();
+        volume.check();
+    });
+}
+
+#[test]
+fn a_killed_full_volume_can_be_mounted() {
+    on_a_device_of("size=64m,mode=755", |_, volume| {
+        let durable = fill(volume);
+        volume.kill();
+        volume.check();
+        volume.mount();
+        all_are_there(volume, 0..durable);
+    });
+}
+
+#[test]
+fn a_device_that_others_fill_is_used_again_when_there_is_room() {
+    on_a_device_of("size=64m,mode=755", |device, volume| {
+        write(&volume.join("file-1"), 1).unwrap();
+        let mut others = File::create(device.path().join("others")).unwrap();
+        while others.write_all(&[0; 4096]).is_ok() {}
+        let refused = (0..100).find_map(|_| errno(write(&volume.join("file-2"), 2)));
+        assert_eq!(refused, Some(Errno::NOSPC));
+        all_are_there(volume, 1..2);
+        // Without a sync, too.
+        fs::create_dir(volume.join("directory")).unwrap_err();
+        others.set_len(0).unwrap();
+        // The background sees it.
+        while fs::create_dir(volume.join("directory")).is_err() {
+            std::thread::yield_now();
+        }
+        let again = (0..1_000_000).find(|_| write(&volume.join("file-3"), 3).is_ok());
+        assert!(again.is_some());
+        volume.kill();
+        volume.check();
+        volume.mount();
+        all_are_there(volume, [1, 3]);
+    });
+}
+
+#[test]
+fn a_volume_that_was_killed_on_a_full_device_can_be_read_and_later_written() {
+    on_a_device_of("size=64m,mode=755", |device, volume| {
+        for i in 1..12 {
+            write(&volume.join(format!("file-{i}")), i).unwrap();
+        }
+        let mut others = File::create(device.path().join("others")).unwrap();
+        while others.write_all(&[0; 4096]).is_ok() {}
+        volume.kill();
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        tifs(["mount", store, place]).failed_with(&["no space", store]);
+        assert!(!volume.is_mounted());
+        volume.check();
+        volume.set_options("ro");
+        volume.mount();
+        all_are_there(volume, 1..12);
+        volume.unmount();
+        others.set_len(0).unwrap();
+        volume.set_options("");
+        volume.mount();
+        all_are_there(volume, 1..12);
+        write(&volume.join("file-12"), 12).unwrap();
+    });
+}

@@ -1,0 +1,61 @@
+//! What fails says so, and loses nothing.
+//!
+//! | module | what goes wrong |
+//! |---|---|
+//! | `mounting` | a volume in use, mount points that cannot be used, what `mount` and `umount` are told |
+//! | `damage` | volumes that are damaged, of another version, or none |
+//! | `full` | a device without room |
+//! | `ending` | the process is told to end while files are open |
+//! | `reading` | mounts that only read |
+//! | `subdirectory` | mounts of a directory of a volume |
+
+mod damage;
+mod ending;
+mod full;
+mod mounting;
+mod reading;
+mod subdirectory;
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use rustix::io::Errno;
+
+use crate::places::{TIFS, run};
+
+/// How a command of `tifs` ended, and what it said on standard error.
+#[derive(Debug)]
+struct Ended {
+    status: i32,
+    said: String,
+}
+
+/// Runs `tifs`.
+fn tifs<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
+    ended(Command::new(TIFS).args(arguments))
+}
+
+fn ended(command: &mut Command) -> Ended {
+    let output = run(command);
+    Ended {
+        status: output.status.code().unwrap(),
+        said: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+impl Ended {
+    /// It failed, with one line that has all of `parts`.
+    #[track_caller]
+    fn failed_with(&self, parts: &[&str]) {
+        assert_eq!(self.status, 1, "{self:?}");
+        let lines = self.said.lines().count();
+        let complete = parts.iter().all(|part| self.said.contains(part));
+        assert!(lines == 1 && complete, "{parts:?}: {self:?}");
+    }
+}
+
+/// The errno of a result, if it is an error.
+fn errno<T>(result: std::io::Result<T>) -> Option<Errno> {
+    let code = result.err()?.raw_os_error()?;
+    Some(Errno::from_raw_os_error(code))
+}

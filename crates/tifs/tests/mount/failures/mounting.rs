@@ -1,0 +1,118 @@
+//! A volume in use, mount points that cannot be used, what `mount` and `umount` are told.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use super::{ended, tifs};
+use crate::places::{TIFS, Volume};
+
+#[test]
+fn a_volume_in_use_is_left_alone() {
+    Volume::with(|volume| {
+        let (store, other) = (volume.store(), volume.home().join("other"));
+        let (store, place) = (store.to_str().unwrap(), volume.path());
+        fs::create_dir(&other).unwrap();
+        let other = other.to_str().unwrap();
+        let in_use = ["in use", place.to_str().unwrap()];
+        for command in [
+            ["mount", store, other].as_slice(),
+            &["mount", store, other, "-o", "ro"],
+            &["fsck", store],
+            &["dump", store, "/dev/null"],
+            &["stats", store],
+        ] {
+            tifs(command).failed_with(&in_use);
+        }
+        let relative = ["fsck", "volume"];
+        ended(Command::new(TIFS).args(relative).current_dir(volume.home())).failed_with(&in_use);
+        tifs(["mkfs", store]).failed_with(&["has a volume"]);
+        fs::write(volume.join("f"), "still served").unwrap();
+    });
+}
+
+#[test]
+fn a_mount_point_is_a_directory_without_a_mount() {
+    Volume::with(|volume| {
+        let home = volume.home().to_owned();
+        File::create(home.join("file")).unwrap();
+        let new = home.join("new");
+        let mount = |place: &str| {
+            let place = home.join(place);
+            tifs([OsStr::new("mount"), new.as_os_str(), place.as_os_str()])
+        };
+        mount("none").failed_with(&["mount point", "none", "No such file"]);
+        mount("file").failed_with(&["mount point", "file", "no directory"]);
+        mount("mount").failed_with(&["mount point", "busy", volume.store().to_str().unwrap()]);
+        // No volume was made for a mount that cannot be.
+        assert!(!new.exists());
+    });
+}
+
+#[test]
+fn a_mount_that_fails_late_leaves_nothing_mounted() {
+    Volume::with(|volume| {
+        volume.unmount();
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        let log = ["mount", store, place, "-o", "log=/nowhere/log"];
+        tifs(log).failed_with(&["/nowhere/log"]);
+        assert!(!volume.is_mounted());
+        let option = ["mount", store, place, "-o", "swift"];
+        tifs(option).failed_with(&["no option swift", "there are"]);
+        volume.mount();
+    });
+}
+
+#[test]
+fn only_a_volume_that_nobody_uses_is_unmounted() {
+    Volume::with(|volume| {
+        let file = File::create(volume.join("f")).unwrap();
+        let (place, home) = (volume.path(), volume.home());
+        let umount = |path: &std::path::Path| tifs(["umount", path.to_str().unwrap()]);
+        umount(&place).failed_with(&["busy", "files are open"]);
+        umount(home).failed_with(&["no volume is mounted"]);
+        file.sync_all().unwrap();
+        drop(file);
+        volume.unmount();
+        umount(&place).failed_with(&["no volume is mounted"]);
+        volume.check();
+    });
+}
+
+/// The command line that mount(8) has for helpers, and a process in the background.
+#[test]
+fn the_helper_of_mount_serves_in_the_background() {
+    Volume::with(|volume| {
+        fs::write(volume.join("f"), "content").unwrap();
+        volume.unmount();
+        let helper = volume.home().join("mount.tifs");
+        symlink(TIFS, &helper).unwrap();
+        let mut command = Command::new(&helper);
+        command.args([volume.store(), volume.path()]);
+        command.args(["-o", "rw,nosuid,noauto,x-systemd.automount"]);
+        let mounted = ended(&mut command);
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        // It answers as soon as the helper has returned.
+        assert_eq!(fs::read(volume.join("f")).unwrap(), b"content");
+        fs::write(volume.join("g"), "more").unwrap();
+        let unmounted = tifs(["umount", volume.path().to_str().unwrap()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        volume.check();
+        assert!(volume.store().join("tifs.log").exists());
+    });
+}
+
+#[test]
+fn a_dead_mount_is_named_and_can_be_unmounted() {
+    Volume::with(|volume| {
+        volume.kill_and_leave_mounted();
+        let (store, place) = (volume.store(), volume.path());
+        let (store, place) = (store.to_str().unwrap(), place.to_str().unwrap());
+        tifs(["mount", store, place]).failed_with(&["process has ended", "tifs umount"]);
+        let unmounted = tifs(["umount", place]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        volume.mount();
+    });
+}
