@@ -8,20 +8,23 @@
 //!
 //! `TIFS_TEST_ALL_CRASHES=1` visits all operations instead of some.
 
+use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
+use rustix::io::Errno;
 use tifs::check::Report;
+use tifs::file_system::{Changes, FileSystem, SIZE_MAX};
 use tifs::volume::Volume;
 use titan_testkit::clock::SimClock;
 use titan_testkit::mix;
 use titan_testkit::sim::{CrashPoint, Journal, Loss, SimVfs};
 
-use crate::contents::Contents;
+use crate::contents::{Contents, content, view};
 use crate::failure::{Checked, Context, Failure, seeds};
 use crate::lockstep::{Lockstep, clean};
 use crate::ops::{Fill, Generator, Mode, Name, Op, Ops, Raw, Shape, Slot};
 use crate::place::Place;
-use crate::world::World;
+use crate::world::{World, caller};
 
 /// Operations, and all that happened on the disk meanwhile.
 struct Life {
@@ -35,8 +38,20 @@ struct Life {
 impl Life {
     /// Marks in the journal count the making of the volume and the operations after it.
     fn of(ops: &Ops) -> Checked<Life> {
+        Life::after(&Ops::default(), ops)
+    }
+
+    /// The same, but nothing crashes during the operations of `setup`, if there are any.
+    fn after(setup: &Ops, ops: &Ops) -> Checked<Life> {
         let vfs = SimVfs::new();
         let mut lockstep = Lockstep::new(Place::simulated(&vfs))?;
+        for op in &setup.0 {
+            lockstep.step(op).context(op)?;
+        }
+        if !setup.0.is_empty() {
+            lockstep.step(&Op::Sync {})?;
+            vfs.restart_journal();
+        }
         vfs.mark(1);
         let mut states = vec![Contents::of_model(&lockstep.model)];
         let mut synced = vec![0];
@@ -118,7 +133,7 @@ fn recover(image: &SimVfs, life: &Life, allowed: RangeInclusive<usize>) -> Check
     let options = World::options(&clock);
     match Volume::make(&*store.kv(), &options) {
         Ok(()) if *allowed.start() == 0 => {}
-        Err(e) if e.errno() == rustix::io::Errno::EXIST => {}
+        Err(e) if e.errno() == Errno::EXIST => {}
         other => return Err(Failure(format!("the volume is gone: {other:?}"))),
     }
     clean(&*store.kv()).context("before anything else")?;
@@ -161,6 +176,37 @@ fn tidy(report: &Report, volume: &Volume, contents: &Contents) -> Checked<()> {
             "{report:?}, {usage:?}, expected {expected:?}"
         )));
     }
+    Ok(())
+}
+
+/// Files that grow after a crash, before anything is reclaimed, have zeros there.
+fn grow(image: &SimVfs) -> Checked<()> {
+    let world = World::with_clock(Place::simulated(image), SimClock::with_seed(3));
+    let world = world.context("opening, to let files grow")?;
+    let contents = Contents::of_store(world.store.kv()).context("reading everything")?;
+    for file in contents.files {
+        let size = world.volume.attributes(file).context("a file")?.inode.size;
+        let grown_size = size.max(32 << 20) + 1;
+        if grown_size > SIZE_MAX {
+            continue;
+        }
+        let before = view(world.store.kv()).and_then(|view| content(&view, file, size));
+        let mut expected = before.context("reading a file")?;
+        expected.resize(grown_size);
+        let changes = Changes {
+            size: Some(grown_size),
+            ..Changes::default()
+        };
+        let grown = world.volume.set_attributes(&caller(0), file, &changes);
+        grown.context("letting a file grow")?;
+        let after = view(world.store.kv()).and_then(|view| content(&view, file, grown_size));
+        if after.context("reading a longer file")? != expected {
+            return Err(Failure(format!("inode {file} grew at {size}: no zeros")));
+        }
+    }
+    clean(&*world.store.kv()).context("after files grew")?;
+    world.volume.reclaim_all().context("reclaiming")?;
+    clean(&*world.store.kv()).context("after files grew and reclaiming")?;
     Ok(())
 }
 
@@ -228,6 +274,9 @@ fn crash(life: &Life, seed: u64, step: usize) -> Checked<u64> {
             let Some(image) = end.image(&point) else {
                 continue;
             };
+            if let Some(other) = end.image(&point).filter(|_| random.u8(..4) == 0) {
+                grow(&other).context(format!("crash at {}, {end:?}", point.index()))?;
+            }
             let power = end.is_power_failure();
             let what = format!(
                 "crash at {} of {}, {end:?}",
@@ -293,11 +342,6 @@ fn sample(step: usize) -> usize {
     }
 }
 
-fn survives(ops: &Ops, seed: u64, step: usize) -> u64 {
-    let crashed = Life::of(ops).and_then(|life| crash(&life, seed, sample(step)));
-    crashed.unwrap_or_else(|failure| panic!("seed {seed}: {failure}\n{ops}"))
-}
-
 #[test]
 fn every_crash_leaves_a_prefix_of_the_operations() {
     let shape = Shape {
@@ -306,9 +350,38 @@ fn every_crash_leaves_a_prefix_of_the_operations() {
         ..Shape::default()
     };
     let mut crashes = 0;
-    for seed in seeds(5000, 6) {
+    for seed in seeds(5000, 12) {
         let ops = Generator::with_seed(seed, shape).ops(120);
-        crashes += survives(&ops, seed, 12);
+        let crashed = Life::of(&ops).and_then(|life| crash(&life, seed, sample(4)));
+        crashes += crashed.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
     }
     println!("{crashes} crashes");
+}
+
+/// A file whose blocks take two transactions to delete.
+fn many_blocks() -> Ops {
+    let mut ops = "mknod 0/many 100644 0 0 0 1\nwrite 1 0 7*5000 false\n".to_owned();
+    for block in 1..1100 {
+        let _ = writeln!(ops, "write 1 {} {}*1 false", block << 14, block % 255 + 1);
+    }
+    ops.parse().unwrap()
+}
+
+#[test]
+fn a_deletion_of_many_blocks_is_resumed() {
+    let scripts = [
+        "set 1 0 - - - 100 - -\nsync\nreclaim",
+        "set 1 0 - - - 20000 - -\nset 1 0 - - - 5000000 - -\nset 1 0 - - - 300 - -\nreclaim",
+        "set 1 0 - - - 0 - -\nwrite 1 9000000 7*1 false\nreclaim",
+        "set 1 0 - - - 40000 - -\nwrite 1 90 7*100000 false",
+        "unlink 0/many\nforget 1\nsync\nreclaim",
+        "set 1 0 - - - 100 - -\nunlink 0/many\nset 1 0 - - - 50 - -\nreclaim\nforget 1\nreclaim",
+        "mknod 0/other 100644 0 0 0 2\nrename 0/other 0/many replace 0\nforget 1\nreclaim",
+        "allocate 1 100 17000000 punch\nwrite 1 5 7*17000 false",
+    ];
+    for (seed, script) in scripts.iter().enumerate() {
+        let life = Life::after(&many_blocks(), &script.parse().unwrap());
+        let crashed = life.and_then(|life| crash(&life, seed as u64, sample(2)));
+        crashed.unwrap_or_else(|failure| panic!("{script}: {failure}"));
+    }
 }

@@ -81,7 +81,7 @@ impl Generator {
         if slots > self.shape.inodes && self.random.bool() {
             return self.draw_less();
         }
-        if self.percent(3) {
+        if self.percent(5) {
             return self.draw_upkeep();
         }
         match self.percent(self.shape.content_percent) {
